@@ -1,0 +1,62 @@
+# Copyright The plumbline authors
+# SPDX-License-Identifier: Apache-2.0
+
+# Everything a contributor runs. `make help` lists it.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+CACHE   ?= $(CURDIR)/.cache
+export CGO_ENABLED ?= 0
+
+# As the lab builds (lab/build/plumbline.go says why), so that nothing is compiled
+# twice.
+BUILD   := go build -trimpath -tags grpcnotrace,nri_no_wasm
+LDFLAGS := -s -w -X plumbline.dev/plumbline/internal/cli.version=$(shell git describe --always --dirty 2>/dev/null || echo unknown)
+
+##@ Use
+
+demo: tools ## Boot a virtual A3 Ultra, run the mission's two pods, prove where they sit
+	@go run -trimpath -tags grpcnotrace,nri_no_wasm ./hack/picture a3-ultragpu-8g
+	@$(MAKE) build
+	@bin/plumblab demo --cache "$(CACHE)"
+
+build: tools ## Build the command line tools into bin/
+	@mkdir -p bin
+	@$(BUILD) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	@cd lab && $(BUILD) -o ../bin/ ./cmd/plumblab
+
+tools:
+	@command -v go >/dev/null || { echo "go is missing: install Go 1.26 or newer, from your distribution or go.dev" >&2; exit 1; }
+
+##@ Check
+
+test: ## Run every test, with the race detector; prints the slowest
+	@hack/test
+
+lint: ## Run golangci-lint over both modules
+	@hack/lint
+
+bench: build ## Run the benchmarks, print figures beside their targets, write out/bench.json
+	@hack/bench
+
+generate: ## Rewrite generated files: golden renderings, goldens of tests
+	@hack/generate
+
+##@ Clean
+
+clean: ## Remove what was built here (the lab is stopped first; its cache stays)
+	@if [ -x bin/plumblab ]; then bin/plumblab down --cache "$(CACHE)"; fi
+	@rm -rf bin out
+
+distclean: clean ## Remove the lab's cache as well
+	@rm -rf "$(CACHE)"
+
+help: ## Show this help
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: tools demo build test lint bench generate clean distclean help

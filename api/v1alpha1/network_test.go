@@ -1,0 +1,205 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plumbline.dev/plumbline/api/v1alpha1"
+)
+
+// Configurations of the mission's manifests, as they are written there.
+var missions = map[string]string{
+	"mpi": `{"interface": {"name": "dranet0"}}`,
+	"tpu": `{"interface": {"mtu": 8896, "gsoMaxSize": 65536, "groMaxSize": 65536, "gsoIPv4MaxSize": 65536,
+		"groIPv4MaxSize": 65536, "disableEbpfPrograms": true}, "ethtool": {"privateFlags": {"enable-max-rx-buffer-size": true}}}`,
+}
+
+const everything = `{
+	"apiVersion": "plumbline.dev/v1alpha1", "kind": "NetworkConfig", "profile": "fast",
+	"interface": {"name": "net1", "type": "macvlan", "mode": "bridge", "addressing": "static",
+		"addresses": ["10.0.0.2/24", "fd00::2/64"], "dhcp": false, "mtu": 9000,
+		"hardwareAddr": "02:00:00:00:00:01", "gsoMaxSize": 1, "groMaxSize": 2, "gsoIPv4MaxSize": 3, "groIPv4MaxSize": 524280,
+		"disableEbpfPrograms": true, "forwarding": true, "arpIgnore": 8, "arpAnnounce": 2,
+		"vrf": {"name": "vrf0", "table": 1000}},
+	"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1", "source": "10.0.0.2", "scope": 0, "table": 0},
+		{"destination": "fd00::/8", "scope": 253}],
+	"neighbors": [{"ipAddress": "10.0.0.9", "hardwareAddr": "02:00:00:00:00:09"},
+		{"destination": "fd00::9", "hardwareAddr": "02:00:00:00:00:09"}],
+	"ethtool": {"features": {"tx-checksum-ip-generic": false}, "privateFlags": {"a-flag": true}}}`
+
+func decode(t *testing.T, text string) *v1alpha1.NetworkConfig {
+	t.Helper()
+	c, err := v1alpha1.DecodeNetworkConfig([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return c
+}
+
+func TestAccepted(t *testing.T) {
+	texts := []string{
+		`{}`, everything, missions["mpi"], missions["tpu"],
+		`{"rules": [{"priority": 32767, "source": "10.0.0.0/8", "destination": "10.1.0.0/16", "table": 7}]}`,
+		`{"interface": {"addressing": "unnumbered"}}`,
+		`{"interface": {"type": "vlan", "vlanID": 4094, "ipam": {"pool": "fabric"}}}`,
+		`{"interface": {"dhcp": true, "addressing": "dhcp", "addresses": []}}`,
+		`{"interface": {"mtu": 68, "name": "a-b_c.d12345678"}, "kind": "NetworkConfig"}`,
+		`{"interface": {"dhcp": null}}`,
+	}
+	for _, text := range texts {
+		if err := decode(t, text).Validate(); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                               `parameters are no JSON object: unexpected end of JSON input`,
+		`[]`:                             `parameters: is a JSON array, want an object`,
+		`{"interface": {"mtu": "9000"}}`: `interface.mtu: is a JSON string, want a whole number of at most 32 bits`,
+		`{"interface": {"mtu": 1.5}}`:    `interface.mtu: is a JSON number 1.5, want a whole number of at most 32 bits`,
+		`{"interface": {"dhcp": 1}}`:     `interface.dhcp: is a JSON number, want true or false`,
+		`{"interface": {"MTU": 9000}}`:   `unknown field "interface.MTU"`,
+		`{"interfaces": {}}`:             `unknown field "interfaces"`,
+		`{"ethtool": {"privateFlags": {"a": true, "a": false}}}`:                                 `duplicate field "ethtool.privateFlags.a"`,
+		`{"interface": {"mtu": 1, "mtu": 2}}`:                                                    `duplicate field "interface.mtu"`,
+		`{"apiVersion": "v1"}`:                                                                   `apiVersion: Unsupported value: "v1": supported values: "plumbline.dev/v1alpha1"`,
+		`{"kind": "CPUConfig"}`:                                                                  `kind: Unsupported value: "CPUConfig": supported values: "NetworkConfig"`,
+		`{"interface": {"mtu": 67}}`:                                                             `interface.mtu: Invalid value: 67: want 68-65535`,
+		`{"interface": {"gsoMaxSize": 0}}`:                                                       `interface.gsoMaxSize: Invalid value: 0: want 1-524280`,
+		`{"interface": {"name": "../../etc"}}`:                                                   `interface.name: Invalid value: "../../etc": want 1-15 letters, digits, '-', '_' and '.', not only dots`,
+		`{"interface": {"name": ".."}}`:                                                          `interface.name: Invalid value: "..": want`,
+		`{"interface": {"name": ""}}`:                                                            `interface.name: Invalid value: "": want`,
+		`{"interface": {"name": "a b"}}`:                                                         `interface.name: Invalid value: "a b": want`,
+		`{"interface": {"name": "a%d"}}`:                                                         `interface.name: Invalid value: "a%d": want`,
+		`{"interface": {"name": "abcdefghijklmnop"}}`:                                            `interface.name: Invalid value: "abcdefghijklmnop": want`,
+		`{"interface": {"name": "lo"}}`:                                                          `interface.name: Invalid value: "lo": is a name of the system: want another`,
+		`{"interface": {"addresses": ["10.0.0.2"]}}`:                                             `interface.addresses[0]: Invalid value: "10.0.0.2": want an address with prefix length, such as 10.0.0.2/24`,
+		`{"interface": {"addresses": ["::ffff:10.0.0.2/120"]}}`:                                  `interface.addresses[0]: Invalid value`,
+		`{"interface": {"addresses": ["10.0.0.2/24"], "dhcp": true}}`:                            `interface.addresses: Forbidden: cannot be set beside dhcp, ipam or addressing: unnumbered`,
+		`{"interface": {"addressing": "dhcp", "dhcp": false}}`:                                   `interface.dhcp: Invalid value: false: interface.addressing says dhcp`,
+		`{"interface": {"addressing": "static", "dhcp": true}}`:                                  `interface.dhcp: Invalid value: true: interface.addressing says static`,
+		`{"interface": {"type": "bridge"}}`:                                                      `interface.type: Unsupported value: "bridge": supported values: "passthrough", "macvlan", "ipvlan", "vlan"`,
+		`{"interface": {"type": "vlan"}}`:                                                        `interface.vlanID: Required value: a tag of 1-4094 for type: vlan`,
+		`{"interface": {"vlanID": 7}}`:                                                           `interface.vlanID: Forbidden: only with type: vlan`,
+		`{"interface": {"type": "ipvlan", "mode": "bridge"}}`:                                    `interface.mode: Unsupported value: "bridge": supported values: "l2", "l3", "l3s"`,
+		`{"interface": {"mode": "l2"}}`:                                                          `interface.mode: Forbidden: only with type: macvlan or ipvlan`,
+		`{"interface": {"ipam": {}}}`:                                                            `interface.ipam.pool: Required value: the pool's name`,
+		`{"interface": {"hardwareAddr": "x"}}`:                                                   `interface.hardwareAddr: Invalid value: "x": want a hardware address, such as 02:00:00:00:00:01`,
+		`{"interface": {"arpIgnore": 4}}`:                                                        `interface.arpIgnore: Invalid value: 4: want 0, 1, 2, 3 or 8`,
+		`{"interface": {"vrf": {"table": 254}}}`:                                                 `interface.vrf.table: Invalid value: 254: is a table of the system: want another`,
+		`{"interface": {"vrf": {"name": "v"}}, "rules": [{"table": 1, "source": "10.0.0.0/8"}]}`: `rules: Forbidden: a VRF brings its own rule`,
+		`{"routes": [{"gateway": "10.0.0.1"}]}`:                                                  `routes[0].destination: Required value: a prefix, such as 10.0.0.0/8`,
+		`{"routes": [{"destination": "10.0.0.0/8"}]}`:                                            `routes[0].gateway: Required value: an address, unless scope is 253 (link)`,
+		`{"routes": [{"destination": "10.0.0.0/8", "gateway": "fd00::1"}]}`:                      `routes[0].gateway: Invalid value: "fd00::1": want an address of the same family as 10.0.0.0/8`,
+		`{"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1", "scope": 254}]}`:       `routes[0].scope: Invalid value: 254: want 0 (universe) or 253 (link)`,
+		`{"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1", "table": -1}]}`:        `routes[0].table: Invalid value: -1: want 0-4294967295`,
+		`{"rules": [{"priority": 32768}]}`:                                                       `rules[0].priority: Invalid value: 32768: want 0-32767`,
+		`{"neighbors": [{"ipAddress": "10.0.0.9"}]}`:                                             `neighbors[0].hardwareAddr: Required value`,
+		`{"ethtool": {"features": {"a b": true}}}`:                                               `ethtool.features[a b]: Invalid value: "a b": want a name as ethtool prints it`,
+	} {
+		c, err := v1alpha1.DecodeNetworkConfig([]byte(text))
+		if err == nil {
+			err = c.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// Every field wins over the layer below and survives the layer above that does
+// not name it. Fields that merging forgets fail here.
+func TestMergeKnowsEveryField(t *testing.T) {
+	full := decode(t, everything)
+	full.APIVersion, full.Kind = "", ""
+	one, pool := int32(7), "fabric"
+	full.Interface.VLANID = &one
+	full.Interface.IPAM = &v1alpha1.IPAMConfig{Pool: &pool}
+	full.Rules = []v1alpha1.RuleConfig{{Priority: &one}}
+	requireAllSet(t, "", reflect.ValueOf(*full))
+
+	empty := &v1alpha1.NetworkConfig{}
+	for _, layers := range [][]*v1alpha1.NetworkConfig{{full}, {empty, full}, {full, empty}} {
+		if diff := cmp.Diff(full, v1alpha1.MergeNetworkConfigs(layers...)); diff != "" {
+			t.Errorf("merged (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// requireAllSet keeps the test above honest when a field is added.
+func requireAllSet(t *testing.T, path string, v reflect.Value) {
+	t.Helper()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if name == "APIVersion" || name == "Kind" {
+			continue
+		}
+		f := v.Field(i)
+		if f.IsZero() {
+			t.Errorf("the test's configuration lacks %s%s", path, name)
+			continue
+		}
+		for f.Kind() == reflect.Pointer {
+			f = f.Elem()
+		}
+		if f.Kind() == reflect.Struct {
+			requireAllSet(t, path+name+".", f)
+		}
+	}
+}
+
+func TestMerge(t *testing.T) {
+	class := decode(t, `{"interface": {"name": "a", "mtu": 9000, "dhcp": true, "addresses": ["10.0.0.1/24"], "vrf": {"name": "v", "table": 7}},
+		"routes": [{"destination": "10.0.0.0/8", "scope": 253}], "ethtool": {"features": {"a": true, "b": true}}}`)
+	claim := decode(t, `{"interface": {"mtu": 1500, "dhcp": false, "addresses": [], "vrf": {"table": 8}},
+		"routes": [], "ethtool": {"features": {"b": false}, "privateFlags": {"c": true}}}`)
+	before, err := json.Marshal(class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := decode(t, `{"interface": {"name": "a", "mtu": 1500, "dhcp": false, "addresses": [], "vrf": {"name": "v", "table": 8}},
+		"routes": [], "ethtool": {"features": {"a": true, "b": false}, "privateFlags": {"c": true}}}`)
+	if diff := cmp.Diff(want, v1alpha1.MergeNetworkConfigs(class, claim)); diff != "" {
+		t.Errorf("merged (-want +got):\n%s", diff)
+	}
+	if after, err := json.Marshal(class); err != nil || string(after) != string(before) {
+		t.Errorf("merging changed a layer: %s, was %s", after, before)
+	}
+}
+
+func FuzzDecodeNetworkConfig(f *testing.F) {
+	f.Add([]byte(everything))
+	for _, text := range missions {
+		f.Add([]byte(text))
+	}
+	f.Add([]byte(`{"interface": {"mtu": 1e9, "name": "\u0000"}, "routes": [{}], "rules": [{}], "neighbors": [{}], "ethtool": {}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := v1alpha1.DecodeNetworkConfig(text)
+		if err != nil {
+			return
+		}
+		merged := v1alpha1.MergeNetworkConfigs(c)
+		_ = merged.Validate() // any answer but a crash
+		if merged.Validate() == nil && merged.Interface.Name != nil {
+			if err := v1alpha1.CheckInterfaceName(*merged.Interface.Name); err != nil {
+				t.Errorf("a valid configuration has a bad name: %v", err)
+			}
+		}
+		again, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v1alpha1.DecodeNetworkConfig(again); err != nil {
+			t.Errorf("%s does not decode again: %v", again, err)
+		}
+	})
+}

@@ -1,0 +1,211 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plumbline
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const modulePath = "plumbline.dev/plumbline"
+
+// importTable says which packages of this module a package may import, by
+// path below the module; a trailing /... takes everything below. It is the
+// table of the architecture: a new arrow between rooms is a decision, made
+// here.
+var importTable = []struct {
+	packages string
+	may      []string
+}{
+	{"internal/model", nil},
+	{"internal/model/slicecodec", []string{"internal/model"}},
+	{"internal/host/...", []string{"internal/host/...", "internal/model"}},
+	{"internal/inventory", []string{"internal/model/...", "internal/host/..."}},
+	{"internal/machine/...", []string{"internal/machine/...", "internal/model/...", "internal/host/...", "machines"}},
+	{"machines", nil},
+	{"api/...", nil},
+	{"internal/driver", []string{"internal/model/..."}},
+	{"internal/driver/...", []string{"internal/driver", "internal/model/...", "api/...", "internal/host/..."}},
+	{"internal/journal", []string{"internal/driver", "internal/model/..."}},
+	{"internal/cdi", []string{"internal/driver", "internal/model/..."}},
+	{"internal/agent", []string{
+		"internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/driver/...",
+		"internal/journal", "internal/cdi", "api/...",
+	}},
+	{"internal/topoview", []string{"internal/model/...", "api/..."}},
+	{"internal/topoview/poster", []string{"internal/topoview"}},
+	{"internal/bench", []string{"internal/..."}},
+	{"internal/cli", []string{
+		"internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/topoview/...",
+		"api/...", "machines",
+	}},
+	{"deploy", nil},
+	{"deploy/...", []string{"deploy"}},
+	{"examples", nil},
+	{"hack/...", nil},
+	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},
+	{"cmd/plumbline-agent", []string{"internal/agent", "internal/machine"}},
+	{"cmd/plumbline", []string{"internal/cli"}},
+}
+
+// libraryOwners confines a library to the packages that exist to wrap it.
+var libraryOwners = map[string][]string{
+	"github.com/vishvananda/netlink":                   {"internal/host/rtnl", "internal/host/rdma"},
+	"github.com/containerd/nri":                        {"internal/agent"},
+	"tags.cncf.io/container-device-interface":          {"internal/cdi"},
+	"k8s.io/dynamic-resource-allocation/resourceslice": {"internal/agent"},
+}
+
+type goPackage struct {
+	ImportPath, Dir, Name, Doc string
+	GoFiles, Imports           []string
+	Deps                       []string
+}
+
+func (p goPackage) path() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, modulePath), "/")
+}
+
+func listPackages(t *testing.T, args ...string) []goPackage {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Name,Doc,GoFiles,Imports,Deps"}, args...)...).Output()
+	if err != nil {
+		t.Fatalf("list packages: %v", err)
+	}
+	var packages []goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := d.Decode(&p); err == io.EOF {
+			return packages
+		} else if err != nil {
+			t.Fatalf("decode package list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+func matches(pattern, path string) bool {
+	if below, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return path == below || strings.HasPrefix(path, below+"/")
+	}
+	return pattern == path
+}
+
+func TestImportTable(t *testing.T) {
+	for _, p := range listPackages(t, "./...") {
+		if p.path() == "" {
+			continue
+		}
+		may, listed := allowedImports(p.path())
+		if !listed {
+			t.Errorf("package %s is not in the import table: add a row that says what it may import", p.path())
+			continue
+		}
+		for _, imported := range p.Imports {
+			path, ours := strings.CutPrefix(imported, modulePath+"/")
+			if !ours {
+				continue
+			}
+			if !slices.ContainsFunc(may, func(pattern string) bool { return matches(pattern, path) }) {
+				t.Errorf("%s imports %s, which the import table does not allow", p.path(), path)
+			}
+		}
+	}
+}
+
+// allowedImports finds the most exact row.
+func allowedImports(path string) (may []string, listed bool) {
+	best := -1
+	for _, row := range importTable {
+		if matches(row.packages, path) && len(strings.TrimSuffix(row.packages, "/...")) > best {
+			best, may, listed = len(strings.TrimSuffix(row.packages, "/...")), row.may, true
+		}
+	}
+	return may, listed
+}
+
+func TestLibrariesStayWithTheirOwners(t *testing.T) {
+	for _, p := range listPackages(t, "./...") {
+		for _, imported := range p.Imports {
+			for library, owners := range libraryOwners {
+				if strings.HasPrefix(imported, library) && !slices.Contains(owners, p.path()) {
+					t.Errorf("%s imports %s, which belongs to %s", p.path(), imported, strings.Join(owners, ", "))
+				}
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatLivesHere(t *testing.T) {
+	for _, p := range listPackages(t, "./...") {
+		if len(p.GoFiles) > 0 && p.Doc == "" {
+			t.Errorf("package %s has no package comment", p.path())
+		}
+		if len(p.GoFiles) > 15 {
+			t.Errorf("package %s has %d files; split it at fifteen", p.path(), len(p.GoFiles))
+		}
+	}
+}
+
+func TestBinariesCarryNoTestCode(t *testing.T) {
+	for _, p := range listPackages(t, "./cmd/...") {
+		for _, dep := range p.Deps {
+			if dep == "testing" || strings.HasPrefix(dep, "testing/") || strings.HasSuffix(dep, "/hosttest") {
+				t.Errorf("%s links %s", p.path(), dep)
+			}
+		}
+	}
+}
+
+func TestLicenceHeaders(t *testing.T) {
+	const notice = "Copyright The plumbline authors\n%s SPDX-License-Identifier: Apache-2.0\n"
+	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		t.Fatalf("list files: %v", err)
+	}
+	for path := range strings.Lines(string(out)) {
+		path = strings.TrimSpace(path)
+		comment := commentOf(path)
+		if comment == "" {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed, not committed yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := comment + " " + fmt.Sprintf(notice, comment)
+		if at := bytes.Index(text, []byte(header)); at < 0 || bytes.Count(text[:at], []byte("\n")) > 2 {
+			t.Errorf("%s does not start with the licence header", path)
+		}
+	}
+}
+
+// commentOf is how the files that carry a licence header comment; the mission's
+// manifests are its own text, and goldens are generated.
+func commentOf(path string) string {
+	switch {
+	case strings.Contains(path, "testdata/"):
+		return ""
+	case filepath.Ext(path) == ".go":
+		return "//"
+	case filepath.Ext(path) == ".sh", path == "Makefile", path == ".ci/run", path == ".golangci.yaml",
+		strings.HasPrefix(path, "machines/") && filepath.Ext(path) == ".yaml",
+		strings.HasPrefix(path, "hack/") && filepath.Ext(path) == "":
+		return "#"
+	}
+	return ""
+}

@@ -1,0 +1,90 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"flag"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/agent"
+)
+
+// newAgentCommand is the root command: run the agent until it is told to stop.
+func newAgentCommand(nodeName string) *cobra.Command {
+	options := agent.DefaultOptions()
+	options.NodeName = nodeName
+	drivers := []string{"net", "cpu", "gpu"}
+	var selectors []string
+	var reserved string
+
+	cmd := &cobra.Command{
+		Use:           "plumbline-agent",
+		Short:         "Serve a node's NICs, CPUs and GPUs to Kubernetes",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if options.Drivers, err = agent.ParseDrivers(drivers); err != nil {
+				return fmt.Errorf("--drivers: %w", err)
+			}
+			if options.NodeSelectors, err = agent.ParseNodeSelectors(selectors); err != nil {
+				return fmt.Errorf("--driver-node-selector: %w", err)
+			}
+			if options.ReservedCPUs, err = cpuset.Parse(reserved); err != nil {
+				return fmt.Errorf("--reserved-cpus: %w", err)
+			}
+			return agent.Run(cmd.Context(), options)
+		},
+	}
+
+	f := cmd.Flags()
+	f.StringVar(&options.NodeName, "node-name", options.NodeName, "name of the node (environment: NODE_NAME)")
+	f.StringSliceVar(&drivers, "drivers", drivers, "drivers to serve: net, cpu, gpu, or none alone; the DRA names are understood too")
+	f.StringArrayVar(&selectors, "driver-node-selector", nil, "driver:key=value,…: serve the driver only where the node has these labels; once per driver")
+	f.StringVar(&options.GPUMode, "gpu-mode", options.GPUMode, "external: another driver serves gpu.nvidia.com; simulated: offer the GPUs of --machine")
+	f.StringVar(&options.Machine, "machine", options.Machine, "shipped machine, or path of a machine file, whose GPUs are simulated")
+	f.StringVar(&options.SysfsRoot, "sysfs-root", options.SysfsRoot, "where the host's /sys is")
+	f.StringVar(&options.StateDir, "state-dir", options.StateDir, "journal of prepared claims, and the health socket")
+	f.StringVar(&options.CDIDir, "cdi-dir", options.CDIDir, "where the container runtime reads CDI specs")
+	f.StringVar(&options.KubeletRoot, "kubelet-root", options.KubeletRoot, "the kubelet's directory, with plugins and plugins_registry")
+	f.StringVar(&options.NRISocket, "nri-socket", options.NRISocket, "where the container runtime listens for NRI plugins")
+	f.StringVar(&reserved, "reserved-cpus", reserved, "CPUs that no claim gets, such as 0-1")
+	f.StringVar(&options.Kubeconfig, "kubeconfig", options.Kubeconfig, "empty: the pod's service account")
+	addLogFlags(cmd)
+	return cmd
+}
+
+// addLogFlags offers the two flags of the logging library that people use.
+func addLogFlags(cmd *cobra.Command) {
+	all := flag.NewFlagSet("log", flag.ContinueOnError)
+	klog.InitFlags(all)
+	for _, name := range []string{"v", "vmodule"} {
+		cmd.Flags().AddGoFlag(all.Lookup(name))
+	}
+}
+
+// newHealthCommand is the exec probe: it asks the agent of the same container.
+func newHealthCommand() *cobra.Command {
+	stateDir := agent.DefaultOptions().StateDir
+	cmd := &cobra.Command{
+		Use:   "healthz",
+		Short: "Ask the running agent whether it is ready; say what it waits for if not",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			answer, err := agent.AskHealth(cmd.Context(), agent.HealthSocket(stateDir))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), answer)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&stateDir, "state-dir", stateDir, "the agent's --state-dir")
+	return cmd
+}

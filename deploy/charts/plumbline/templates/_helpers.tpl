@@ -1,0 +1,50 @@
+{{/*
+Copyright The plumbline authors
+SPDX-License-Identifier: Apache-2.0
+*/}}
+
+{{/* Labels that never change: they select the agent's pods. */}}
+{{- define "plumbline.selector" -}}
+app.kubernetes.io/name: plumbline
+app.kubernetes.io/component: agent
+{{- end }}
+
+{{/* Labels of every object but the pods, which keep theirs across upgrades. */}}
+{{- define "plumbline.labels" -}}
+app.kubernetes.io/name: plumbline
+app.kubernetes.io/part-of: plumbline
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "plumbline.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+The drivers this release serves, as a JSON object of driver name to node
+selector. gpu.nvidia.com is another's while its mode is external.
+*/}}
+{{- define "plumbline.drivers" -}}
+{{- $served := dict -}}
+{{- with .Values.drivers -}}
+{{- if .net.enabled }}{{ $_ := set $served "dra.net" .net.nodeSelector }}{{ end -}}
+{{- if .cpu.enabled }}{{ $_ := set $served "dra.cpu" .cpu.nodeSelector }}{{ end -}}
+{{- if ne .gpu.mode "external" }}{{ $_ := set $served "gpu.nvidia.com" .gpu.nodeSelector }}{{ end -}}
+{{- end -}}
+{{- if not $served }}{{ fail "drivers: none is served: enable drivers.net or drivers.cpu, or set drivers.gpu.mode to simulated" }}{{ end -}}
+{{- toJson $served -}}
+{{- end }}
+
+{{/* A node selector as "key=value,key=value", sorted by key. */}}
+{{- define "plumbline.selectorText" -}}
+{{- $pairs := list -}}
+{{- range $key, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end -}}
+{{- join "," $pairs -}}
+{{- end }}

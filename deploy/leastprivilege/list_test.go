@@ -1,0 +1,64 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package leastprivilege
+
+import (
+	"strings"
+	"testing"
+
+	"plumbline.dev/plumbline/deploy"
+)
+
+var subject = Subject{Node: "node-1", Namespace: "plumbline-system", Account: "plumbline-agent"}
+
+// TestShippedList keeps the shipped list readable and balanced: what it tries
+// in vain of slices and claims, it also tries with success.
+func TestShippedList(t *testing.T) {
+	list, err := Parse(deploy.Forbidden(), subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed, refused := map[string]bool{}, 0
+	names := map[string]bool{}
+	for _, request := range list.Requests {
+		if names[request.Name] {
+			t.Errorf("two requests are named %q", request.Name)
+		}
+		names[request.Name] = true
+		if request.Refused == "" {
+			allowed[request.Verb+" "+request.Resource] = true
+		} else {
+			refused++
+		}
+	}
+	for _, want := range []string{"create resourceslices.v1.resource.k8s.io", "patch resourceclaims.v1.resource.k8s.io", "list pods.v1."} {
+		if !allowed[want] {
+			t.Errorf("no request that must pass tries to %s", want)
+		}
+	}
+	if refused < 30 {
+		t.Errorf("%d requests must be refused, want the 30 kinds there are at least", refused)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"unknown field", "requests: [{name: a, verbs: get}]", `unknown field "verbs"`},
+		{"unknown placeholder", "requests: [{name: \"${POD}\"}]", `placeholder ["POD"]`},
+		{"no name", "requests: [{verb: get, resource: pods.v1.}]", "name: empty"},
+		{"unknown verb", "requests: [{name: a, verb: watch, resource: pods.v1.}]", `verb: "watch"`},
+		{"unknown token", "requests: [{name: a, token: root, verb: get, resource: pods.v1.}]", `token: "root"`},
+		{"resource without version", "requests: [{name: a, verb: get, resource: pods}]", `resource: "pods": want plural.version.group`},
+		{"create without object", "requests: [{name: a, verb: create, resource: pods.v1.}]", "object: given for create: false"},
+		{"get with object", "requests: [{name: a, verb: get, resource: pods.v1., object: {}}]", "object: given for get: true"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Parse([]byte(tc.text), subject)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}

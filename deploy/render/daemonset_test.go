@@ -1,0 +1,123 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"plumbline.dev/plumbline/deploy"
+)
+
+// TestAgentHoldsNoMoreThanItNeeds is what an auditor would look for.
+func TestAgentHoldsNoMoreThanItNeeds(t *testing.T) {
+	pod := only[*appsv1.DaemonSet](t, decode(t, deploy.Install())).Spec.Template.Spec
+	container := pod.Containers[0]
+	if pod.HostPID || pod.HostIPC {
+		t.Error("the agent shares the host's processes or IPC")
+	}
+	if len(container.Ports) != 0 {
+		t.Error("the agent opens ports in the host's network")
+	}
+	if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Error("the agent runs without the runtime's seccomp profile")
+	}
+	yes, no, root := true, false, int64(0)
+	want := &corev1.SecurityContext{
+		Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsUser: &root,
+		Capabilities: &corev1.Capabilities{
+			Drop: []corev1.Capability{"ALL"},
+			Add:  []corev1.Capability{"NET_ADMIN", "SYS_ADMIN"},
+		},
+	}
+	if diff := cmp.Diff(want, container.SecurityContext); diff != "" {
+		t.Errorf("security context (-want +got):\n%s", diff)
+	}
+}
+
+// TestArgumentsAndNodes covers what values do to the DaemonSet.
+func TestArgumentsAndNodes(t *testing.T) {
+	tests := []struct {
+		name   string
+		values string
+		args   []string
+		terms  []string
+	}{
+		{
+			name: "defaults",
+			args: []string{"--drivers=dra.cpu,dra.net", "--gpu-mode=external"},
+		},
+		{
+			name:   "one driver on some nodes: the agent decides",
+			values: "drivers: {net: {nodeSelector: {pool: rdma, zone: b}}}",
+			args:   []string{"--drivers=dra.cpu,dra.net", "--driver-node-selector=dra.net:pool=rdma,zone=b"},
+		},
+		{
+			name:   "every driver on some nodes: nodes that at least one wants",
+			values: "drivers: {net: {nodeSelector: {pool: rdma}}, cpu: {nodeSelector: {pinned: 'true'}}}",
+			args:   []string{"--driver-node-selector=dra.cpu:pinned=true", "--driver-node-selector=dra.net:pool=rdma"},
+			terms:  []string{"pinned In [true]", "pool In [rdma]"},
+		},
+		{
+			name:   "one driver only",
+			values: "drivers: {cpu: {enabled: false}, net: {nodeSelector: {pool: rdma}}}",
+			args:   []string{"--drivers=dra.net"},
+			terms:  []string{"pool In [rdma]"},
+		},
+		{
+			name:   "further conditions join every term",
+			values: "{nodeMatchExpressions: [{key: virtual, operator: DoesNotExist}], drivers: {cpu: {enabled: false}, net: {nodeSelector: {pool: rdma}}}}",
+			terms:  []string{"virtual DoesNotExist [] and pool In [rdma]"},
+		},
+		{
+			name:   "further conditions alone",
+			values: "nodeMatchExpressions: [{key: virtual, operator: DoesNotExist}]",
+			terms:  []string{"virtual DoesNotExist []"},
+		},
+		{
+			name:   "simulated GPUs",
+			values: "drivers: {gpu: {mode: simulated, machine: a3-ultragpu-8g}}",
+			args:   []string{"--drivers=dra.cpu,dra.net,gpu.nvidia.com", "--gpu-mode=simulated", "--machine=a3-ultragpu-8g"},
+		},
+		{
+			name:   "reserved CPUs and another kubelet",
+			values: "{drivers: {cpu: {reservedCPUs: 0-1}}, kubelet: {root: /data/kubelet}}",
+			args:   []string{"--reserved-cpus=0-1", "--kubelet-root=/data/kubelet"},
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := only[*appsv1.DaemonSet](t, rendered(t, tc.values)).Spec.Template.Spec
+			all := "\n" + strings.Join(pod.Containers[0].Args, "\n") + "\n"
+			for _, arg := range tc.args {
+				if !strings.Contains(all, "\n"+arg+"\n") {
+					t.Errorf("no argument %s in:%s", arg, all)
+				}
+			}
+			if diff := cmp.Diff(tc.terms, terms(pod.Affinity)); diff != "" {
+				t.Errorf("node affinity (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// terms writes required node affinity in one line a term.
+func terms(affinity *corev1.Affinity) []string {
+	if affinity == nil {
+		return nil
+	}
+	var lines []string
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		var parts []string
+		for _, e := range term.MatchExpressions {
+			parts = append(parts, e.Key+" "+string(e.Operator)+" ["+strings.Join(e.Values, " ")+"]")
+		}
+		lines = append(lines, strings.Join(parts, " and "))
+	}
+	return lines
+}

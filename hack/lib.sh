@@ -1,0 +1,36 @@
+# Copyright The plumbline authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the scripts beside this one share. Sourced, never run.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# need NAME HOW says how to get a missing program, and stops.
+need() {
+	command -v "$1" >/dev/null && return
+	echo "$1 is missing: $2" >&2
+	exit 1
+}
+
+need go "install Go 1.26 or newer from your distribution or go.dev"
+
+# step NAME COMMAND... runs a command under a heading, says how long it took, and
+# passes on how it ended. The command runs in a shell of its own under -e, also
+# where the caller tests the outcome.
+step() {
+	local name=$1 began=$SECONDS rc=0
+	shift
+	printf '\n== %s\n' "$name"
+	set +e
+	(set -e; "$@")
+	rc=$?
+	set -e
+	printf -- '-- %s: %ds\n' "$name" $((SECONDS - began))
+	return $rc
+}
+
+# tools PACKAGE builds a pinned developer tool of go.tools.mod into bin/tools.
+tools() {
+	GOBIN=$PWD/bin/tools go install -modfile=go.tools.mod "$1"
+}

@@ -1,0 +1,271 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/cdi"
+	"plumbline.dev/plumbline/internal/driver/gpu"
+	"plumbline.dev/plumbline/internal/host/netns"
+	"plumbline.dev/plumbline/internal/host/sysfs"
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/journal"
+)
+
+// resync is how often the host is looked at without an event.
+const resync = 5 * time.Minute
+
+// agent is everything that runs on one node.
+type agent struct {
+	Options
+	client    kubernetes.Interface
+	picture   *picture
+	runtime   *runtimeLink
+	state     *runtimeState
+	status    *statusWriter
+	preparers []*preparer
+	repins    chan struct{}
+	health    progress
+}
+
+// Run serves a node until ctx ends.
+func Run(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return fmt.Errorf("options: %w", err)
+	}
+	err := run(ctx, o)
+	if ctx.Err() != nil {
+		return nil // told to stop, however far the start had come
+	}
+	return err
+}
+
+// run is the one start order: look at the machine, read what was prepared,
+// connect to the container runtime and let it say what it runs, and only then
+// take claims and offer devices. A claim that came earlier could be answered
+// from half the truth.
+func run(ctx context.Context, o Options) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	a, needed, err := open(ctx, o)
+	if err != nil {
+		return err
+	}
+
+	a.health.waitFor("the first scan of the machine")
+	sources, closeSources, err := openSources(o, needed)
+	if err != nil {
+		return err
+	}
+	defer closeSources()
+	look, err := scanOptions(o)
+	if err != nil {
+		return err
+	}
+	scans := inventory.Watch(ctx, sources, look, resync)
+	first, err := firstScan(ctx, scans, o)
+	if err != nil {
+		return err
+	}
+
+	a.health.waitFor("the journal")
+	defer a.closeDrivers()
+	if err := a.readJournal(ctx); err != nil {
+		return err
+	}
+	if err := a.take(ctx, first); err != nil {
+		return err
+	}
+
+	a.health.waitFor("the container runtime")
+	if err := a.joinRuntime(ctx); err != nil {
+		return err
+	}
+
+	a.health.waitFor("the kubelet")
+	go a.status.run(ctx)
+	publishers, err := a.register(ctx, stop)
+	if err != nil {
+		return err
+	}
+
+	publish(ctx, publishers, a.picture.current())
+	a.health.done()
+	return a.follow(ctx, scans, publishers)
+}
+
+// open connects to the API server, answers health probes from now on, and
+// learns what the node is: its labels choose the drivers, its addresses the
+// links that it cannot spare.
+func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
+	client, config, err := connect(o.Kubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &agent{
+		Options: o, client: client, picture: &picture{}, runtime: newRuntimeLink(o.NRISocket),
+		state: &runtimeState{}, status: newStatusWriter(client), repins: make(chan struct{}, 1),
+	}
+	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("make state directory: %w", err)
+	}
+	a.health.waitFor("the API server")
+	if err := serveHealth(ctx, o.healthSocket(), a.ready); err != nil {
+		return nil, nil, err
+	}
+	node, err := getNode(ctx, client, o.NodeName)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.Drivers = o.served(labels.Set(node.Labels))
+	return a, neededAddresses(node, config), nil
+}
+
+// firstScan refuses a host that the options do not fit.
+func firstScan(ctx context.Context, scans <-chan inventory.Snapshot, o Options) (inventory.Snapshot, error) {
+	first, ok := <-scans
+	if !ok {
+		return first, context.Cause(ctx)
+	}
+	if first.Err != nil {
+		return first, fmt.Errorf("scan the machine: %w", first.Err)
+	}
+	if o.GPUMode == GPUSimulated {
+		return first, gpu.RefuseRealHardware(first.Machine)
+	}
+	return first, nil
+}
+
+// follow keeps what is published true until ctx ends, then takes leave of the
+// kubelet.
+func (a *agent) follow(ctx context.Context, scans <-chan inventory.Snapshot, publishers []*publisher) error {
+	for scan := range scans {
+		if err := a.take(ctx, scan); err != nil {
+			klog.FromContext(ctx).Error(err, "the last picture of the machine stays true")
+			continue
+		}
+		publish(ctx, publishers, a.picture.current())
+		a.repin()
+	}
+	for _, p := range publishers {
+		p.helper.Stop()
+	}
+	return context.Cause(ctx)
+}
+
+// openSources says where to look at the machine.
+func openSources(o Options, needed []netip.Addr) (inventory.Sources, func(), error) {
+	gpus, err := gpuSource(o)
+	if err != nil {
+		return inventory.Sources{}, nil, err
+	}
+	own, err := netns.Open(netns.Self)
+	if err != nil {
+		return inventory.Sources{}, nil, err
+	}
+	links, err := inventory.OpenNetlink(own.Fd(), needed)
+	if err != nil {
+		return inventory.Sources{}, nil, errors.Join(err, own.Close())
+	}
+	sys, err := sysfs.Open(o.SysfsRoot)
+	if err != nil {
+		links.Close()
+		return inventory.Sources{}, nil, errors.Join(err, own.Close())
+	}
+	closeAll := func() {
+		links.Close()
+		_ = own.Close()
+		_ = sys.Close()
+	}
+	return inventory.Sources{Sys: sys, Links: links, GPUs: gpus}, closeAll, nil
+}
+
+// take makes a scan the current picture.
+func (a *agent) take(ctx context.Context, scan inventory.Snapshot) error {
+	if scan.Err != nil {
+		return scan.Err
+	}
+	for _, p := range scan.Problems {
+		klog.FromContext(ctx).Info("left out of the inventory", "what", p.String())
+	}
+	held, err := heldNICs(ctx, a.preparers)
+	if err != nil {
+		return err
+	}
+	return a.picture.update(scan.Machine, held)
+}
+
+// readJournal opens what is on disk, and makes the CDI directory agree with it.
+func (a *agent) readJournal(ctx context.Context) error {
+	bootID, err := journal.BootID(os.DirFS(a.ProcRoot))
+	if err != nil {
+		return err
+	}
+	records, err := journal.Open(a.journalDir())
+	if err != nil {
+		return err
+	}
+	specs, err := cdi.Open(a.CDIDir)
+	if err != nil {
+		return err
+	}
+	for _, name := range a.Drivers {
+		served, err := newDriver(name, a.Options, bootID)
+		if err != nil {
+			return err
+		}
+		p := &preparer{
+			servedDriver: served, journal: records, cdi: specs, bootID: bootID,
+			machine: a.picture.current, runtimeReady: a.runtime.ready, netns: a.state.netns,
+			status: a.status.set, changed: a.repin,
+		}
+		if err := p.recover(ctx); err != nil {
+			return err
+		}
+		a.preparers = append(a.preparers, p)
+	}
+	return nil
+}
+
+func (a *agent) closeDrivers() {
+	for _, p := range a.preparers {
+		if p.close != nil {
+			p.close()
+		}
+	}
+}
+
+// joinRuntime connects to the container runtime and waits until it has said
+// what it runs. Without a driver that needs it, nobody connects.
+func (a *agent) joinRuntime(ctx context.Context) error {
+	if !a.needsRuntime() {
+		return nil
+	}
+	known, err := watchPods(ctx, a.client, a.NodeName)
+	if err != nil {
+		return err
+	}
+	h := &hooks{
+		preparers: a.preparers, state: a.state, pods: known, deadline: a.runtime.deadline, repin: a.repin,
+		begin: a.runtime.begin,
+	}
+	go a.runtime.run(ctx, h)
+	go a.runRepins(ctx, h)
+	select {
+	case <-a.runtime.joined:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

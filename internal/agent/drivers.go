@@ -1,0 +1,90 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"os"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/cpu"
+	"plumbline.dev/plumbline/internal/driver/gpu"
+	"plumbline.dev/plumbline/internal/driver/netdev"
+	"plumbline.dev/plumbline/internal/host/netns"
+	"plumbline.dev/plumbline/internal/host/pciids"
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// servedDriver is one DRA driver as the agent sees it: what it can plan, and
+// which of the two other halves it has.
+type servedDriver struct {
+	driver.Planner
+	// attacher is nil where nothing goes into a network namespace.
+	attacher driver.Attacher
+	// pinner is nil where nothing is pinned.
+	pinner driver.Pinner
+	// heldNICs are the NICs of a record as they were before they left the
+	// host; nil for drivers without NICs.
+	heldNICs func(driver.Record) ([]model.NIC, error)
+	// close is nil where nothing is open.
+	close func()
+}
+
+// needsRuntime says whether a claim of the driver is only kept by NRI hooks.
+func (d servedDriver) needsRuntime() bool { return d.attacher != nil || d.pinner != nil }
+
+// newDriver is the list of drivers there are.
+func newDriver(name string, o Options, bootID string) (servedDriver, error) {
+	switch name {
+	case slicecodec.DriverNet:
+		d, err := netdev.New(netdev.Options{
+			Host: netns.Self, BootID: bootID, Sys: os.DirFS(o.SysfsRoot),
+		})
+		if err != nil {
+			return servedDriver{}, err
+		}
+		return servedDriver{Planner: d, attacher: d, heldNICs: netdev.HeldNICs, close: d.Close}, nil
+	case slicecodec.DriverCPU:
+		d := cpu.Driver{Reserved: o.ReservedCPUs}
+		return servedDriver{Planner: d, pinner: d}, nil
+	case slicecodec.DriverGPU:
+		return servedDriver{Planner: gpu.Driver{}}, nil
+	}
+	return servedDriver{}, fmt.Errorf("driver %s: not built into this agent", name)
+}
+
+// gpuSource is nil where another driver owns the GPUs.
+func gpuSource(o Options) (inventory.GPUs, error) {
+	if o.GPUMode != GPUSimulated {
+		return nil, nil
+	}
+	facts, err := machine.OpenFacts(o.Machine)
+	if err != nil {
+		return nil, fmt.Errorf("--machine: %w", err)
+	}
+	return inventory.Simulated{Facts: facts.ModelGPUs(), StandIn: "bochs-display", Node: o.NodeName}, nil
+}
+
+// scanOptions say how to look. Beside a simulated GPU the NICs are stand-ins
+// too, where they are not what the machine file says.
+func scanOptions(o Options) (inventory.Options, error) {
+	look := inventory.Options{Names: pciids.Open(o.PCIIDs)}
+	if o.GPUMode != GPUSimulated {
+		return look, nil
+	}
+	facts, err := machine.OpenFacts(o.Machine)
+	if err != nil {
+		return look, fmt.Errorf("--machine: %w", err)
+	}
+	look.Products = make(map[model.PCIAddress]inventory.Product, len(facts.NICs))
+	for i := range facts.NICs {
+		n := &facts.NICs[i]
+		id := n.Identity()
+		look.Products[n.Address] = inventory.Product{ID: pciids.ID{Vendor: id.Vendor, Device: id.Device}, Model: n.Model}
+	}
+	return look, nil
+}

@@ -1,0 +1,159 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"plumbline.dev/plumbline/internal/cdi"
+	"plumbline.dev/plumbline/internal/driver"
+)
+
+// sandboxFacts is a pod sandbox as the runtime shows it.
+type sandboxFacts struct {
+	UID             types.UID
+	Namespace, Name string
+	// Netns is empty for a pod in the host's network.
+	Netns string
+}
+
+func (s sandboxFacts) String() string { return s.Namespace + "/" + s.Name }
+
+// containerFacts is a container as the runtime shows it, adjustments of
+// earlier plugins included.
+type containerFacts struct {
+	ID, Name   string
+	CDI        []string
+	Env        []string
+	CPUs, Mems string
+}
+
+// change is what a container still lacks.
+type change struct {
+	Env, CDI   []string
+	CPUs, Mems string
+	// Confined: it has, or gets, CPUs by our word.
+	Confined bool
+}
+
+// share is a container's part of a record.
+type share struct {
+	record  driver.Record
+	devices []int
+	// podLevel: no container names the claim, so every one has all of it, and
+	// the kubelet has injected nothing.
+	podLevel bool
+}
+
+// part is the record reduced to the container's devices.
+func (s share) part() driver.Record {
+	r := s.record
+	r.Devices = nil
+	for _, i := range s.devices {
+		r.Devices = append(r.Devices, s.record.Devices[i])
+	}
+	return r
+}
+
+func holds(r driver.Record, pod types.UID) bool {
+	return slices.ContainsFunc(r.Pods, func(p driver.PodRef) bool { return p.UID == pod })
+}
+
+// admitSandbox returns the records to attach, or refuses the pod. facts is nil
+// while the pod is unknown to the API watch.
+func admitSandbox(s sandboxFacts, records []driver.Record, facts *podFacts) ([]driver.Record, error) {
+	var mine []driver.Record
+	for _, r := range records {
+		switch {
+		case holds(r, s.UID) && s.Netns == "":
+			return nil, fmt.Errorf("pod %s uses the host's network, so claim %s of %s cannot give it an interface: want hostNetwork: false", s, r.Claim, r.Driver)
+		case holds(r, s.UID):
+			mine = append(mine, r)
+		case facts != nil && facts.Namespace == r.Claim.Namespace && slices.Contains(facts.Claims, r.Claim.Name):
+			return nil, refuseSecondPod(s, r)
+		}
+	}
+	return mine, nil
+}
+
+func refuseSecondPod(s sandboxFacts, r driver.Record) error {
+	var names []string
+	for _, p := range r.Pods {
+		names = append(names, p.Name)
+	}
+	return fmt.Errorf("claim %s of %s is held by pod %s, so pod %s cannot have it: want a claim per pod, as resourceClaimTemplateName gives",
+		r.Claim, r.Driver, strings.Join(names, ", "), s)
+}
+
+// sharesOf says what of the records a container has: the devices that it names,
+// or all of a claim that no container of the pod names.
+func sharesOf(s sandboxFacts, c containerFacts, records []driver.Record, facts *podFacts) ([]share, error) {
+	var shares []share
+	for _, r := range records {
+		named := namedDevices(r, c)
+		mine := holds(r, s.UID)
+		switch {
+		case len(named) > 0 && !mine:
+			return nil, refuseSecondPod(s, r)
+		case len(named) > 0:
+			shares = append(shares, share{record: r, devices: named})
+		case !mine:
+		case facts == nil:
+			return nil, fmt.Errorf("pod %s holds claim %s of %s, and the API watch has not shown yet which of its containers name it", s, r.Claim, r.Driver)
+		case !facts.Named[r.Claim.Name] && slices.Contains(facts.Claims, r.Claim.Name):
+			all := make([]int, len(r.Devices))
+			for i := range all {
+				all[i] = i
+			}
+			shares = append(shares, share{record: r, devices: all, podLevel: true})
+		}
+	}
+	return shares, nil
+}
+
+// namedDevices are the devices that the kubelet injected. Runtimes that do not
+// tell a container's CDI devices show their environment all the same.
+func namedDevices(r driver.Record, c containerFacts) []int {
+	var named []int
+	for i := range r.Devices {
+		if slices.Contains(c.CDI, cdi.ID(r, i)) || slices.Contains(c.Env, cdi.Marker(r, i)) {
+			named = append(named, i)
+		}
+	}
+	return named
+}
+
+// adjust says what a container lacks of its shares and of its placement.
+func adjust(c containerFacts, shares []share, pin driver.Pin) change {
+	var out change
+	for _, s := range shares {
+		if !s.podLevel {
+			continue
+		}
+		for _, i := range s.devices {
+			// The marker also tells a second agent that the device is there:
+			// the runtime takes each CDI device once.
+			if marker := cdi.Marker(s.record, i); !slices.Contains(c.Env, marker) {
+				out.Env = append(out.Env, marker)
+				out.CDI = append(out.CDI, cdi.ID(s.record, i))
+			}
+		}
+	}
+	for _, env := range pin.Env {
+		if !slices.Contains(c.Env, env) {
+			out.Env = append(out.Env, env)
+		}
+	}
+	if cpus := pin.CPUs.String(); cpus != c.CPUs {
+		out.CPUs = cpus
+	}
+	if mems := pin.Mems.String(); mems != c.Mems {
+		out.Mems = mems
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/cdi"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/cpu"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+var trainer = sandboxFacts{UID: "trainer-uid", Namespace: "default", Name: "trainer", Netns: "/run/netns/1"}
+
+func recordOf(driverName, claim string, pod types.UID, devices ...string) driver.Record {
+	r := driver.Record{
+		Version: 1, Driver: driverName,
+		Claim: driver.ClaimRef{UID: types.UID(claim + "-uid"), Namespace: "default", Name: claim},
+		Pods:  []driver.PodRef{{UID: pod, Name: strings.TrimSuffix(string(pod), "-uid")}},
+	}
+	for _, d := range devices {
+		r.Devices = append(r.Devices, driver.DeviceRecord{Device: d})
+	}
+	return r
+}
+
+func TestAdmitSandbox(t *testing.T) {
+	mine := recordOf("dra.net", "mine", "trainer-uid", "nic0")
+	other := recordOf("dra.net", "other", "other-uid", "nic1")
+	onHost := trainer
+	onHost.Netns = ""
+	for _, test := range []struct {
+		name    string
+		sandbox sandboxFacts
+		facts   *podFacts
+		want    string // claims, or the refusal
+	}{
+		{"its own claim", trainer, nil, "mine"},
+		{"the watch agrees", trainer, &podFacts{Namespace: "default", Claims: []string{"mine"}}, "mine"},
+		{"the host's network", onHost, nil, "pod default/trainer uses the host's network, so claim default/mine of dra.net cannot give it an interface: want hostNetwork: false"},
+		{"another pod's claim", trainer, &podFacts{Namespace: "default", Claims: []string{"mine", "other"}},
+			"claim default/other of dra.net is held by pod other, so pod default/trainer cannot have it: want a claim per pod, as resourceClaimTemplateName gives"},
+		{"a claim of that name elsewhere", trainer, &podFacts{Namespace: "elsewhere", Claims: []string{"other"}}, "mine"},
+		{"a pod without claims", sandboxFacts{UID: "x", Netns: "/run/netns/2"}, nil, ""},
+		{"a pod of the host without claims", sandboxFacts{UID: "x"}, nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := admitSandbox(test.sandbox, []driver.Record{mine, other}, test.facts)
+			words := []string{}
+			for _, r := range got {
+				words = append(words, r.Claim.Name)
+			}
+			text := strings.Join(words, " ")
+			if err != nil {
+				text = err.Error()
+			}
+			if text != test.want {
+				t.Errorf("got %q, want %q", text, test.want)
+			}
+		})
+	}
+}
+
+func TestSharesOf(t *testing.T) {
+	two := recordOf("dra.cpu", "two", "trainer-uid", "cpudevnuma000", "cpudevnuma001")
+	stranger := recordOf("dra.cpu", "stranger", "other-uid", "cpudevnuma000")
+	podLevel := &podFacts{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{}}
+	named := &podFacts{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{"two": true}}
+	extended := &podFacts{Namespace: "default", Named: map[string]bool{}} // not in spec.resourceClaims
+	for _, test := range []struct {
+		name      string
+		container containerFacts
+		facts     *podFacts
+		want      string
+	}{
+		{"names one request", containerFacts{CDI: []string{cdi.ID(two, 1)}}, named, "two[1]"},
+		{"names the claim", containerFacts{CDI: []string{cdi.ID(two, 0), cdi.ID(two, 1)}}, named, "two[0 1]"},
+		{"a runtime that shows the environment only", containerFacts{Env: []string{"A=1", cdi.Marker(two, 0)}}, named, "two[0]"},
+		{"needs no watch where it names the claim", containerFacts{CDI: []string{cdi.ID(two, 1)}}, nil, "two[1]"},
+		{"another container names it", containerFacts{}, named, ""},
+		{"nobody names it", containerFacts{}, podLevel, "two[0 1] at pod level"},
+		{"an extended resource belongs to its container", containerFacts{}, extended, ""},
+		{"the pod is not known yet", containerFacts{}, nil, "pod default/trainer holds claim default/two of dra.cpu, and the API watch has not shown yet which of its containers name it"},
+		{"another pod's claim", containerFacts{CDI: []string{cdi.ID(stranger, 0)}}, named,
+			"claim default/stranger of dra.cpu is held by pod other, so pod default/trainer cannot have it: want a claim per pod, as resourceClaimTemplateName gives"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			shares, err := sharesOf(trainer, test.container, []driver.Record{stranger, two}, test.facts)
+			var words []string
+			for _, s := range shares {
+				word := fmt.Sprint(s.record.Claim.Name, s.devices)
+				if s.podLevel {
+					word += " at pod level"
+				}
+				words = append(words, word)
+			}
+			text := strings.Join(words, " ")
+			if err != nil {
+				text = err.Error()
+			}
+			if text != test.want {
+				t.Errorf("got %q, want %q", text, test.want)
+			}
+		})
+	}
+}
+
+func TestAdjustAddsOnlyWhatIsMissing(t *testing.T) {
+	nic := recordOf("dra.net", "nic", "trainer-uid", "nic0")
+	shares := []share{{record: nic, devices: []int{0}, podLevel: true}}
+	pin := driver.Pin{CPUs: cpuset.New(2, 3), Mems: cpuset.New(0), Env: []string{"DRA_CPUSET_x=2-3"}}
+	fresh := containerFacts{Env: []string{"HOME=/"}}
+	first := adjust(fresh, shares, pin)
+	want := change{
+		Env: []string{"PLUMBLINE_CLAIM_nic-uid_0=dra.net/nic0", "DRA_CPUSET_x=2-3"},
+		CDI: []string{"dra.net/claim=nic-uid-nic0"}, CPUs: "2-3", Mems: "0",
+	}
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Errorf("the first agent (-want +got):\n%s", diff)
+	}
+	// The runtime shows the second agent what the first has added; setting
+	// anything twice would fail the container.
+	seen := containerFacts{Env: append(fresh.Env, first.Env...), CPUs: first.CPUs, Mems: first.Mems}
+	if second := adjust(seen, shares, pin); adjustmentOf(second) != nil {
+		t.Errorf("the second agent adds %+v, want nothing", second)
+	}
+}
+
+func TestPlacement(t *testing.T) {
+	m := twoNodes(t)
+	claimed := recordOf("dra.cpu", "mine", "trainer-uid", "cpudevnuma001")
+	claimed.Devices[0].Plan = json.RawMessage(`{"numaNode":1,"cpus":"4-5"}`)
+	held := []driver.Record{claimed}
+	for _, test := range []struct {
+		name     string
+		shares   []share
+		held     []driver.Record
+		confined bool
+		want     string
+	}{
+		{"its own CPUs", []share{{record: claimed, devices: []int{0}}}, held, false, "4-5 1 DRA_CPUSET_mine-uid=4-5"},
+		{"the rest for the others", nil, held, false, "0-3,6-7  "},
+		{"nobody confined without claims", nil, nil, false, "  "},
+		{"set free when the last claim went", nil, nil, true, "0-7  "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pin, err := placement(cpu.Driver{}, m, test.confined, test.shares, test.held)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(pin.CPUs, " ", pin.Mems, " ", strings.Join(pin.Env, " ")); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func twoNodes(t *testing.T) *model.Machine {
+	t.Helper()
+	parts := model.Machine{NUMANodes: []model.NUMANode{{ID: 0, CPUs: cpuset.New(0, 1, 2, 3)}, {ID: 1, CPUs: cpuset.New(4, 5, 6, 7)}}}
+	for id := range 8 {
+		node := id / 4
+		parts.CPUs = append(parts.CPUs, model.CPU{ID: id, Online: true, NUMANode: &node, Core: &model.CoreID{Package: node, Core: id % 4}, Siblings: cpuset.New(id)})
+	}
+	m, err := model.New(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

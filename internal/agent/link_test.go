@@ -1,0 +1,58 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+)
+
+// A connection may end while the runtime still tells what it runs; what was
+// told then says nothing about the next one.
+func TestLostWhileSynchronising(t *testing.T) {
+	type connection struct{ stub.Stub }
+	waiting, lost := errors.New("waiting"), errors.New("lost")
+	for _, test := range []struct {
+		name  string
+		then  func(*runtimeLink)
+		ready bool
+	}{
+		{"kept", func(*runtimeLink) {}, true},
+		{"lost", func(l *runtimeLink) { l.set(nil, lost) }, false},
+		{"another since", func(l *runtimeLink) { l.set(nil, lost); l.set(connection{}, waiting) }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newRuntimeLink("/nowhere")
+			l.set(connection{}, waiting)
+			synced := l.begin()
+			test.then(l)
+			synced()
+			if err := l.ready(); test.ready != (err == nil) {
+				t.Errorf("got %v, want ready %t", err, test.ready)
+			}
+			select {
+			case <-l.joined:
+				if !test.ready {
+					t.Error("joined a lost connection")
+				}
+			default:
+				if test.ready {
+					t.Error("not joined")
+				}
+			}
+		})
+	}
+	l := newRuntimeLink("/nowhere")
+	l.begin()()
+	if l.ready() == nil {
+		t.Error("ready without a connection")
+	}
+	l.set(nil, nil)
+	if err := l.update([]*api.ContainerUpdate{{}}); err == nil {
+		t.Error("moved a container without a connection")
+	}
+}

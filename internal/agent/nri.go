@@ -1,0 +1,193 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// The plugin is "00-plumbline": first, so that others see its changes.
+	nriName  = "plumbline"
+	nriIndex = "00"
+	// hookReserve is kept of the runtime's limit to answer in.
+	hookReserve     = 300 * time.Millisecond
+	nriStartAtMost  = 15 * time.Second
+	nriBackOffFirst = 100 * time.Millisecond
+	nriBackOffMost  = 5 * time.Second
+)
+
+// runtimeLink keeps the agent connected to the container runtime, for ever.
+type runtimeLink struct {
+	socket string
+
+	mu         sync.Mutex
+	stub       stub.Stub
+	problem    error  // nil once connected and synchronised
+	generation uint64 // of the connection: changes when one comes or goes
+	joined     chan struct{}
+	joinOnce   sync.Once
+}
+
+func newRuntimeLink(socket string) *runtimeLink {
+	return &runtimeLink{socket: socket, problem: errors.New("not tried yet"), joined: make(chan struct{})}
+}
+
+// ready says why hooks do not reach the agent, or nil.
+func (l *runtimeLink) ready() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.problem == nil {
+		return nil
+	}
+	return fmt.Errorf("the container runtime is not connected and synchronised through %s: %w; want NRI enabled in the runtime's configuration, prepared again when it is", l.socket, l.problem)
+}
+
+func (l *runtimeLink) set(s stub.Stub, problem error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stub, l.problem = s, problem
+	l.generation++
+}
+
+// begin is called when the runtime starts to tell what it runs, and synced when
+// it has told everything. A connection that was lost meanwhile stays lost.
+func (l *runtimeLink) begin() (synced func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	generation := l.generation
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.stub == nil || l.generation != generation {
+			return
+		}
+		l.problem = nil
+		l.joinOnce.Do(func() { close(l.joined) })
+	}
+}
+
+// deadline is the runtime's request time-out less the time to answer in.
+func (l *runtimeLink) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit := stub.DefaultRequestTimeout
+	if l.stub != nil {
+		limit = l.stub.RequestTimeout()
+	}
+	return context.WithTimeout(ctx, limit-hookReserve)
+}
+
+// update moves running containers. Never from within a hook: the runtime
+// answers only after the hook has returned.
+func (l *runtimeLink) update(updates []*api.ContainerUpdate) error {
+	l.mu.Lock()
+	s, problem := l.stub, l.problem
+	l.mu.Unlock()
+	if problem != nil {
+		return problem
+	}
+	if s == nil {
+		return fmt.Errorf("update %d containers: not connected to the container runtime", len(updates))
+	}
+	failed, err := s.UpdateContainers(updates)
+	if err != nil {
+		return fmt.Errorf("update %d containers: %w", len(updates), err)
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("update %d containers: the runtime refused %d, the first %s", len(updates), len(failed), failed[0].GetContainerId())
+	}
+	return nil
+}
+
+// run connects, and connects again whenever the runtime went away.
+func (l *runtimeLink) run(ctx context.Context, plugin any) {
+	logger := klog.FromContext(ctx).WithName("nri")
+	wait := nriBackOffFirst
+	for ctx.Err() == nil {
+		connected, err := l.session(klog.NewContext(ctx, logger), plugin)
+		if connected {
+			wait = nriBackOffFirst
+		}
+		l.set(nil, err)
+		if ctx.Err() != nil {
+			return
+		}
+		logger.Info("not connected to the container runtime", "reason", err.Error(), "retryIn", wait)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, nriBackOffMost)
+	}
+}
+
+// session is one connection, from dialling to its end.
+func (l *runtimeLink) session(ctx context.Context, plugin any) (connected bool, err error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", l.socket)
+	if err != nil {
+		return false, err
+	}
+	closed := make(chan struct{})
+	var once sync.Once
+	s, err := stub.New(plugin,
+		stub.WithPluginName(nriName), stub.WithPluginIdx(nriIndex),
+		stub.WithConnection(conn),
+		stub.WithOnClose(func() { once.Do(func() { close(closed) }) }),
+		stub.WithLogger(nriLogger{klog.FromContext(ctx)}),
+		// Runtimes that know the policy fail a pod rather than run it without
+		// its device; older ones ignore it.
+		stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true, KeepConnected: true}),
+	)
+	if err != nil {
+		return false, errors.Join(err, conn.Close())
+	}
+	l.set(s, errors.New("waiting for the runtime to say what it runs"))
+	// Start does not look at the context while it waits to be configured.
+	started := make(chan error, 1)
+	go func() { started <- s.Start(ctx) }()
+	select {
+	case err := <-started:
+		if err != nil {
+			return false, errors.Join(err, conn.Close())
+		}
+	case <-time.After(nriStartAtMost):
+		return false, errors.Join(fmt.Errorf("not configured by the runtime within %s", nriStartAtMost), conn.Close())
+	}
+	select {
+	case <-closed:
+		return true, errors.New("the runtime closed the connection")
+	case <-ctx.Done():
+		s.Stop()
+		return true, ctx.Err()
+	}
+}
+
+// nriLogger puts the library's messages into the agent's log.
+type nriLogger struct{ logger klog.Logger }
+
+func (l nriLogger) Debugf(_ context.Context, format string, args ...any) {
+	l.logger.V(5).Info(fmt.Sprintf(format, args...))
+}
+
+func (l nriLogger) Infof(_ context.Context, format string, args ...any) {
+	l.logger.V(3).Info(fmt.Sprintf(format, args...))
+}
+
+func (l nriLogger) Warnf(_ context.Context, format string, args ...any) {
+	l.logger.Info(fmt.Sprintf(format, args...))
+}
+
+func (l nriLogger) Errorf(_ context.Context, format string, args ...any) {
+	l.logger.Error(nil, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,361 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+	nrilog "github.com/containerd/nri/pkg/log"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/cpu"
+	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// containerRuntime is the library's own runtime half, as container runtimes
+// embed it, with what it runs as data.
+type containerRuntime struct {
+	*adaptation.Adaptation
+	mu         sync.Mutex
+	pods       []*api.PodSandbox
+	containers []*api.Container
+	updates    []string
+	conns      []io.Closer
+}
+
+// die ends the runtime as a crash would: its connections close. The library's
+// Stop leaves those of plugins open.
+func (c *containerRuntime) die() {
+	c.Stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+}
+
+// relay lets the test close connections that the library accepted.
+func (c *containerRuntime) relay(t *testing.T, outer, inner string) {
+	t.Helper()
+	_ = os.Remove(outer)
+	listener, err := net.Listen("unix", outer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	c.conns = append(c.conns, listener)
+	go func() {
+		for {
+			plugin, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			library, err := net.Dial("unix", inner)
+			if err != nil {
+				_ = plugin.Close()
+				continue
+			}
+			c.mu.Lock()
+			c.conns = append(c.conns, plugin, library)
+			c.mu.Unlock()
+			go func() { _, _ = io.Copy(library, plugin) }()
+			go func() { _, _ = io.Copy(plugin, library) }()
+		}
+	}()
+}
+
+func startRuntime(t *testing.T, socket string, c *containerRuntime) {
+	t.Helper()
+	sync := func(ctx context.Context, deliver adaptation.SyncCB) error {
+		updates, err := deliver(ctx, c.pods, c.containers)
+		c.record("sync", updates)
+		return err
+	}
+	update := func(_ context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+		c.record("update", updates)
+		return nil, nil
+	}
+	dir := t.TempDir()
+	inner := filepath.Join(dir, "inner.sock")
+	a, err := adaptation.New("test", "v2.4.2", sync, update, adaptation.WithSocketPath(inner),
+		adaptation.WithPluginPath(dir), adaptation.WithPluginConfigPath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.Adaptation = a
+	c.relay(t, socket, inner)
+}
+
+func (c *containerRuntime) record(how string, updates []*api.ContainerUpdate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range updates {
+		c.updates = append(c.updates, how+" "+u.GetContainerId()+" to "+u.GetLinux().GetResources().GetCpu().GetCpus())
+	}
+}
+
+func (c *containerRuntime) seen() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.updates)
+}
+
+type quiet struct{}
+
+func (quiet) Debugf(context.Context, string, ...any) {}
+func (quiet) Infof(context.Context, string, ...any)  {}
+func (quiet) Warnf(context.Context, string, ...any)  {}
+func (quiet) Errorf(context.Context, string, ...any) {}
+
+// connected is an agent with a NIC driver that writes down its moves and the
+// real CPU driver, on a machine of two nodes with four CPUs each.
+func connected(t *testing.T, socket string) (*agent, *fakeDriver) {
+	t.Helper()
+	n, nic := newNode(t), &fakeDriver{name: "dra.net"}
+	m := twoNodes(t)
+	a := &agent{runtime: newRuntimeLink(socket), state: &runtimeState{}, repins: make(chan struct{}, 1)}
+	nics := n.start(nic)
+	cpus := n.start(&fakeDriver{name: "dra.cpu"})
+	cpus.servedDriver = servedDriver{Planner: cpu.Driver{}, pinner: cpu.Driver{}}
+	a.preparers = []*preparer{nics, cpus}
+	for _, p := range a.preparers {
+		p.machine = func() *model.Machine { return m }
+		p.runtimeReady, p.netns, p.changed = a.runtime.ready, a.state.netns, a.repin
+	}
+	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin, begin: a.runtime.begin}
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() { a.runtime.run(ctx, h) })
+	group.Go(func() { a.runRepins(ctx, h) })
+	t.Cleanup(func() { stop(); group.Wait() })
+	return a, nic
+}
+
+func eventually(t *testing.T, what string, true func() bool) {
+	t.Helper()
+	for range 500 {
+		if true() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("waited in vain: %s", what)
+}
+
+func podOf(name, netns string) *api.PodSandbox {
+	p := &api.PodSandbox{Id: name + "-sandbox", Uid: name + "-pod", Namespace: "default", Name: name, Linux: &api.LinuxPodSandbox{}}
+	if netns != "" {
+		p.Linux.Namespaces = []*api.LinuxNamespace{{Type: "network", Path: netns}}
+	}
+	return p
+}
+
+func TestRuntimeLink(t *testing.T) {
+	nrilog.Set(quiet{}) // before anything reads it: the library keeps it in a global
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "nri.sock")
+	netns := filepath.Join(dir, "netns")
+	if err := os.WriteFile(netns, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, nic := connected(t, socket)
+	nicClaims, cpuClaims := a.preparers[0], a.preparers[1]
+	claim := claimFor("a", "cpudevnuma001")
+
+	if _, err := cpuClaims.prepare(t.Context(), claim); err == nil || !strings.Contains(err.Error(), "not connected") {
+		t.Errorf("prepare before there is a runtime: %v, want a refusal", err)
+	}
+
+	shared := &api.Container{Id: "shared", PodSandboxId: "b-sandbox", Name: "main", State: api.ContainerState_CONTAINER_RUNNING}
+	first := &containerRuntime{pods: []*api.PodSandbox{podOf("b", netns)}, containers: []*api.Container{shared}}
+	startRuntime(t, socket, first)
+	eventually(t, "the first synchronisation", func() bool { return a.runtime.ready() == nil })
+
+	// Preparing CPUs moves the container that was there off them.
+	r, err := cpuClaims.prepare(t.Context(), claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the shared container gives way", func() bool { return slices.Contains(first.seen(), "update shared to 0-3") })
+
+	pod := podOf("a", netns)
+	if _, err := nicClaims.prepare(t.Context(), claimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.RunPodSandbox(t.Context(), &api.RunPodSandboxRequest{Pod: pod}); err != nil {
+		t.Fatal(err)
+	}
+	container := &api.Container{
+		Id: "own", PodSandboxId: pod.Id, Name: "main",
+		CDIDevices: []*api.CDIDevice{{Name: answerOf(r)[0].CDIDeviceIDs[0]}, {Name: "dra.net/claim=a-uid-nic0"}},
+	}
+	answer, err := first.CreateContainer(t.Context(), &api.CreateContainerRequest{Pod: pod, Container: container})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set := answer.GetAdjust().GetLinux().GetResources().GetCpu(); set.GetCpus() != "4-7" || set.GetMems() != "1" {
+		t.Errorf("the container runs on CPUs %q and nodes %q, want 4-7 and 1", set.GetCpus(), set.GetMems())
+	}
+
+	// The runtime restarts: connected again, everything is looked at again.
+	// The pod of the NIC lives, so its NIC is attached, not brought back.
+	first.die()
+	eventually(t, "the loss is noticed", func() bool { return a.runtime.ready() != nil })
+	second := &containerRuntime{pods: []*api.PodSandbox{podOf("b", netns), pod}, containers: []*api.Container{shared}}
+	startRuntime(t, socket, second)
+	defer second.die()
+	eventually(t, "the second synchronisation", func() bool { return slices.Contains(second.seen(), "sync shared to 0-3") })
+
+	if err := second.StopPodSandbox(t.Context(), &api.StopPodSandboxRequest{Pod: pod}); err != nil {
+		t.Fatal(err)
+	}
+	// At the sandbox, made sure of at the container, and after the restart.
+	want := strings.Repeat("attach a to "+netns+"; ", 3) + "detach a from " + netns
+	nic.mu.Lock()
+	got := strings.Join(nic.actions, "; ")
+	nic.mu.Unlock()
+	if got != want {
+		t.Errorf("the NIC's moves: %q, want %q", got, want)
+	}
+
+	// With the claim gone the shared container has the whole machine again.
+	if err := cpuClaims.unprepare(t.Context(), claim.ClaimRef); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the shared container is set free", func() bool { return slices.Contains(second.seen(), "update shared to 0-7") })
+}
+
+// A pod that died together with the agent gets no StopPodSandbox any more.
+func TestSynchronizeBringsBackWhatNobodyHolds(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	if _, err := a.preparers[0].record(t.Context(), claimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin, begin: a.runtime.begin}
+	if _, err := h.Synchronize(t.Context(), nil, nil); err != nil { //nolint:misspell // the library calls it so
+		t.Fatal(err)
+	}
+	if got := strings.Join(nic.actions, "; "); got != "detach a from " {
+		t.Errorf("actions %q, want the NIC brought back", got)
+	}
+}
+
+func TestRunPodSandboxFailsThePod(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	if _, err := a.preparers[0].record(t.Context(), claimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	var told []deviceState
+	a.preparers[0].status = func(_ string, _ driver.ClaimRef, devices []deviceState) { told = devices }
+	nic.refuse = errors.New("move eth3 into pod namespace: interface is down")
+	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin}
+	if err := h.RunPodSandbox(t.Context(), podOf("a", "/run/netns/a")); !errors.Is(err, nic.refuse) {
+		t.Errorf("got %v, want the driver's reason", err)
+	}
+	if len(a.state.sandboxes) != 0 {
+		t.Errorf("sandboxes %v, want the refused one forgotten", a.state.sandboxes)
+	}
+	if len(told) != 1 || told[0].err == nil || told[0].reason != "AttachFailed" {
+		t.Errorf("claim status %+v, want AttachFailed", told)
+	}
+	if err := h.RunPodSandbox(t.Context(), podOf("a", "")); err == nil || !strings.Contains(err.Error(), "want hostNetwork: false") {
+		t.Errorf("a pod in the host's network: got %v, want a refusal", err)
+	}
+}
+
+// The records decide, not memory: another agent's claim is seen at once.
+func TestHooksDecideFromDisk(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	other, err := journal.Open(filepath.Join(t.TempDir(), "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.preparers[0].journal = other
+	r, err := nic.Plan(claimFor("late", "nic0"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.BootID = a.preparers[0].bootID
+	if err := other.Put(r); err != nil {
+		t.Fatal(err)
+	}
+	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin}
+	if err := h.RunPodSandbox(t.Context(), podOf("late", "/run/netns/late")); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(nic.actions, "; "); got != "attach late to /run/netns/late" {
+		t.Errorf("actions %q, want the attach", got)
+	}
+	if path := a.state.netns(types.UID("late-pod")); path != "" {
+		t.Errorf("netns %q of a path that does not exist, want none", path)
+	}
+}
+
+// A hook that overruns gets the plugin dropped and the pod run without its NIC,
+// so a late hook is an error in time, and its work is not lost.
+func TestLateHookFailsInTime(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	if _, err := a.preparers[0].record(t.Context(), claimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	soon := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, 10*time.Millisecond)
+	}
+	h := &hooks{preparers: a.preparers, state: a.state, deadline: soon, repin: a.repin, begin: a.runtime.begin}
+	nic.mu.Lock() // the kernel is slow
+	err := h.RunPodSandbox(t.Context(), podOf("a", "/run/netns/a"))
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "goes on") {
+		t.Errorf("got %v, want the deadline's error", err)
+	}
+	nic.mu.Unlock()
+	eventually(t, "the attach is done", func() bool {
+		nic.mu.Lock()
+		defer nic.mu.Unlock()
+		return slices.Contains(nic.actions, "attach a to /run/netns/a")
+	})
+}
+
+// A hook's work may outlive the hook. Where the claim was unprepared meanwhile,
+// a late attach would take a NIC that nobody remembers.
+func TestLateAttachOfAClaimThatIsGone(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	p := a.preparers[0]
+	p.status = func(string, driver.ClaimRef, []deviceState) {}
+	r, err := p.record(t.Context(), claimFor("a", "nic0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.unprepare(t.Context(), r.Claim); err != nil {
+		t.Fatal(err)
+	}
+	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin}
+	if err := h.attach(t.Context(), r, "/run/netns/a"); !errors.Is(err, errSuperseded) {
+		t.Errorf("attach: got %v, want errSuperseded", err)
+	}
+	if err := h.detach(t.Context(), r, "/run/netns/a"); err != nil {
+		t.Errorf("detach: %v", err)
+	}
+	for _, action := range nic.actions {
+		if strings.HasPrefix(action, "attach") {
+			t.Errorf("actions %q: the NIC was taken", nic.actions)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// GPU modes.
+const (
+	// GPUExternal leaves gpu.nvidia.com to another driver.
+	GPUExternal = "external"
+	// GPUSimulated offers the GPUs of a machine file, each by a stand-in.
+	GPUSimulated = "simulated"
+)
+
+// Options are what an agent is told. Every path is a value here; nothing below
+// reads the environment.
+type Options struct {
+	// NodeName is the Kubernetes node the agent runs on.
+	NodeName string
+	// Drivers are the DRA driver names to serve; none is allowed.
+	Drivers []string
+	// NodeSelectors serve a driver only where the node carries these labels.
+	NodeSelectors map[string]labels.Selector
+	// GPUMode is GPUExternal or GPUSimulated.
+	GPUMode string
+	// Machine names the machine file whose GPUs are simulated.
+	Machine string
+	// SysfsRoot is /sys of the host; ProcRoot is /proc, for the boot id.
+	SysfsRoot, ProcRoot string
+	// StateDir holds the journal and the health socket.
+	StateDir string
+	// CDIDir is where the container runtime looks for CDI specs.
+	CDIDir string
+	// KubeletRoot holds plugins and plugins_registry.
+	KubeletRoot string
+	// NRISocket is where the container runtime listens for NRI plugins.
+	NRISocket string
+	// PCIIDs is the database of PCI names; where it is missing, devices are
+	// published without them.
+	PCIIDs string
+	// ReservedCPUs are given to no claim; shared containers may use them.
+	ReservedCPUs cpuset.CPUSet
+	// Kubeconfig is empty inside a cluster.
+	Kubeconfig string
+}
+
+// DefaultOptions are the paths of an ordinary node, with both drivers that
+// need no vendor's software.
+func DefaultOptions() Options {
+	return Options{
+		Drivers:     []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU},
+		GPUMode:     GPUExternal,
+		SysfsRoot:   "/sys",
+		ProcRoot:    "/proc",
+		StateDir:    "/var/lib/plumbline",
+		CDIDir:      "/var/run/cdi",
+		KubeletRoot: "/var/lib/kubelet",
+		NRISocket:   "/var/run/nri/nri.sock",
+		PCIIDs:      "/usr/share/misc/pci.ids",
+	}
+}
+
+// ParseDrivers reads a list such as "net,cpu" or "dra.net,dra.cpu"; "none"
+// alone is the empty list.
+func ParseDrivers(list []string) ([]string, error) {
+	if len(list) == 1 && list[0] == "none" {
+		return nil, nil
+	}
+	var names []string
+	for _, word := range list {
+		name, err := driverName(word)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func driverName(word string) (string, error) {
+	switch word {
+	case "net", slicecodec.DriverNet:
+		return slicecodec.DriverNet, nil
+	case "cpu", slicecodec.DriverCPU:
+		return slicecodec.DriverCPU, nil
+	case "gpu", slicecodec.DriverGPU:
+		return slicecodec.DriverGPU, nil
+	}
+	return "", fmt.Errorf("driver %q: want net, cpu or gpu, or none alone", word)
+}
+
+// ParseNodeSelectors reads "driver:key=value,key=value" once per driver.
+func ParseNodeSelectors(list []string) (map[string]labels.Selector, error) {
+	selectors := map[string]labels.Selector{}
+	for _, item := range list {
+		word, text, ok := strings.Cut(item, ":")
+		if !ok {
+			return nil, fmt.Errorf("driver node selector %q: want driver:key=value,key=value", item)
+		}
+		name, err := driverName(word)
+		if err != nil {
+			return nil, fmt.Errorf("driver node selector %q: %w", item, err)
+		}
+		selector, err := labels.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("driver node selector %q: %w", item, err)
+		}
+		selectors[name] = selector
+	}
+	return selectors, nil
+}
+
+// Validate says everything that is wrong with the options.
+func (o Options) Validate() error {
+	var errs []error
+	if o.NodeName == "" {
+		errs = append(errs, errors.New("--node-name: want the name of the node the agent runs on"))
+	}
+	switch o.GPUMode {
+	case GPUExternal:
+	case GPUSimulated:
+		if o.Machine == "" {
+			errs = append(errs, errors.New("--machine: --gpu-mode=simulated needs the name or the path of a machine file"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("--gpu-mode=%q: want %s or %s", o.GPUMode, GPUExternal, GPUSimulated))
+	}
+	for flag, path := range map[string]string{
+		"sysfs-root": o.SysfsRoot, "state-dir": o.StateDir,
+		"cdi-dir": o.CDIDir, "kubelet-root": o.KubeletRoot, "nri-socket": o.NRISocket,
+	} {
+		if !filepath.IsAbs(path) {
+			errs = append(errs, fmt.Errorf("--%s=%q: want an absolute path", flag, path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// served drops gpu.nvidia.com where another driver owns it, and drivers whose
+// selector the node's labels do not match.
+func (o Options) served(nodeLabels labels.Set) []string {
+	var names []string
+	for _, name := range o.Drivers {
+		if name == slicecodec.DriverGPU && o.GPUMode == GPUExternal {
+			continue
+		}
+		if s := o.NodeSelectors[name]; s != nil && !s.Matches(nodeLabels) {
+			continue
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func (o Options) journalDir() string   { return filepath.Join(o.StateDir, "journal") }
+func (o Options) healthSocket() string { return HealthSocket(o.StateDir) }
+
+func (o Options) pluginDir(driver string) string {
+	return filepath.Join(o.KubeletRoot, "plugins", driver)
+}
+
+func (o Options) registryDir() string { return filepath.Join(o.KubeletRoot, "plugins_registry") }
+
+// HealthSocket is where an agent with that state directory answers healthz.
+func HealthSocket(stateDir string) string { return filepath.Join(stateDir, "health.sock") }

@@ -1,0 +1,53 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+)
+
+// Under the kubelet's static CPU policy a container may come with a cpuset of
+// its own. Without a claim, that is nobody's business here.
+func TestKubeletsCPUSetIsNotWidened(t *testing.T) {
+	a, _ := connected(t, "/nowhere")
+	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: func() {}, begin: a.runtime.begin}
+	pod := podOf("b", "/run/netns/b")
+	container := func(id, cpus string) *api.Container {
+		c := &api.Container{Id: id, PodSandboxId: pod.Id, Name: id, State: api.ContainerState_CONTAINER_RUNNING}
+		c.Linux = &api.LinuxContainer{Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: cpus}}}
+		return c
+	}
+	adjustment, _, err := h.CreateContainer(t.Context(), pod, container("static", "2-3"))
+	if err != nil || adjustment != nil {
+		t.Errorf("create: %v, %v; want it left alone", adjustment, err)
+	}
+	pods, known := []*api.PodSandbox{pod}, []*api.Container{container("static", "2-3")}
+	updates, err := h.Synchronize(t.Context(), pods, known) //nolint:misspell // the library calls it so
+	if err != nil || len(updates) != 0 {
+		t.Errorf("synchronise: %v, %v; want it left alone", updates, err)
+	}
+
+	// What is created while a claim holds CPUs is confined by us, and set free
+	// even when the claim goes before anyone has looked again.
+	claim := claimFor("a", "cpudevnuma001")
+	if _, err := a.preparers[1].record(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	adjustment, _, err = h.CreateContainer(t.Context(), pod, container("late", ""))
+	if cpus := adjustment.GetLinux().GetResources().GetCpu().GetCpus(); err != nil || cpus != "0-3" {
+		t.Errorf("create beside a claim: CPUs %q, %v; want 0-3", cpus, err)
+	}
+	if err := h.PostCreateContainer(t.Context(), pod, container("late", "0-3")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.preparers[1].journal.Delete("dra.cpu", claim.UID); err != nil {
+		t.Fatal(err)
+	}
+	updates = h.updates(t.Context())
+	if len(updates) != 1 || updates[0].GetContainerId() != "late" || updates[0].GetLinux().GetResources().GetCpu().GetCpus() != "0-7" {
+		t.Errorf("updates %v, want late alone, on 0-7", updates)
+	}
+}

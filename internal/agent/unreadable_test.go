@@ -1,0 +1,90 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"plumbline.dev/plumbline/internal/journal"
+)
+
+// podsOf is an API watch that has shown these pods.
+func podsOf(t *testing.T, list ...*corev1.Pod) pods {
+	t.Helper()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{podByUID: indexByUID})
+	for _, p := range list {
+		if err := indexer.Add(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pods{indexer: indexer}
+}
+
+func podWith(name string, claims ...string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-pod")}}
+	for _, c := range claims {
+		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: c, ResourceClaimName: &c})
+	}
+	return p
+}
+
+// A record that cannot be read may say that the pod has a NIC, or that CPUs are
+// taken: nothing starts that it may concern, what runs stays where it is, and
+// what can be read is still brought back.
+func TestUnreadableJournalFailsClosed(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	dir := filepath.Join(t.TempDir(), "journal")
+	records, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range a.preparers {
+		p.journal = records
+	}
+	if _, err := a.preparers[0].record(t.Context(), claimFor("good", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.preparers[1].record(t.Context(), claimFor("cpus", "cpudevnuma001")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dra.net", "dra.cpu"} {
+		if err := os.WriteFile(filepath.Join(dir, name, "bad-uid.json"), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &hooks{
+		preparers: a.preparers, state: &runtimeState{}, deadline: a.runtime.deadline, repin: a.repin, begin: a.runtime.begin,
+		pods: podsOf(t, podWith("plain"), podWith("claiming", "bad")),
+	}
+	for name, admitted := range map[string]bool{"plain": true, "claiming": false, "unknown": false} {
+		err := h.RunPodSandbox(t.Context(), podOf(name, "/run/netns/"+name))
+		if admitted != (err == nil) || err != nil && !strings.Contains(err.Error(), "bad-uid.json") {
+			t.Errorf("pod %s: got %v, want admitted %t, else the file's name", name, err, admitted)
+		}
+	}
+	container := &api.Container{Id: "c", PodSandboxId: "plain-sandbox", Name: "main", State: api.ContainerState_CONTAINER_RUNNING}
+	if _, _, err := h.CreateContainer(t.Context(), podOf("plain", "/run/netns/plain"), container); err == nil || !strings.Contains(err.Error(), "bad-uid.json") {
+		t.Errorf("create a container: got %v, want a refusal that names the file", err)
+	}
+	updates, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("plain", "")}, []*api.Container{container}) //nolint:misspell // the library calls it so
+	if err != nil || len(updates) != 0 {
+		t.Errorf("synchronise: %v, %v; want every container left where it is", updates, err)
+	}
+	if err := h.StopPodSandbox(t.Context(), podOf("good", "/run/netns/good")); err != nil {
+		t.Error(err)
+	}
+	want := "detach good from ; detach good from /run/netns/good"
+	if got := strings.Join(nic.actions, "; "); got != want {
+		t.Errorf("actions %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,106 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// scanned is a machine with where it comes from.
+type scanned struct {
+	machine *model.Machine
+	// source is in words, for people.
+	source   string
+	problems []inventory.Problem
+	// facts is nil unless the machine comes from a facts file.
+	facts *machine.Facts
+	// notes are what a reader must know.
+	notes []string
+}
+
+// ownNamespace is no descriptor: netlink then stays in the namespace it is in,
+// which needs no privilege.
+const ownNamespace = -1
+
+// loadMachine reads a shipped machine by name, or a machine file: facts or a
+// recording. It goes the way a real host goes, over a sysfs tree.
+func loadMachine(ctx context.Context, nameOrPath string) (scanned, error) {
+	file, err := machine.Open(nameOrPath)
+	if err != nil {
+		return scanned{}, err
+	}
+	var gpus inventory.GPUs
+	if file.Facts != nil {
+		gpus = inventory.Listed(file.Facts.ModelGPUs())
+	}
+	s, err := scan(ctx, file.Tree, gpus, file.Source, inventory.Options{Name: file.Name, Architecture: file.Arch})
+	s.facts = file.Facts
+	return s, err
+}
+
+// loadHost scans the machine we run on. Whoever may read /sys may do it. Another
+// directory is another machine: then netlink, which tells of this one, is not
+// asked, and no NIC is known to be the node's own.
+func loadHost(ctx context.Context, sys string) (scanned, error) {
+	if sys != defaultSys {
+		return scan(ctx, os.DirFS(sys), nil, "sysfs tree "+sys, inventory.Options{Name: filepath.Base(sys)})
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		name = "this host"
+	}
+	options := inventory.Options{Name: name, Architecture: architecture()}
+	source := sys + " of this host"
+	links, err := inventory.OpenNetlink(ownNamespace, nil)
+	if err != nil {
+		s, scanErr := scan(ctx, os.DirFS(sys), nil, source, options)
+		s.notes = append(s.notes, "NICs that the host itself needs are not marked: "+oneLine(err))
+		return s, scanErr
+	}
+	defer links.Close()
+	return scanSources(ctx, inventory.Sources{Sys: os.DirFS(sys), Links: links}, source, options)
+}
+
+// scan reads a tree that netlink tells nothing about.
+func scan(ctx context.Context, sys fs.FS, gpus inventory.GPUs, source string, o inventory.Options) (scanned, error) {
+	return scanSources(ctx, inventory.Sources{Sys: sys, GPUs: gpus}, source, o)
+}
+
+func scanSources(ctx context.Context, src inventory.Sources, source string, o inventory.Options) (scanned, error) {
+	m, problems, err := inventory.Scan(ctx, src, o)
+	if err != nil {
+		return scanned{}, fmt.Errorf("read %s: %w", source, err)
+	}
+	return scanned{machine: m, source: source, problems: problems}, nil
+}
+
+// architecture is uname's word for what this program was built for.
+func architecture() string {
+	switch runtime.GOARCH {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	}
+	return runtime.GOARCH
+}
+
+// products are the product names of a facts file by PCI address.
+func products(f *machine.Facts) map[string]string {
+	names := map[string]string{}
+	for _, d := range slices.Concat(f.GPUs, f.NICs) {
+		names[d.Address.String()] = d.Model
+	}
+	return names
+}

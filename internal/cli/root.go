@@ -1,0 +1,97 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// Groups of commands in the help text.
+const (
+	groupLook    = "look"
+	groupMachine = "machine"
+)
+
+// Run runs the command line args (without the program) and returns the exit
+// code: 1 when something went wrong, 2 when the command line itself is wrong.
+// program is argv[0]; called kubectl-plumbline, the help says "kubectl
+// plumbline".
+func Run(ctx context.Context, program string, args []string, out, errOut io.Writer) int {
+	root := newRootCommand(programName(program))
+	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
+	root.SetOut(out)
+	root.SetErr(errOut)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(errOut, "%s: %s\n", root.DisplayName(), oneLine(err))
+	if errors.As(err, new(usageError)) {
+		fmt.Fprintf(errOut, "run '%s --help' for usage\n", cmd.CommandPath())
+		return exitUsage
+	}
+	return exitError
+}
+
+// programName is what the help calls the program.
+func programName(argv0 string) string {
+	base := filepath.Base(argv0)
+	if plugin, ok := strings.CutPrefix(base, "kubectl-"); ok {
+		return "kubectl " + plugin
+	}
+	return "plumbline"
+}
+
+func newRootCommand(name string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "plumbline",
+		Short: "See, claim and prove GPU, NIC and CPU alignment on Kubernetes",
+		Long: `plumbline gives a pod a GPU, a NIC and CPUs that sit on the same piece of
+hardware, and proves it. This command shows what a machine is made of and who
+holds it.`,
+		Example: `  # what is in this machine?
+  {{program}} topo
+
+  # what is in an A3 Ultra, as a picture for the wall?
+  {{program}} topo --machine a3-ultragpu-8g -o svg > a3.svg
+
+  # which pod holds what on a node?
+  {{program}} topo --node gpu-node-1`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noArgs,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupLook, Title: "See the hardware:"},
+		&cobra.Group{ID: groupMachine, Title: "Machine files:"},
+	)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newTopoCommand(), NewMachineCommand(), newVersionCommand())
+	nameExamples(root, name)
+	return root
+}
+
+// nameExamples writes the program's name into all examples.
+func nameExamples(cmd *cobra.Command, name string) {
+	cmd.Example = strings.ReplaceAll(cmd.Example, "{{program}}", name)
+	for _, sub := range cmd.Commands() {
+		nameExamples(sub, name)
+	}
+}

@@ -1,0 +1,61 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ClaimRef names a ResourceClaim. The UID is the identity: a deleted and
+// recreated claim has the same name.
+type ClaimRef struct {
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+}
+
+// String is "namespace/name".
+func (c ClaimRef) String() string { return c.Namespace + "/" + c.Name }
+
+// PodRef names a pod that a claim is reserved for.
+type PodRef struct {
+	UID  types.UID `json:"uid"`
+	Name string    `json:"name"`
+}
+
+// Claim is an allocated claim, reduced to one driver's part of it.
+type Claim struct {
+	ClaimRef
+	// Pods are the pods in status.reservedFor.
+	Pods []PodRef
+	// Devices are the allocation results of this driver on this node, in the
+	// order of the allocation.
+	Devices []Allocation
+}
+
+// Allocation is one allocation result.
+type Allocation struct {
+	// Request is the request's name, or "request/subrequest".
+	Request string
+	Pool    string
+	Device  string
+	// ShareID tells the shares of one device apart; nil for a whole device.
+	ShareID *types.UID
+	// AdminAccess results look at a device and never take it.
+	AdminAccess bool
+	// Consumed is consumedCapacity, authoritative over what was requested.
+	Consumed map[string]resource.Quantity
+	// Configs are the opaque parameters that apply, weakest first: device
+	// class, then claim.
+	Configs []Config
+}
+
+// Config is one layer of opaque parameters as written.
+type Config struct {
+	// Source says where the layer comes from: "class" or "claim".
+	Source string
+	// Raw is the JSON text of the parameters.
+	Raw []byte
+}

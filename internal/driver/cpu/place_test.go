@@ -1,0 +1,195 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cpu
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// shape is a machine in numbers. Linux numbers first threads of all cores, then
+// second threads; core_id repeats in every package.
+type shape struct {
+	packages, nodesPer, coresPer, smt, coresPerL3 int
+	offline                                       cpuset.CPUSet
+}
+
+func (s shape) machine(t *testing.T) *model.Machine {
+	t.Helper()
+	parts := model.Machine{}
+	cores := s.packages * s.nodesPer * s.coresPer
+	nodes := make([]cpuset.CPUSet, s.packages*s.nodesPer)
+	for id := range cores * s.smt {
+		n := id % cores
+		node := n / s.coresPer
+		pkg := node / s.nodesPer
+		c := model.CPU{ID: id, Online: !s.offline.Contains(id), NUMANode: &node}
+		if c.Online {
+			l3 := n / s.coresPerL3
+			c.L3 = &l3
+			c.Core = &model.CoreID{Package: pkg, Core: n % (s.nodesPer * s.coresPer)}
+			var siblings []int
+			for thread := range s.smt {
+				if sibling := n + thread*cores; !s.offline.Contains(sibling) {
+					siblings = append(siblings, sibling)
+				}
+			}
+			c.Siblings = cpuset.New(siblings...)
+			nodes[node] = nodes[node].Union(cpuset.New(id))
+		}
+		parts.CPUs = append(parts.CPUs, c)
+	}
+	for id, cpus := range nodes {
+		parts.NUMANodes = append(parts.NUMANodes, model.NUMANode{ID: id, CPUs: cpus})
+	}
+	m, err := model.New(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestPlace(t *testing.T) {
+	small := shape{packages: 2, nodesPer: 1, coresPer: 8, smt: 2, coresPerL3: 4} // CPUs n, n+16
+	for _, test := range []struct {
+		name  string
+		taken string
+		n     int
+		want  string
+	}{
+		{"whole cores", "", 4, "0-1,16-17"},
+		{"an odd one breaks a core last", "", 3, "0-1,16"},
+		{"fragments before whole cores", "0", 1, "16"},
+		{"whole cores before fragments", "0", 2, "1,17"},
+		{"the L3 that fits best", "4-6,20-22", 2, "7,23"},
+		{"one L3 rather than two halves", "0,16", 8, "4-7,20-23"},
+		{"everything", "", 16, "0-7,16-23"},
+		{"only fragments left", "0-7", 3, "16-18"},
+		{"too many", "0-7", 9, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := small.machine(t)
+			free := slicecodec.AllocatableCPUs(m, 0, parse(t, test.taken))
+			if got := place(m, free, test.n).String(); got != test.want {
+				t.Errorf("place %d of %s: got %q, want %q", test.n, free, got, test.want)
+			}
+		})
+	}
+}
+
+// A core_id that repeats in every package once gave claims CPUs of the other
+// socket: half-used cores made the two look like one.
+func TestPlaceStaysOnTheSocket(t *testing.T) {
+	m := shape{packages: 2, nodesPer: 1, coresPer: 8, smt: 2, coresPerL3: 8}.machine(t)
+	d := Driver{Reserved: cpuset.New(0, 1)}
+	var held []driver.Record
+	for i := range 3 {
+		r, err := d.Plan(claim(fmt.Sprintf("claim-%d", i), "cpudevnuma000", 4), m, held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, r)
+		if cpus := cpusOf(t, r); !cpus.IsSubsetOf(m.NUMANode(0).CPUs) || !cpus.Intersection(d.Reserved).IsEmpty() {
+			t.Errorf("claim %d got %s; node 0 has %s, reserved are %s", i, cpus, m.NUMANode(0).CPUs, d.Reserved)
+		}
+	}
+}
+
+// Random claims come and go on random machines: each gets as many CPUs as it
+// asked for, of its node, online, unreserved, and nobody else's; a claim is
+// refused only when its node is out of CPUs; in the end everything is free.
+func TestPlanProperties(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 11))
+	for range 60 {
+		s := shape{
+			packages: 1 + random.IntN(2), nodesPer: 1 + random.IntN(2), coresPer: 2 + random.IntN(6),
+			smt: 1 + random.IntN(2), coresPerL3: 1 + random.IntN(4),
+		}
+		total := s.packages * s.nodesPer * s.coresPer * s.smt
+		s.offline = cpuset.New(random.IntN(total), random.IntN(total)).Difference(cpuset.New(0))
+		churn(t, random, s.machine(t), Driver{Reserved: cpuset.New(random.IntN(total))})
+	}
+}
+
+func churn(t *testing.T, random *rand.Rand, m *model.Machine, d Driver) {
+	t.Helper()
+	var held []driver.Record
+	for step := range 60 {
+		if len(held) > 0 && random.IntN(3) == 0 {
+			i := random.IntN(len(held))
+			held = append(held[:i:i], held[i+1:]...)
+			continue
+		}
+		node := m.NUMANodes[random.IntN(len(m.NUMANodes))]
+		allocatable := slicecodec.AllocatableCPUs(m, node.ID, d.Reserved)
+		if allocatable.IsEmpty() {
+			continue
+		}
+		n := 1 + random.IntN(allocatable.Size())
+		taken, err := heldCPUs(held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := allocatable.Difference(taken)
+		r, err := d.Plan(claim(fmt.Sprintf("claim-%d", step), slicecodec.CPUGroupName(node.ID), n), m, held)
+		if fits := free.Size() >= n; fits != (err == nil) {
+			t.Fatalf("%d CPUs of %s: refused %v", n, free, err)
+		}
+		if err != nil {
+			continue
+		}
+		if got := cpusOf(t, r); got.Size() != n || !got.IsSubsetOf(free) {
+			t.Fatalf("got %s, want %d of %s", got, n, free)
+		}
+		held = append(held, r)
+	}
+	for _, node := range m.NUMANodes {
+		all := slicecodec.AllocatableCPUs(m, node.ID, d.Reserved)
+		if all.IsEmpty() {
+			continue
+		}
+		if _, err := d.Plan(claim("last", slicecodec.CPUGroupName(node.ID), all.Size()), m, nil); err != nil {
+			t.Errorf("after all claims went: %v", err)
+		}
+	}
+}
+
+func claim(name, device string, n int) driver.Claim {
+	return driver.Claim{
+		ClaimRef: driver.ClaimRef{UID: types.UID(name), Namespace: "default", Name: name},
+		Pods:     []driver.PodRef{{UID: "pod", Name: "pod"}},
+		Devices: []driver.Allocation{{
+			Request: "cpus", Pool: "node", Device: device,
+			Consumed: map[string]resource.Quantity{"dra.cpu/cpu": *resource.NewQuantity(int64(n), resource.DecimalSI)},
+		}},
+	}
+}
+
+func cpusOf(t *testing.T, r driver.Record) cpuset.CPUSet {
+	t.Helper()
+	var p Plan
+	if err := json.Unmarshal(r.Devices[0].Plan, &p); err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, p.CPUs)
+}
+
+func parse(t *testing.T, list string) cpuset.CPUSet {
+	t.Helper()
+	set, err := cpuset.Parse(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}

@@ -1,0 +1,16 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package driver is the contract between the agent and the three device
+// drivers: what an allocated claim looks like, what a driver answers, and what
+// the journal keeps of it.
+//
+//	allocated claim ─► Plan ─► Record ─► journal ─► Attach/Adjust ─► pod
+//	                             └────────────────► Detach ─► host as it was
+//
+// Plan is pure: it reads a claim, the machine and the records of other claims,
+// and returns a complete Record or a refusal. Everything that changes the
+// world works from a Record, may be repeated, and needs nothing else.
+//
+// No driver lives here, and nothing here touches the host or the cluster.
+package driver

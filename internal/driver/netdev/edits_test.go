@@ -1,0 +1,34 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// A container that waited for the device files of an rxe device would never
+// start: they are gone before it is created.
+func TestSoftwareRDMALendsNoDeviceFiles(t *testing.T) {
+	rdma := model.RDMADevice{Name: "mlx5_0", CharDevices: []string{"/dev/infiniband/uverbs0"}}
+	if e := edits(&rdma, true); len(e.DeviceNodes) != 2 {
+		t.Errorf("hardware lends %v, want uverbs0 and rdma_cm", e.DeviceNodes)
+	}
+	rdma.Software = true
+	if e := edits(&rdma, true); len(e.DeviceNodes) != 0 {
+		t.Errorf("software lends %v, want nothing", e.DeviceNodes)
+	}
+}
+
+// The agent sees the host's /sys, not its /dev.
+func TestConnectionManagerIsAskedOfSysfs(t *testing.T) {
+	if hasRDMACM(fstest.MapFS{}) {
+		t.Error("found a connection manager in an empty tree")
+	}
+	if !hasRDMACM(fstest.MapFS{"class/misc/rdma_cm/dev": {Data: []byte("10:122\n")}}) {
+		t.Error("missed the connection manager")
+	}
+}

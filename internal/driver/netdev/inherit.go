@@ -1,0 +1,55 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"fmt"
+	"slices"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+)
+
+// inherit adds the routes that lead through this NIC and one that another claim
+// took before: the kernel dropped them then, so that they cannot be read any
+// more, and whichever claim ends last must restore them.
+func (s *HostState) inherit(held []driver.Record) error {
+	for _, r := range held {
+		for _, d := range r.Devices {
+			plan, err := ReadPlan(d)
+			if err != nil {
+				return fmt.Errorf("held claim %s: %w", r.Claim, err)
+			}
+			if plan.Host == nil {
+				continue
+			}
+			if err := s.inheritFrom(plan.Host); err != nil {
+				return fmt.Errorf("held claim %s, device %s: %w", r.Claim, d.Device, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *HostState) inheritFrom(other *HostState) error {
+	for _, route := range other.Routes {
+		i := slices.IndexFunc(route.Others, func(o Other) bool { return o.Name == s.Name })
+		if i < 0 {
+			continue
+		}
+		// The same route, seen from this NIC: its own index is 0, and the other
+		// NIC is one of the others.
+		seen := Route{Others: slices.Clone(route.Others)}
+		seen.Others[i] = Other{Index: other.Index, Name: other.Name}
+		var err error
+		seen.Saved, err = rtnl.Redirect(route.Saved, map[int]int{0: other.Index, route.Others[i].Index: 0})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Equal(seen.Saved) }) {
+			s.Routes = append(s.Routes, seen)
+		}
+	}
+	return nil
+}

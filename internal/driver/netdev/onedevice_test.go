@@ -1,0 +1,249 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/cpuset"
+	"sigs.k8s.io/yaml"
+
+	"plumbline.dev/plumbline/internal/cdi"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// The device that docs/one-device.md follows, and the page.
+const (
+	oneAddress = "0000:91:00.0"
+	oneDevice  = "pci-0000-91-00-0"
+	oneGolden  = "testdata/one-device.golden"
+	onePage    = "../../../docs/one-device.md"
+)
+
+// stop is one stop on the device's way, and what is to be seen there.
+type stop struct{ name, text string }
+
+// TestOneDevice replays every stop of one NIC's way, from the machine file to
+// the container, each taking what the one before it gave.
+func TestOneDevice(t *testing.T) {
+	facts, err := machine.OpenFacts("a3-ultragpu-8g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := machine.Render(facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, problems, err := inventory.Scan(t.Context(), inventory.Sources{Sys: tree}, inventory.Options{Name: facts.Name})
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	nic := slicecodec.FindNIC(m, oneDevice)
+	if nic == nil {
+		t.Fatalf("no NIC is called %s", oneDevice)
+	}
+	c := driver.Claim{
+		ClaimRef: driver.ClaimRef{UID: "2b7e1516-28ae-d2a6-abf7-158809cf4f3c", Namespace: "default", Name: "aligned-resource-claim"},
+		Pods:     []driver.PodRef{{UID: "6bc1bee2-2e40-9f96-e93d-7e117393172a", Name: "aligned-gpu-nic-cpu-pod"}},
+		Devices:  []driver.Allocation{{Request: "nic-req", Pool: facts.Name, Device: oneDevice}},
+	}
+	record, err := planner{claim: c, m: m, bootID: "9f96e93d-7e11-7393-172a-ae2d8a571e03", rdmaCM: true, state: stateOf}.plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops := []stop{
+		{"sysfs", sysfsOf(t, tree, *nic.PCI)},
+		{"model", indented(t, struct {
+			NIC      *model.NIC
+			Function *model.PCIFunction
+		}{nic, m.Function(*nic.PCI)})},
+		{"slice", published(t, m)},
+		{"claim", asYAML(t, c.Devices)},
+		{"journal", journaled(t, record)},
+		{"cdi", spec(t, record)},
+		{"undo", undone(t, record)},
+	}
+	golden(t, stops)
+	quoted(t, stops)
+}
+
+// sysfsOf shows what the scanner reads of a function.
+func sysfsOf(t *testing.T, tree *machine.Tree, a model.PCIAddress) string {
+	t.Helper()
+	link := "bus/pci/devices/" + a.String()
+	target, err := tree.ReadLink(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("%s -> %s\n", link, target)
+	dir := path.Join(path.Dir(link), target)
+	for _, name := range []string{"class", "vendor", "device", "numa_node", "current_link_speed", "current_link_width"} {
+		content, err := fs.ReadFile(tree, path.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("%-20s %s", name, content)
+	}
+	for _, class := range []string{"net", "infiniband"} {
+		entries, err := fs.ReadDir(tree, path.Join(dir, class))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			text += fmt.Sprintf("%-20s %s\n", class+"/", e.Name())
+		}
+	}
+	return text
+}
+
+func published(t *testing.T, m *model.Machine) string {
+	t.Helper()
+	for _, d := range slicecodec.Encode(m, slicecodec.DriverNet, cpuset.New()) {
+		if d.Name == oneDevice {
+			return asYAML(t, d)
+		}
+	}
+	t.Fatalf("%s is not published", oneDevice)
+	return ""
+}
+
+// journaled writes the record, and shows the file's own text.
+func journaled(t *testing.T, r driver.Record) string {
+	t.Helper()
+	dir := t.TempDir()
+	j, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Put(r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, r.Driver, string(r.Claim.UID)+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, text, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(pretty.String()) + "\n"
+}
+
+func spec(t *testing.T, r driver.Record) string {
+	t.Helper()
+	s, err := cdi.Spec(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asYAML(t, s)
+}
+
+// undone is what comes back to the host: read from the journal's record alone.
+func undone(t *testing.T, r driver.Record) string {
+	t.Helper()
+	p, err := ReadPlan(r.Devices[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("%s: name %s, MTU %d, up %t\n", identityOf(p.NIC), p.Host.Name, *p.Host.Settings.MTU, p.Host.Up)
+	for _, a := range p.Host.Addresses {
+		text += "address " + a.Text + "\n"
+	}
+	for _, route := range p.Host.Routes {
+		text += "route " + route.Text + "\n"
+	}
+	return text
+}
+
+func indented(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
+}
+
+func asYAML(t *testing.T, v any) string {
+	t.Helper()
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func golden(t *testing.T, stops []stop) {
+	t.Helper()
+	var text strings.Builder
+	for _, s := range stops {
+		fmt.Fprintf(&text, "== %s\n%s\n", s.name, s.text)
+	}
+	if *update {
+		if err := os.WriteFile(oneGolden, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(oneGolden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text.String()); diff != "" {
+		t.Errorf("golden (-) and now (+); run with -update if the change is meant:\n%s", diff)
+	}
+}
+
+// quote matches a quoted stop on the page: a comment that names it, then a
+// fenced block.
+var quote = regexp.MustCompile("(?s)(<!-- stop: ([a-z]+) -->\n```[a-z]*\n)(.*?)(```\n)")
+
+// quoted holds the page to the golden text.
+func quoted(t *testing.T, stops []stop) {
+	t.Helper()
+	page, err := os.ReadFile(onePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	renewed := quote.ReplaceAllStringFunc(string(page), func(block string) string {
+		parts := quote.FindStringSubmatch(block)
+		seen[parts[2]] = true
+		for _, s := range stops {
+			if s.name == parts[2] {
+				return parts[1] + s.text + parts[4]
+			}
+		}
+		t.Errorf("%s quotes a stop %q, which does not exist", onePage, parts[2])
+		return block
+	})
+	for _, s := range stops {
+		if !seen[s.name] {
+			t.Errorf("%s does not quote stop %s", onePage, s.name)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(onePage, []byte(renewed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(page), renewed); diff != "" {
+		t.Errorf("page (-) and replay (+); run with -update:\n%s", diff)
+	}
+}

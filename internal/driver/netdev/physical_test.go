@@ -1,0 +1,171 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/netns"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// physicalNIC names an interface of a virtual machine made for this test: the
+// test takes it away from the machine it runs on.
+var physicalNIC = flag.String("physical-nic", "", "interface of a PCI NIC that the test may move, reconfigure and lose")
+
+// TestPhysicalNIC is what no stand-in shows: the kernel returns a PCI NIC from
+// a namespace that ends, and under a name of its own when the pod's is taken.
+func TestPhysicalNIC(t *testing.T) {
+	if *physicalNIC == "" {
+		t.Skip("needs a virtual machine's PCI NIC, named by -physical-nic")
+	}
+	d, err := New(Options{Host: netns.Self, BootID: "boot", Sys: os.DirFS("/sys")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	nic, m := machineOf(t, d, *physicalNIC)
+	r, err := d.Plan(claim(`{"interface": {"name": "net1", "mtu": 1400}}`, "pci-"+dashes(nic.PCI.String())), m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := physicalState(t, d, nic)
+	t.Logf("before: %s", before)
+	for name, end := range map[string]func(t *testing.T, pod *hosttest.Namespace){
+		"detached": func(*testing.T, *hosttest.Namespace) {},
+		"namespace ends": func(_ *testing.T, pod *hosttest.Namespace) {
+			pod.Close()
+		},
+		"renamed, then the namespace ends": func(t *testing.T, pod *hosttest.Namespace) {
+			rename(t, pod, "lo2")
+			pod.Close()
+		},
+		"a taken name, then the namespace ends": func(t *testing.T, pod *hosttest.Namespace) {
+			rename(t, pod, "taken")
+			pod.Close()
+		},
+		"another MAC and another name": func(t *testing.T, pod *hosttest.Namespace) {
+			conn, link := inside(t, pod)
+			defer conn.Close()
+			down := false
+			change := rtnl.Change{Up: &down, Settings: rtnl.Settings{MAC: ptr("02:00:00:00:77:77"), Alias: ptr("mine")}}
+			if err := conn.Set(link.Index, change); err != nil {
+				t.Error(err)
+			}
+			if err := conn.AddAltName(link.Index, "taken"); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := hosttest.NewNamespace(t)
+			path := pod.Path()
+			s, err := d.Attach(t.Context(), r, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := driver.DeviceStatus{Device: r.Devices[0].Device, InterfaceName: "net1", HardwareAddress: *nic.Interface.MAC, IPs: s[0].IPs}
+			if diff := cmp.Diff([]driver.DeviceStatus{want}, s); diff != "" || len(s[0].IPs) == 0 {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+			end(t, pod)
+			for range 2 {
+				if err := d.Detach(t.Context(), r, path); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(before, physicalState(t, d, nic)); diff != "" {
+					t.Errorf("the host (-before +after):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func machineOf(t *testing.T, d *Driver, name string) (model.NIC, *model.Machine) {
+	t.Helper()
+	links, err := d.host.conn.Links()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(links, func(l rtnl.Link) bool { return l.Name == name })
+	if i < 0 || links[i].Bus == nil || *links[i].Bus != "pci" {
+		t.Fatalf("%s is no PCI NIC here", name)
+	}
+	l := links[i]
+	address := mustPCI(t, *l.BusAddress)
+	nic := model.NIC{PCI: &address, Interface: &model.Interface{Name: l.Name, MAC: l.MAC, PermanentMAC: l.PermanentMAC}}
+	m, err := model.New(model.Machine{
+		Roots:     []model.PCIRoot{{Name: "pci0000:00"}},
+		Functions: []model.PCIFunction{{Address: address, Root: "pci0000:00", Class: 0x020000}},
+		NICs:      []model.NIC{nic},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nic, m
+}
+
+func dashes(address string) string {
+	out := []byte(address)
+	for i, c := range out {
+		if c == ':' || c == '.' {
+			out[i] = '-'
+		}
+	}
+	return string(out)
+}
+
+// physicalState is the host's side without the ifindex.
+func physicalState(t *testing.T, d *Driver, nic model.NIC) string {
+	t.Helper()
+	s, err := d.readState(nic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Index = 0
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func inside(t *testing.T, pod *hosttest.Namespace) (*rtnl.Conn, rtnl.Link) {
+	t.Helper()
+	conn, err := rtnl.Dial(pod.Fd())
+	if err != nil {
+		t.Fatal(err)
+	}
+	links, err := conn.Links()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(links, func(l rtnl.Link) bool { return l.Bus != nil })
+	if i < 0 {
+		t.Fatal("no PCI NIC is in the pod")
+	}
+	return conn, links[i]
+}
+
+func rename(t *testing.T, pod *hosttest.Namespace, name string) {
+	t.Helper()
+	conn, link := inside(t, pod)
+	defer conn.Close()
+	down := false
+	if err := conn.Set(link.Index, rtnl.Change{Up: &down}); err != nil {
+		t.Error(err)
+	}
+	if err := conn.Set(link.Index, rtnl.Change{Name: &name}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,259 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func ptr[T any](v T) *T { return &v }
+
+func mustPCI(t *testing.T, s string) model.PCIAddress {
+	t.Helper()
+	a, err := model.ParsePCIAddress(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// a3 is a machine with a fabric NIC as on a3-ultragpu-8g, one beside it with a
+// virtual function, the node's own NIC, and an RDMA device without interface.
+func a3(t *testing.T) *model.Machine {
+	t.Helper()
+	parts := model.Machine{Roots: []model.PCIRoot{{Name: "pci0000:8c", Published: true}}}
+	function := func(address string, pf *model.PCIAddress) *model.PCIAddress {
+		a := mustPCI(t, address)
+		parts.Functions = append(parts.Functions, model.PCIFunction{
+			Address: a, Root: "pci0000:8c", Class: 0x020000, PhysicalFunction: pf,
+		})
+		return &a
+	}
+	nic := func(pci *model.PCIAddress, name, rdma string) model.NIC {
+		n := model.NIC{PCI: pci}
+		if name != "" {
+			n.Interface = &model.Interface{Name: name, Index: 4, MTU: ptr(8896),
+				MAC: ptr("02:00:00:00:00:" + pci.String()[5:7]), PermanentMAC: ptr("02:00:00:00:00:" + pci.String()[5:7])}
+		}
+		if rdma != "" {
+			n.RDMA = &model.RDMADevice{Name: rdma, LinkLayer: ptr("Ethernet"),
+				CharDevices: []string{"/dev/infiniband/issm0", "/dev/infiniband/umad0", "/dev/infiniband/uverbs0"}}
+		}
+		return n
+	}
+	fabric := nic(function("0000:91:00.0", nil), "gpu0rdma0", "mlx5_0")
+	uplink := nic(function("0000:92:00.0", nil), "enp1s0", "")
+	uplink.Withheld = ptr("carries the default route")
+	physical := function("0000:93:00.0", nil)
+	parts.NICs = []model.NIC{
+		fabric, uplink,
+		nic(physical, "pf0", ""),
+		nic(function("0000:94:00.0", physical), "vf0", ""),
+		nic(function("0000:95:00.0", nil), "", "mlx5_5"),
+		nic(function("0000:96:00.0", nil), "eth0", ""),
+		nic(function("0000:97:00.0", nil), "bad name", ""),
+	}
+	m, err := model.New(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// stateOf is the host's side of a NIC, as its reader would find it.
+func stateOf(n model.NIC) (*HostState, error) {
+	if n.Interface.Name == "vf0" {
+		return nil, errors.New("interface vf0 is a port of br0, which would lose it")
+	}
+	return &HostState{
+		Name: n.Interface.Name, Index: 4, PermanentMAC: n.Interface.PermanentMAC, Up: true,
+		Settings: rtnl.Settings{MAC: n.Interface.MAC, MTU: ptr(8896), Alias: ptr(""), Group: ptr(uint32(0)),
+			GSOMax: ptr(uint32(65536)), GROMax: ptr(uint32(65536))},
+		Addresses: []rtnl.Saved{{Text: "10.33.0.2/32", Message: []byte{2, 32}}},
+		Routes: []Route{
+			{Saved: rtnl.Saved{Text: "10.33.0.1/32 table 254 proto 4", Message: []byte{2, 32, 0}}},
+			{Saved: rtnl.Saved{Text: "10.34.0.0/16 by 2 paths table 254 proto 4", Message: []byte{2, 16, 0}},
+				Others: []Other{{Index: 7, Name: "gpu1rdma0"}}},
+		},
+		routes:   []rtnl.Saved{{Text: "10.33.0.1/32 table 254 proto 4", Message: []byte{2, 32, 0}}},
+		Prefixes: []netip.Prefix{netip.MustParsePrefix("10.33.0.2/32")},
+		global:   []netip.Prefix{netip.MustParsePrefix("10.33.0.2/32")},
+	}, nil
+}
+
+func planIn(t *testing.T, c driver.Claim, held ...driver.Record) (driver.Record, error) {
+	t.Helper()
+	p := planner{claim: c, held: held, m: a3(t), bootID: "boot", rdmaCM: true, state: stateOf}
+	return p.plan()
+}
+
+func TestPlanGolden(t *testing.T) {
+	admin := claim("", "pci-0000-91-00-0")
+	admin.Devices[0].AdminAccess = true
+	layered := claim(`{"interface": {"mtu": 1500, "addresses": ["10.0.0.2/24"]}}`, "pci-0000-93-00-0")
+	layered.Devices[0].Configs = append([]driver.Config{
+		{Source: "class", Raw: []byte(`{"interface": {"name": "net1", "mtu": 9000}}`)},
+	}, layered.Devices[0].Configs...)
+	for name, c := range map[string]driver.Claim{
+		"aligned":   claim("", "pci-0000-91-00-0"),
+		"tuned":     claim(`{"interface": {"name": "dranet0", "mtu": 8896, "gsoMaxSize": 65536, "groMaxSize": 65536}}`, "pci-0000-91-00-0"),
+		"layers":    layered,
+		"bare":      claim(`{"interface": {"addressing": "unnumbered"}}`, "pci-0000-93-00-0"),
+		"rdma-only": claim("", "pci-0000-95-00-0"),
+		"admin":     admin,
+		"two":       claim("", "pci-0000-93-00-0", "pci-0000-91-00-0"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := planIn(t, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.MarshalIndent(r, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, '\n')
+			path := filepath.Join("testdata", "plan", name+".json")
+			if *update {
+				if err := os.WriteFile(path, got, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", path, diff)
+			}
+		})
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	share := claim("", "pci-0000-91-00-0")
+	share.Devices[0].ShareID = ptr(types.UID("s"))
+	for _, c := range []struct {
+		claim driver.Claim
+		want  string
+	}{
+		{claim("", "pci-0000-00-00-0"), "device pci-0000-00-00-0: this node has no such NIC"},
+		{claim("", "pci-0000-92-00-0"), "device pci-0000-92-00-0: 0000:92:00.0 (enp1s0) is not offered: it carries the default route"},
+		{claim("", "pci-0000-91-00-0", "pci-0000-91-00-0"), "the claim lists it twice"},
+		{claim("", "pci-0000-94-00-0"), "interface vf0 is a port of br0, which would lose it"},
+		{share, "share s: this build moves whole NICs only"},
+		{claim(`{"interface": {"mtu": 8897}}`, "pci-0000-94-00-0"), "interface.mtu: 8897: want at most 8896, the MTU of its physical function 0000:93:00.0 (pf0)"},
+		{claim("", "pci-0000-96-00-0"), `interface.name: "eth0" is in the pod already, from the cluster's network`},
+		{claim("", "pci-0000-97-00-0"), `the host's interface name "bad name": want 1-15 letters, digits, '-', '_' and '.', not only dots: set interface.name`},
+		{claim(`{"interface": {"name": "net0"}}`, "pci-0000-91-00-0", "pci-0000-93-00-0"),
+			`device pci-0000-93-00-0: interface.name: "net0" is in the pod already, for device pci-0000-91-00-0: give each its own name`},
+		{claim(`{"interface": {"gsoIPv4MaxSize": 65536}}`, "pci-0000-91-00-0"), "interface.gsoIPv4MaxSize: 65536: this node's kernel has no such setting"},
+		{claim(`{"interface": {"mtu": 9000}}`, "pci-0000-95-00-0"), "an RDMA device without a network interface takes none"},
+		{claim(`{"interface": {"mtu": true}}`, "pci-0000-91-00-0"), "parameters of the claim: interface.mtu: is a JSON bool, want a whole number"},
+		{claim(`{"interface": {"name": "a/b"}}`, "pci-0000-91-00-0"), `parameters: interface.name: Invalid value: "a/b"`},
+	} {
+		_, err := planIn(t, c.claim)
+		if err == nil || !strings.HasPrefix(err.Error(), "claim default/claim, request nic, device ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v\nwant  %s", err, c.want)
+		}
+	}
+}
+
+// Nothing that is accepted is silently left out.
+func TestPlanRefusesWhatItDoesNotApply(t *testing.T) {
+	for field, parameters := range map[string]string{
+		"profile":                       `{"profile": "p"}`,
+		"interface.type":                `{"interface": {"type": "macvlan"}}`,
+		"interface.addressing":          `{"interface": {"addressing": "dhcp"}}`,
+		"interface.dhcp":                `{"interface": {"dhcp": true}}`,
+		"interface.ipam":                `{"interface": {"ipam": {"pool": "p"}}}`,
+		"interface.hardwareAddr":        `{"interface": {"hardwareAddr": "02:00:00:00:00:01"}}`,
+		"interface.disableEbpfPrograms": `{"interface": {"disableEbpfPrograms": true}}`,
+		"interface.forwarding":          `{"interface": {"forwarding": false}}`,
+		"interface.arpIgnore":           `{"interface": {"arpIgnore": 0}}`,
+		"interface.arpAnnounce":         `{"interface": {"arpAnnounce": 0}}`,
+		"interface.vrf":                 `{"interface": {"vrf": {"name": "v"}}}`,
+		"routes":                        `{"routes": [{"destination": "10.0.0.0/8", "scope": 253}]}`,
+		"rules":                         `{"rules": [{"source": "10.0.0.0/8", "table": 7}]}`,
+		"neighbors":                     `{"neighbors": [{"ipAddress": "10.0.0.1", "hardwareAddr": "02:00:00:00:00:01"}]}`,
+		"ethtool.features":              `{"ethtool": {"features": {"a": false}}}`,
+		"ethtool.privateFlags":          `{"ethtool": {"privateFlags": {"a": true}}}`,
+	} {
+		_, err := planIn(t, claim(parameters, "pci-0000-91-00-0"))
+		want := fmt.Sprintf(": %s: this build does not apply it yet: leave it out", field)
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: error %v\nwant %s", parameters, err, want)
+		}
+	}
+	for _, parameters := range []string{
+		`{"interface": {"type": "passthrough", "addressing": "static", "dhcp": false, "disableEbpfPrograms": false}}`,
+		`{"routes": [], "rules": [], "neighbors": [], "ethtool": {"features": {}, "privateFlags": {}}}`,
+	} {
+		if _, err := planIn(t, claim(parameters, "pci-0000-91-00-0")); err != nil {
+			t.Errorf("%s asks for what is the case anyway: %v", parameters, err)
+		}
+	}
+}
+
+func TestPlanBesideOthers(t *testing.T) {
+	other := claim("", "pci-0000-91-00-0")
+	other.UID, other.Name = "other", "other"
+	holder, err := planIn(t, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := claim("", "pci-0000-91-00-0")
+	if _, err := planIn(t, mine, holder); err == nil || !strings.HasSuffix(err.Error(), ": claim default/other holds it") {
+		t.Errorf("taking a held device: %v", err)
+	}
+	mine.Devices[0].AdminAccess = true
+	if _, err := planIn(t, mine, holder); err != nil {
+		t.Errorf("looking at a held device: %v", err)
+	}
+	again := holder
+	if _, err := planIn(t, other, again); err != nil {
+		t.Errorf("a claim's own record is no obstacle: %v", err)
+	}
+	sameName := claim(`{"interface": {"name": "gpu0rdma0"}}`, "pci-0000-93-00-0")
+	if _, err := planIn(t, sameName, holder); err == nil || !strings.Contains(err.Error(), `"gpu0rdma0" is in the pod already, from claim default/other`) {
+		t.Errorf("one name twice in a pod: %v", err)
+	}
+	sameName.Pods[0].UID = "another"
+	if _, err := planIn(t, sameName, holder); err != nil {
+		t.Errorf("one name in two pods: %v", err)
+	}
+}
+
+func TestHeldNICs(t *testing.T) {
+	c := claim("", "pci-0000-91-00-0", "pci-0000-93-00-0")
+	c.Devices[1].AdminAccess = true
+	r, err := planIn(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := HeldNICs(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]model.NIC{a3(t).NICs[0]}, held); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,130 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"plumbline.dev/plumbline/internal/host/hosttest"
+)
+
+// rounds of the test below; each moves up to three NICs there and back.
+const rounds = 12
+
+// Whatever a host's NICs carry, whatever a claim says and whatever a pod does
+// to them: afterwards the host is as it was.
+func TestAnythingComesBack(t *testing.T) {
+	for seed := range uint64(rounds) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			l := newLab(t)
+			setup := randomHost(random)
+			l.host.Run(t, setup)
+			before := look(t, l.host)
+
+			devices := []string{"nic0", "nic1", "nic2"}
+			random.Shuffle(len(devices), func(i, j int) { devices[i], devices[j] = devices[j], devices[i] })
+			devices = devices[:1+random.IntN(3)]
+			parameters := randomParameters(random, len(devices))
+			r := l.plan(t, claim(parameters, devices...))
+			pod := hosttest.NewNamespace(t)
+			pod.Run(t, quiet)
+			statuses := l.attach(t, r, pod)
+			inside := look(t, pod)
+			l.attach(t, r, pod)
+			expect(t, "the pod after attaching again", inside, pod)
+			for _, s := range statuses {
+				pod.Run(t, randomMeddling(random, s.InterfaceName))
+			}
+			for range 2 {
+				if err := l.driver.Detach(t.Context(), r, pod.Path()); err != nil {
+					t.Error(err)
+				}
+				expect(t, "the host", before, l.host)
+			}
+			if t.Failed() {
+				t.Logf("host:%s\nparameters: %s\ndevices: %v", setup, parameters, devices)
+			}
+		})
+	}
+}
+
+func randomHost(r *rand.Rand) string {
+	var b strings.Builder
+	var up []int
+	for nic := range 3 {
+		fmt.Fprintf(&b, "\nip link set nic%d mtu %d", nic, 1300+r.IntN(3000))
+		for i := range r.IntN(4) {
+			fmt.Fprintf(&b, "\nip address add 10.%d.%d.2/%d dev nic%d", nic, i, 16+r.IntN(17), nic)
+		}
+		if r.IntN(4) == 0 {
+			continue
+		}
+		up = append(up, nic)
+		fmt.Fprintf(&b, "\nip link set nic%d up", nic)
+		for i := range r.IntN(3) {
+			fmt.Fprintf(&b, "\nip address add fd0%d::%d/%d dev nic%d%s", nic, i+2, 64+r.IntN(65), nic,
+				[]string{"", " nodad", " noprefixroute"}[r.IntN(3)])
+		}
+		fmt.Fprintf(&b, "\nip route add 10.%d.255.1 dev nic%d table %d", nic, nic, []int{254, 254, 77}[r.IntN(3)])
+		for i := range r.IntN(4) {
+			fmt.Fprintf(&b, "\nip route add 172.16.%d.0/24 via 10.%d.255.1 dev nic%d onlink metric %d table %d",
+				nic*10+i, nic, nic, 1+r.IntN(9), []int{254, 77, 5000}[r.IntN(3)])
+		}
+		for i := range r.IntN(3) {
+			fmt.Fprintf(&b, "\nip -6 route add fd1%d::/48 via fe80::1 dev nic%d metric %d table %d", i, nic, 10*nic+i+1, 254-r.IntN(2)*200)
+		}
+		fmt.Fprintf(&b, "\nip neighbour add 10.%d.0.9 lladdr 02:00:00:00:09:0%d nud permanent dev nic%d", nic, nic, nic)
+	}
+	for i := range len(up) - 1 {
+		a, c := up[i], up[i+1]
+		fmt.Fprintf(&b, "\nip route add 172.20.%d.0/24 nexthop dev nic%d weight 3 nexthop dev nic%d", i, a, c)
+		fmt.Fprintf(&b, "\nip -6 route add fd2%d::/48 nexthop via fe80::1 dev nic%d nexthop via fe80::2 dev nic%d", i, a, c)
+	}
+	return b.String()
+}
+
+func randomParameters(r *rand.Rand, devices int) string {
+	var fields []string
+	if r.IntN(2) == 0 {
+		fields = append(fields, fmt.Sprintf(`"mtu": %d`, 1280+r.IntN(5000)))
+	}
+	if r.IntN(2) == 0 {
+		fields = append(fields, fmt.Sprintf(`"gsoMaxSize": %d, "groMaxSize": %d`, 20000+r.IntN(200000), 20000+r.IntN(200000)))
+	}
+	if r.IntN(2) == 0 {
+		fields = append(fields, fmt.Sprintf(`"gsoIPv4MaxSize": %d, "groIPv4MaxSize": %d`, 20000+r.IntN(40000), 20000+r.IntN(40000)))
+	}
+	switch r.IntN(4) {
+	case 0:
+		fields = append(fields, `"addresses": ["10.77.0.2/24", "fd77::2/64"]`)
+	case 1:
+		fields = append(fields, `"addressing": "unnumbered"`)
+	}
+	if devices == 1 {
+		fields = append(fields, `"name": "fabric-0.x"`)
+	}
+	return `{"interface": {` + strings.Join(fields, ", ") + `}}`
+}
+
+func randomMeddling(r *rand.Rand, name string) string {
+	var lines []string
+	for range r.IntN(4) {
+		lines = append(lines, []string{
+			"ip link set " + name + " down",
+			"ip link set " + name + " mtu 1290",
+			"ip address flush dev " + name,
+			"ip address replace 192.0.2.9/24 dev " + name,
+			"ip link set " + name + " alias mine txqueuelen 7 group 9 promisc on arp off multicast off gso_max_segs 99 addrgenmode none",
+			"ip route flush dev " + name,
+		}[r.IntN(6)])
+	}
+	if r.IntN(2) == 0 {
+		lines = append(lines, "ip link set "+name+" down", "ip link set "+name+" name x"+name[:2]+name[len(name)-1:])
+	}
+	return strings.Join(lines, "\n")
+}

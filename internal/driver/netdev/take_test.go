@@ -1,0 +1,38 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"strings"
+	"testing"
+)
+
+// The inventory has looked earlier, and the host may need the NIC by now.
+func TestPlanRefusesWhatTheHostNeeds(t *testing.T) {
+	l := newLab(t)
+	l.host.Run(t, `
+		ip address add 10.0.0.2/24 dev nic0
+		ip address add fd00::2/64 dev nic0 nodad
+		ip link set nic0 up`)
+	for _, c := range []struct{ add, remove, want string }{
+		{"ip route add default via 10.0.0.1 dev nic0", "ip route del default", "interface nic0 carries the default route (0.0.0.0/0 via 10.0.0.1 table 254 proto 3): it is the node's"},
+		{"ip route add default via 10.0.0.1 dev nic0 table default", "ip route del default table default", "table 253 proto 3): it is the node's"},
+		{"ip -6 route add default via fd00::1 dev nic0 proto ra", "ip -6 route del default", "interface nic0 carries the default route (::/0 via fd00::1 table 254 proto 9"},
+		{"ip link add upper0 link nic0 type macvlan", "ip link del upper0", "interface nic0 carries macvlan upper0, which would lose it: remove that first"},
+	} {
+		l.host.Run(t, c.add)
+		if _, err := l.driver.Plan(claim("", "nic0"), l.machine(t), nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v\nwant %s", c.add, err, c.want)
+		}
+		l.host.Run(t, c.remove)
+	}
+	l.host.Run(t, "ip route add default via 10.0.0.1 dev nic0 table 77")
+	r := l.plan(t, claim("", "nic0"))
+
+	// Undoing must not be kept from its end by a route that came meanwhile.
+	l.host.Run(t, "ip route add default via 10.0.0.1 dev nic0")
+	if err := l.driver.Detach(t.Context(), r, ""); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,51 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import "encoding/json"
+
+// RecordVersion is the version of Record that this build writes. It reads all
+// up to this one.
+const RecordVersion = 1
+
+// Record is what one driver decided about one claim, complete: what to do, and
+// how to undo it. It is journaled before anything is done.
+type Record struct {
+	Version int `json:"version"`
+	// BootID is /proc/sys/kernel/random/boot_id at Plan; after a reboot the
+	// kernel has forgotten what the record did.
+	BootID string   `json:"bootID"`
+	Driver string   `json:"driver"`
+	Claim  ClaimRef `json:"claim"`
+	Pods   []PodRef `json:"pods"`
+	// Devices are in the order of the allocation.
+	Devices []DeviceRecord `json:"devices"`
+}
+
+// DeviceRecord is one device of a Record.
+type DeviceRecord struct {
+	Request     string `json:"request"`
+	Pool        string `json:"pool"`
+	Device      string `json:"device"`
+	ShareID     string `json:"shareID,omitempty"`
+	AdminAccess bool   `json:"adminAccess,omitempty"`
+	// Edits are what a container that names the request gets by CDI.
+	Edits Edits `json:"edits"`
+	// Plan is the driver's own typed plan for the device.
+	Plan json.RawMessage `json:"plan"`
+}
+
+// Edits are the container edits of one device, in CDI's terms.
+type Edits struct {
+	Env         []string     `json:"env,omitempty"`
+	DeviceNodes []DeviceNode `json:"deviceNodes,omitempty"`
+}
+
+// DeviceNode is a device file to appear in the container under the host's
+// path.
+type DeviceNode struct {
+	Path string `json:"path"`
+	// Permissions are cgroup permissions, a subset of "rwm".
+	Permissions string `json:"permissions"`
+}

@@ -1,0 +1,108 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hosttest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Namespace is a network namespace of a test. It has no name, so that nothing
+// of it outlives the test's process.
+type Namespace struct {
+	file *os.File
+}
+
+// NewNamespace makes an empty network namespace, or skips the test where that
+// is not allowed.
+func NewNamespace(t testing.TB) *Namespace {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("making network namespaces needs root")
+	}
+	var ns Namespace
+	err := onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("unshare: %w", err)
+		}
+		var err error
+		ns.file, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	if err != nil {
+		t.Fatalf("make network namespace: %v", err)
+	}
+	t.Cleanup(ns.Close)
+	return &ns
+}
+
+// Path is a path at which the namespace can be opened until Close.
+func (n *Namespace) Path() string { return fmt.Sprintf("/proc/self/fd/%d", n.file.Fd()) }
+
+// Fd is a descriptor of the namespace.
+func (n *Namespace) Fd() int { return int(n.file.Fd()) }
+
+// Close ends the namespace, unless somebody else holds it. Closing twice is
+// allowed.
+func (n *Namespace) Close() { _ = n.file.Close() }
+
+// Do runs fn on a thread inside the namespace. The thread ends with fn, so that
+// nothing else ever runs there.
+func (n *Namespace) Do(t testing.TB, fn func() error) {
+	t.Helper()
+	err := onThread(func() error {
+		if err := unix.Setns(n.Fd(), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("setns: %w", err)
+		}
+		return fn()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Run runs one command per line inside the namespace, such as
+// "ip link set lo up", and returns their output. A failure fails the test.
+func (n *Namespace) Run(t testing.TB, lines string) string {
+	t.Helper()
+	var out strings.Builder
+	n.Do(t, func() error {
+		for line := range strings.Lines(lines) {
+			words := strings.Fields(line)
+			if len(words) == 0 {
+				continue
+			}
+			text, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%s: %w: %s", strings.TrimSpace(line), err, text)
+			}
+			out.Write(text)
+		}
+		return nil
+	})
+	return out.String()
+}
+
+// onThread runs fn on a thread of its own, which ends with it: a locked thread
+// is destroyed when its goroutine returns. The first thread cannot end, and its
+// namespace is what /proc/self/ns/net shows, so it is passed over.
+func onThread(fn func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread()
+			done <- onThread(fn)
+			return
+		}
+		done <- fn()
+	}()
+	return <-done
+}

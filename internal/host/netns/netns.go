@@ -1,0 +1,88 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package netns opens network namespaces and tells them apart.
+//
+// Nothing here changes the namespace of a thread: work inside a namespace goes
+// through a socket that was opened in it (host/rtnl).
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrGone says that a path names no namespace (any more): the runtime removes
+// the file, or leaves an empty one behind after unmounting.
+var ErrGone = errors.New("no network namespace is there")
+
+// ID is a namespace's identity. A path or a descriptor is only a way to it.
+type ID struct {
+	Dev, Inode uint64
+}
+
+// Namespace is an open network namespace. It lives at least until Close.
+type Namespace struct {
+	file *os.File
+	id   ID
+}
+
+// Self is the path of this process's own network namespace, that is of its
+// first thread. Open it once at start: opening a socket in another namespace
+// takes a thread there for a moment, which may be the first.
+const Self = "/proc/self/ns/net"
+
+// Open opens the namespace at a path such as /run/netns/cni-1 or
+// /proc/12/ns/net. The error is ErrGone when there is none.
+func Open(path string) (*Namespace, error) {
+	// NONBLOCK so that a fifo in its place cannot hold the caller up.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open network namespace %q: %w", path, ErrGone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open network namespace: %w", err)
+	}
+	id, err := identify(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open network namespace %q: %w", path, err), f.Close())
+	}
+	return &Namespace{file: f, id: id}, nil
+}
+
+func identify(f *os.File) (ID, error) {
+	fd := int(f.Fd())
+	var filesystem unix.Statfs_t
+	if err := unix.Fstatfs(fd, &filesystem); err != nil {
+		return ID{}, err
+	}
+	if filesystem.Type != unix.NSFS_MAGIC {
+		return ID{}, ErrGone
+	}
+	kind, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE)
+	if err != nil {
+		return ID{}, fmt.Errorf("ask for the kind of namespace: %w", err)
+	}
+	if kind != unix.CLONE_NEWNET {
+		return ID{}, errors.New("a namespace, but not of the network")
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return ID{}, err
+	}
+	return ID{Dev: stat.Dev, Inode: stat.Ino}, nil
+}
+
+// Fd is the open descriptor; valid until Close.
+func (n *Namespace) Fd() int { return int(n.file.Fd()) }
+
+// ID is the namespace's identity.
+func (n *Namespace) ID() ID { return n.id }
+
+// Close lets the namespace go; when nobody else holds it, the kernel ends it,
+// and returns its physical interfaces to the initial namespace.
+func (n *Namespace) Close() error { return n.file.Close() }

@@ -1,0 +1,83 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Change is what to change of a link. Nil leaves a setting as it is.
+type Change struct {
+	Name *string
+	Up   *bool
+	Settings
+}
+
+// Set changes a link in place.
+func (c *Conn) Set(index int, change Change) error {
+	if err := c.setLink(index, change); err != nil {
+		return fmt.Errorf("change link %d: %w", index, err)
+	}
+	return nil
+}
+
+// Move takes a link to the namespace of a descriptor, and gives it its new name
+// and settings there, in one message: at no moment is it in the new namespace
+// under the old name. The link arrives down, without addresses, routes or
+// neighbours. The kernel moves before it changes settings, so that after an
+// error the link may be on either side (net/core/rtnetlink.c, do_setlink).
+func (c *Conn) Move(index, namespace int, change Change) error {
+	if err := c.setLink(index, change, nl.NewRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(namespace)))); err != nil {
+		return fmt.Errorf("move link %d to another network namespace: %w", index, err)
+	}
+	return nil
+}
+
+func (c *Conn) setLink(index int, change Change, more ...nl.NetlinkRequestData) error {
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Index = int32(index)
+	if change.Up != nil {
+		header.Change |= unix.IFF_UP
+		if *change.Up {
+			header.Flags |= unix.IFF_UP
+		}
+	}
+	if change.Flags != nil {
+		header.Change |= SettableFlags
+		header.Flags |= *change.Flags & SettableFlags
+	}
+	attributes, err := change.attributes()
+	if err != nil {
+		return err
+	}
+	data := append([]nl.NetlinkRequestData{header}, more...)
+	if change.Name != nil {
+		data = append(data, nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(*change.Name)))
+	}
+	return c.change(unix.RTM_NEWLINK, 0, append(data, attributes...)...)
+}
+
+// AddAltName gives a link another name to go by.
+func (c *Conn) AddAltName(index int, name string) error {
+	return c.altName(unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL, index, name)
+}
+
+// DeleteAltName takes one of the link's other names away.
+func (c *Conn) DeleteAltName(index int, name string) error {
+	return c.altName(unix.RTM_DELLINKPROP, 0, index, name)
+}
+
+func (c *Conn) altName(kind, flags, index int, name string) error {
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Index = int32(index)
+	list := nl.NewRtAttr(unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, nil)
+	list.AddRtAttr(unix.IFLA_ALT_IFNAME, nl.ZeroTerminated(name))
+	if err := c.change(kind, flags, header, list); err != nil {
+		return fmt.Errorf("change alternative name %q of link %d: %w", name, index, err)
+	}
+	return nil
+}

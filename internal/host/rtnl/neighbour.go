@@ -1,0 +1,70 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attributes of RTM_NEWNEIGH that x/sys does not name
+// (include/uapi/linux/neighbour.h).
+const (
+	ndaDst       = 1
+	ndaLLAddr    = 2
+	ndaCacheinfo = 3
+	ndaProbes    = 4
+	nudPermanent = 0x80
+)
+
+// Neighbours lists the permanent ARP and NDP entries of a link; others the
+// kernel learns again.
+func (c *Conn) Neighbours(index int) ([]Saved, error) {
+	var list []Saved
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		header := make(raw, unix.SizeofNdMsg)
+		header[0] = family
+		messages, err := c.dump(unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, header)
+		if err != nil {
+			return nil, fmt.Errorf("list neighbours: %w", err)
+		}
+		for _, body := range messages {
+			m, err := parseMessage(body, unix.SizeofNdMsg)
+			if err != nil {
+				return nil, fmt.Errorf("list neighbours: %w", err)
+			}
+			// struct ndmsg: family, padding, ifindex, state, flags, type.
+			own := int(binary.NativeEndian.Uint32(m.header[4:8])) == index
+			if !own || binary.NativeEndian.Uint16(m.header[8:10]) != nudPermanent {
+				continue
+			}
+			clear(m.header[4:8])
+			list = append(list, Saved{Text: neighbourText(m), Message: m.without(ndaCacheinfo, ndaProbes)})
+		}
+	}
+	return list, nil
+}
+
+func neighbourText(m message) string {
+	ip, _ := netip.AddrFromSlice(m.get(ndaDst))
+	return fmt.Sprintf("%s lladdr %s", ip, net.HardwareAddr(m.get(ndaLLAddr)))
+}
+
+// RestoreNeighbour puts a saved entry back, in place of one for the same
+// address.
+func (c *Conn) RestoreNeighbour(index int, s Saved) error {
+	m, err := parseMessage(s.Message, unix.SizeofNdMsg)
+	if err == nil {
+		binary.NativeEndian.PutUint32(m.header[4:8], uint32(index))
+		err = c.change(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, raw(m.without()))
+	}
+	if err != nil {
+		return fmt.Errorf("restore neighbour %s on link %d: %w", s.Text, index, err)
+	}
+	return nil
+}

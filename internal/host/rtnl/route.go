@@ -1,0 +1,250 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// rtaNHID is RTA_NH_ID, which x/sys does not name
+// (include/uapi/linux/rtnetlink.h).
+const rtaNHID = 30
+
+// Route is a route of any table.
+type Route struct {
+	Saved
+	// Destination is the prefix the route leads to; zero length for a default
+	// route.
+	Destination netip.Prefix
+	// Table is the routing table, 254 for main.
+	Table uint32
+	// Links are the ifindexes the route leads through, one or more.
+	Links []int
+	// Source is the preferred source address; invalid when there is none.
+	Source netip.Addr
+	// Kernel is true for a route that the kernel makes itself with an address,
+	// or from router advertisements.
+	Kernel bool
+	// Shared is true for a route through a nexthop object (ip nexthop), which
+	// a route alone cannot bring back.
+	Shared bool
+	// Unicast is false for routes that lead nowhere, such as blackholes, and
+	// for those of the host's own and broadcast addresses.
+	Unicast bool
+}
+
+// Through tells whether the route leads through a link.
+func (r Route) Through(index int) bool {
+	for _, l := range r.Links {
+		if l == index {
+			return true
+		}
+	}
+	return false
+}
+
+// Routes lists the routes of all tables of the namespace, both families. The
+// ifindex own is the link that their Saved part belongs to.
+func (c *Conn) Routes(own int) ([]Route, error) {
+	var list []Route
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		header := nl.NewRtMsg()
+		header.RtMsg = unix.RtMsg{Family: family}
+		messages, err := c.dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, header)
+		if err != nil {
+			return nil, fmt.Errorf("list routes: %w", err)
+		}
+		for _, m := range messages {
+			r, cached, err := parseRoute(m, own)
+			if err != nil {
+				return nil, fmt.Errorf("list routes: %w", err)
+			}
+			if !cached {
+				list = append(list, r)
+			}
+		}
+	}
+	return list, nil
+}
+
+// parseRoute reads a body. Cached entries are no configuration.
+func parseRoute(body []byte, own int) (r Route, cached bool, err error) {
+	m, err := parseMessage(body, unix.SizeofRtMsg)
+	if err != nil {
+		return Route{}, false, err
+	}
+	// struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope,
+	// type, flags.
+	flags := binary.NativeEndian.Uint32(m.header[8:12])
+	binary.NativeEndian.PutUint32(m.header[8:12], flags&unix.RTNH_F_ONLINK)
+	r = Route{Table: uint32(m.header[4]), Unicast: m.header[7] == unix.RTN_UNICAST}
+	if t, ok := m.number(unix.RTA_TABLE); ok {
+		r.Table = t
+	}
+	switch m.header[5] {
+	case unix.RTPROT_KERNEL, unix.RTPROT_REDIRECT, unix.RTPROT_RA:
+		r.Kernel = true
+	}
+	if r.Destination, err = routePrefix(m); err != nil {
+		return Route{}, false, err
+	}
+	r.Source, _ = netip.AddrFromSlice(m.get(unix.RTA_PREFSRC))
+	_, r.Shared = m.number(rtaNHID)
+	if index, ok := m.number(unix.RTA_OIF); ok {
+		r.Links = append(r.Links, int(index))
+		swapIndex(m.get(unix.RTA_OIF), own, 0)
+	}
+	err = eachHop(m.get(unix.RTA_MULTIPATH), func(hop []byte) {
+		r.Links = append(r.Links, int(binary.NativeEndian.Uint32(hop[4:8])))
+		hop[2] &= unix.RTNH_F_ONLINK | unix.RTNH_F_PERVASIVE
+		swapIndex(hop[4:8], own, 0)
+	})
+	if err != nil {
+		return Route{}, false, err
+	}
+	r.Message = m.without(unix.RTA_CACHEINFO, rtaNHID)
+	r.Text = routeText(m, r)
+	return r, flags&unix.RTM_F_CLONED != 0, nil
+}
+
+func routePrefix(m message) (netip.Prefix, error) {
+	family, bits := m.header[0], int(m.header[1])
+	ip := netip.IPv4Unspecified()
+	if family == unix.AF_INET6 {
+		ip = netip.IPv6Unspecified()
+	}
+	if dst := m.get(unix.RTA_DST); dst != nil {
+		var ok bool
+		if ip, ok = netip.AddrFromSlice(dst); !ok {
+			return netip.Prefix{}, fmt.Errorf("a destination of %d bytes", len(dst))
+		}
+	}
+	if bits > ip.BitLen() {
+		return netip.Prefix{}, fmt.Errorf("a destination %s of %d bits", ip, bits)
+	}
+	return netip.PrefixFrom(ip, bits), nil
+}
+
+// eachHop calls do with each struct rtnexthop of a multipath route (len, flags,
+// hops, ifindex, attributes).
+func eachHop(hops []byte, do func(hop []byte)) error {
+	for len(hops) > 0 {
+		if len(hops) < unix.SizeofRtNexthop {
+			return fmt.Errorf("a nexthop of %d bytes", len(hops))
+		}
+		n := int(binary.NativeEndian.Uint16(hops[0:2]))
+		if n < unix.SizeofRtNexthop || n > len(hops) {
+			return fmt.Errorf("a nexthop that says it has %d of %d bytes", n, len(hops))
+		}
+		do(hops[:n])
+		hops = hops[min(len(hops), (n+unix.RTA_ALIGNTO-1)&^(unix.RTA_ALIGNTO-1)):]
+	}
+	return nil
+}
+
+func routeText(m message, r Route) string {
+	text := r.Destination.String()
+	if gateway, ok := netip.AddrFromSlice(m.get(unix.RTA_GATEWAY)); ok {
+		text += " via " + gateway.String()
+	}
+	if len(r.Links) > 1 {
+		text += fmt.Sprintf(" by %d paths", len(r.Links))
+	}
+	if r.Source.IsValid() {
+		text += " src " + r.Source.String()
+	}
+	text += fmt.Sprintf(" table %d proto %d", r.Table, m.header[5])
+	if metric, ok := m.number(unix.RTA_PRIORITY); ok {
+		text += fmt.Sprintf(" metric %d", metric)
+	}
+	return text
+}
+
+// RestoreRoute puts a saved route back. Its link must be up, and its gateway
+// reachable. It is no error when the route is there already.
+func (c *Conn) RestoreRoute(index int, s Saved) error {
+	if err := c.restoreRoute(index, s); err != nil {
+		return fmt.Errorf("restore route %s on link %d: %w", s.Text, index, err)
+	}
+	return nil
+}
+
+func (c *Conn) restoreRoute(index int, s Saved) error {
+	m, err := parseMessage(s.Message, unix.SizeofRtMsg)
+	if err != nil {
+		return err
+	}
+	swapIndex(m.get(unix.RTA_OIF), 0, index)
+	hops := m.get(unix.RTA_MULTIPATH)
+	if err := eachHop(hops, func(hop []byte) { swapIndex(hop[4:8], 0, index) }); err != nil {
+		return err
+	}
+	// IPv4 may hold several routes that differ in the nexthop only. Appended
+	// IPv6 routes would become paths of one route instead.
+	flags := unix.NLM_F_CREATE | unix.NLM_F_APPEND
+	if m.header[0] == unix.AF_INET6 {
+		flags = unix.NLM_F_CREATE | unix.NLM_F_EXCL
+	}
+	if hops != nil {
+		// What is left of it leads through the other links only.
+		flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
+	}
+	err = c.change(unix.RTM_NEWROUTE, flags, raw(m.without()))
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
+}
+
+// Redirect returns a saved route with other ifindexes in place of some of its
+// own.
+func Redirect(s Saved, to map[int]int) (Saved, error) {
+	m, err := parseMessage(s.Message, unix.SizeofRtMsg)
+	if err != nil {
+		return Saved{}, fmt.Errorf("redirect route %s: %w", s.Text, err)
+	}
+	redirect := func(field []byte) {
+		if len(field) != 4 {
+			return
+		}
+		if index, ok := to[int(binary.NativeEndian.Uint32(field))]; ok {
+			binary.NativeEndian.PutUint32(field, uint32(index))
+		}
+	}
+	redirect(m.get(unix.RTA_OIF))
+	if err := eachHop(m.get(unix.RTA_MULTIPATH), func(hop []byte) { redirect(hop[4:8]) }); err != nil {
+		return Saved{}, fmt.Errorf("redirect route %s: %w", s.Text, err)
+	}
+	return Saved{Text: s.Text, Message: m.without()}, nil
+}
+
+// Supersedes tells whether a saved IPv6 route with several paths is the whole
+// of which another is what was left when one of its links went away. (IPv4
+// drops such a route with its first link.)
+func Supersedes(whole, rest Saved) bool {
+	w, err := parseMessage(whole.Message, unix.SizeofRtMsg)
+	if err != nil {
+		return false
+	}
+	r, err := parseMessage(rest.Message, unix.SizeofRtMsg)
+	if err != nil {
+		return false
+	}
+	if w.header[0] != unix.AF_INET6 || w.get(unix.RTA_MULTIPATH) == nil || whole.Equal(rest) {
+		return false
+	}
+	for _, kind := range []uint16{unix.RTA_DST, unix.RTA_TABLE, unix.RTA_PRIORITY} {
+		if !bytes.Equal(w.get(kind), r.get(kind)) {
+			return false
+		}
+	}
+	return bytes.Equal(w.header[:4], r.header[:4])
+}

@@ -1,0 +1,91 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"syscall"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Saved is an address, route or neighbour of a link, kept so that it can be put
+// back with everything the kernel said of it.
+type Saved struct {
+	// Text is for people, much as ip prints it.
+	Text string `json:"text"`
+	// Message is the body of the kernel's message in this machine's byte order,
+	// without what is no part of the configuration (age, counters), and with 0
+	// for the link's own ifindex, which may be another one on return. Two that
+	// are equal are the same object.
+	Message []byte `json:"message"`
+}
+
+// Equal tells whether two are the same object.
+func (s Saved) Equal(o Saved) bool { return bytes.Equal(s.Message, o.Message) }
+
+// message is a body taken apart: a fixed header and attributes.
+type message struct {
+	header     []byte
+	attributes []syscall.NetlinkRouteAttr
+}
+
+// parseMessage copies a body; changing the result leaves it as it was.
+func parseMessage(body []byte, headerLen int) (message, error) {
+	if len(body) < headerLen {
+		return message{}, fmt.Errorf("a message of %d bytes, want at least %d", len(body), headerLen)
+	}
+	// The library's parser steps by aligned lengths, beyond the end of a body
+	// that a damaged journal cut off in between.
+	body = append(bytes.Clone(body), make([]byte, -len(body)&(unix.RTA_ALIGNTO-1))...)
+	attributes, err := nl.ParseRouteAttr(body[headerLen:])
+	if err != nil {
+		return message{}, fmt.Errorf("take a message's attributes apart: %w", err)
+	}
+	return message{header: body[:headerLen:headerLen], attributes: attributes}, nil
+}
+
+// get returns an attribute's value, nil when the message lacks it.
+func (m message) get(kind uint16) []byte {
+	for _, a := range m.attributes {
+		if a.Attr.Type&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER) == kind {
+			return a.Value
+		}
+	}
+	return nil
+}
+
+// number returns an attribute of four bytes.
+func (m message) number(kind uint16) (uint32, bool) {
+	v := m.get(kind)
+	if len(v) != 4 {
+		return 0, false
+	}
+	return binary.NativeEndian.Uint32(v), true
+}
+
+// without returns the body without some attributes.
+func (m message) without(kinds ...uint16) []byte {
+	out := bytes.Clone(m.header)
+attributes:
+	for _, a := range m.attributes {
+		for _, k := range kinds {
+			if a.Attr.Type == k {
+				continue attributes
+			}
+		}
+		out = append(out, nl.NewRtAttr(int(a.Attr.Type), a.Value).Serialize()...)
+	}
+	return out
+}
+
+// swapIndex replaces a 32-bit ifindex in place.
+func swapIndex(field []byte, from, to int) {
+	if len(field) == 4 && binary.NativeEndian.Uint32(field) == uint32(from) {
+		binary.NativeEndian.PutUint32(field, uint32(to))
+	}
+}

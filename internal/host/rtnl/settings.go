@@ -1,0 +1,172 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Settings are what can be set of a link beside its name and state. Nil is
+// unknown when read, and leaves a setting as it is when set.
+type Settings struct {
+	// MTU is in bytes.
+	MTU *int `json:"mtu,omitempty"`
+	// MAC is the address in use, lower case.
+	MAC *string `json:"mac,omitempty"`
+	// Alias may be empty.
+	Alias *string `json:"alias,omitempty"`
+	// Group is the link's group, 0 by default.
+	Group *uint32 `json:"group,omitempty"`
+	// TxQueueLen is in packets.
+	TxQueueLen *uint32 `json:"txQueueLen,omitempty"`
+	// Flags are those of SettableFlags.
+	Flags *uint32 `json:"flags,omitempty"`
+	// AddrGenMode is how IPv6 makes link-local addresses
+	// (IFLA_INET6_ADDR_GEN_MODE); nil without IPv6.
+	AddrGenMode *uint8 `json:"addrGenMode,omitempty"`
+	// GSOMax and the others are limits of segmentation and receive offload in
+	// bytes, GSOMaxSegs in segments; nil where the kernel has no such setting
+	// (the IPv4 ones came with Linux 6.3).
+	GSOMax     *uint32 `json:"gsoMax,omitempty"`
+	GSOMaxSegs *uint32 `json:"gsoMaxSegs,omitempty"`
+	GROMax     *uint32 `json:"groMax,omitempty"`
+	GSOIPv4Max *uint32 `json:"gsoIPv4Max,omitempty"`
+	GROIPv4Max *uint32 `json:"groIPv4Max,omitempty"`
+}
+
+// SettableFlags are the flags of Settings: those that an administrator sets,
+// without up and down.
+const SettableFlags = unix.IFF_NOARP | unix.IFF_MULTICAST | unix.IFF_ALLMULTI | unix.IFF_PROMISC | unix.IFF_DEBUG |
+	unix.IFF_DYNAMIC
+
+func parseSettings(message []byte, a *netlink.LinkAttrs) (Settings, error) {
+	m, err := parseMessage(message, unix.SizeofIfInfomsg)
+	if err != nil {
+		return Settings{}, err
+	}
+	flags := a.RawFlags & SettableFlags
+	txQueueLen := uint32(max(a.TxQLen, 0))
+	s := Settings{
+		MTU:        &a.MTU,
+		MAC:        known(a.HardwareAddr.String()),
+		Alias:      &a.Alias,
+		Group:      &a.Group,
+		TxQueueLen: &txQueueLen,
+		Flags:      &flags,
+		GSOMax:     known(a.GSOMaxSize),
+		GSOMaxSegs: known(a.GSOMaxSegs),
+		GROMax:     known(a.GROMaxSize),
+		GSOIPv4Max: known(a.GSOIPv4MaxSize),
+		GROIPv4Max: known(a.GROIPv4MaxSize),
+	}
+	// The library does not read this one: IFLA_AF_SPEC, AF_INET6, the mode.
+	v6, err := nl.ParseRouteAttrAsMap(m.get(unix.IFLA_AF_SPEC))
+	if err != nil {
+		return Settings{}, err
+	}
+	mode, err := nl.ParseRouteAttrAsMap(v6[unix.AF_INET6].Value)
+	if err != nil {
+		return Settings{}, err
+	}
+	if v := mode[unix.IFLA_INET6_ADDR_GEN_MODE].Value; len(v) == 1 {
+		s.AddrGenMode = &v[0]
+	}
+	return s, nil
+}
+
+// Beyond are the settings of s that are not so in have.
+func (s Settings) Beyond(have Settings) Settings {
+	return Settings{
+		MTU:         beyond(s.MTU, have.MTU),
+		MAC:         beyond(s.MAC, have.MAC),
+		Alias:       beyond(s.Alias, have.Alias),
+		Group:       beyond(s.Group, have.Group),
+		TxQueueLen:  beyond(s.TxQueueLen, have.TxQueueLen),
+		Flags:       beyond(s.Flags, have.Flags),
+		AddrGenMode: beyond(s.AddrGenMode, have.AddrGenMode),
+		GSOMax:      beyond(s.GSOMax, have.GSOMax),
+		GSOMaxSegs:  beyond(s.GSOMaxSegs, have.GSOMaxSegs),
+		GROMax:      beyond(s.GROMax, have.GROMax),
+		GSOIPv4Max:  beyond(s.GSOIPv4Max, have.GSOIPv4Max),
+		GROIPv4Max:  beyond(s.GROIPv4Max, have.GROIPv4Max),
+	}
+}
+
+func beyond[T comparable](want, have *T) *T {
+	if want == nil || have != nil && *have == *want {
+		return nil
+	}
+	return want
+}
+
+// String lists the settings that are set, for messages.
+func (s Settings) String() string {
+	var words []string
+	add(&words, "mtu", s.MTU)
+	add(&words, "address", s.MAC)
+	add(&words, "alias", s.Alias)
+	add(&words, "group", s.Group)
+	add(&words, "txqueuelen", s.TxQueueLen)
+	add(&words, "flags", s.Flags)
+	add(&words, "addrgenmode", s.AddrGenMode)
+	add(&words, "gso_max_size", s.GSOMax)
+	add(&words, "gso_max_segs", s.GSOMaxSegs)
+	add(&words, "gro_max_size", s.GROMax)
+	add(&words, "gso_ipv4_max_size", s.GSOIPv4Max)
+	add(&words, "gro_ipv4_max_size", s.GROIPv4Max)
+	return strings.Join(words, ", ")
+}
+
+func add[T any](words *[]string, name string, v *T) {
+	if v != nil {
+		*words = append(*words, fmt.Sprintf("%s %v", name, *v))
+	}
+}
+
+func (s Settings) attributes() ([]nl.NetlinkRequestData, error) {
+	var list []nl.NetlinkRequestData
+	if s.MTU != nil {
+		list = append(list, nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(*s.MTU))))
+	}
+	if s.MAC != nil {
+		mac, err := net.ParseMAC(*s.MAC)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, nl.NewRtAttr(unix.IFLA_ADDRESS, mac))
+	}
+	if s.Alias != nil {
+		list = append(list, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(*s.Alias)))
+	}
+	if s.AddrGenMode != nil {
+		spec := nl.NewRtAttr(unix.IFLA_AF_SPEC, nil)
+		spec.AddRtAttr(unix.AF_INET6, nil).AddRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{*s.AddrGenMode})
+		list = append(list, spec)
+	}
+	// A small gso_max_size also lowers the one of IPv4, which therefore comes
+	// after it (net/core/dev.c, netif_set_gso_max_size).
+	for _, number := range []struct {
+		attribute int
+		value     *uint32
+	}{
+		{unix.IFLA_GROUP, s.Group},
+		{unix.IFLA_TXQLEN, s.TxQueueLen},
+		{unix.IFLA_GSO_MAX_SIZE, s.GSOMax},
+		{unix.IFLA_GSO_MAX_SEGS, s.GSOMaxSegs},
+		{unix.IFLA_GRO_MAX_SIZE, s.GROMax},
+		{unix.IFLA_GSO_IPV4_MAX_SIZE, s.GSOIPv4Max},
+		{unix.IFLA_GRO_IPV4_MAX_SIZE, s.GROIPv4Max},
+	} {
+		if number.value != nil {
+			list = append(list, nl.NewRtAttr(number.attribute, nl.Uint32Attr(*number.value)))
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,59 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Subscribe sends a value when a link, address, route or rule of the namespace
+// may have changed. Changes that come before the value is taken are one value.
+// The channel is closed when the kernel dropped events because they came faster
+// than they were read, or when ctx ends; who still listens subscribes again
+// before looking at everything.
+func Subscribe(ctx context.Context, namespace int) (<-chan struct{}, error) {
+	return subscribe(ctx, namespace, eventBytes)
+}
+
+// eventBytes is the socket's buffer: some thousand changes of links, which come
+// in one burst when a switch restarts or a driver is reset.
+const eventBytes = 1 << 20
+
+func subscribe(ctx context.Context, namespace, buffer int) (<-chan struct{}, error) {
+	socket, err := nl.SubscribeAt(netns.NsHandle(namespace), netns.None(), unix.NETLINK_ROUTE,
+		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to rtnetlink: %w", err)
+	}
+	// Beyond net.core.rmem_max only with CAP_NET_ADMIN; less is no fault, it
+	// only overflows earlier.
+	if socket.SetReceiveBufferSize(buffer, true) != nil {
+		_ = socket.SetReceiveBufferSize(buffer, false)
+	}
+	events := make(chan struct{}, 1)
+	// Closing wakes the reader.
+	stop := context.AfterFunc(ctx, socket.Close)
+	go func() {
+		defer close(events)
+		defer socket.Close()
+		defer stop()
+		for {
+			// ENOBUFS is how the kernel says that events were dropped.
+			if _, _, err := socket.Receive(); err != nil {
+				return
+			}
+			select {
+			case events <- struct{}{}:
+			default: // one is waiting, and will show this change too
+			}
+		}
+	}()
+	return events, nil
+}

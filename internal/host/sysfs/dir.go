@@ -1,0 +1,132 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is a directory of the shape of /sys, as an fs.FS which no link leads out
+// of. That is os.Root's promise; for attributes and links, of which a scan
+// reads thousands, Dir keeps it in three system calls each, where os.Root
+// takes one for each element of a path (RESOLVE_BENEATH, man 2 openat2).
+type Dir struct {
+	root *os.Root
+	rest rootFS
+	fd   int
+}
+
+// rootFS is what os.Root.FS returns.
+type rootFS interface {
+	fs.ReadDirFS
+	fs.ReadLinkFS
+	fs.StatFS
+}
+
+// Open opens a directory such as /sys.
+func Open(name string) (*Dir, error) {
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, fmt.Errorf("open machine directory: %w", err)
+	}
+	rest, ok := root.FS().(rootFS)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("open machine directory %s: os.Root reads no links", name), root.Close())
+	}
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open machine directory %s: %w", name, err), root.Close())
+	}
+	return &Dir{root: root, rest: rest, fd: fd}, nil
+}
+
+// Close closes the directory.
+func (d *Dir) Close() error { return errors.Join(d.root.Close(), unix.Close(d.fd)) }
+
+// Open implements fs.FS.
+func (d *Dir) Open(name string) (fs.File, error) { return d.rest.Open(name) }
+
+// ReadDir implements fs.ReadDirFS.
+func (d *Dir) ReadDir(name string) ([]fs.DirEntry, error) { return d.rest.ReadDir(name) }
+
+// Stat implements fs.StatFS.
+func (d *Dir) Stat(name string) (fs.FileInfo, error) { return d.rest.Stat(name) }
+
+// Lstat implements fs.ReadLinkFS.
+func (d *Dir) Lstat(name string) (fs.FileInfo, error) { return d.rest.Lstat(name) }
+
+// ReadLink implements fs.ReadLinkFS.
+func (d *Dir) ReadLink(name string) (string, error) {
+	fd, err := d.beneath(name, unix.O_PATH|unix.O_NOFOLLOW)
+	if unsupported(err) {
+		return d.rest.ReadLink(name)
+	}
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlinkat(fd, "", buf[:])
+	if errors.Is(err, unix.ENOENT) {
+		err = unix.EINVAL // what readlink says of a file that is no link
+	}
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(buf[:n]), nil
+}
+
+// ReadAttribute reads a file into buf and returns how many bytes it has, at
+// most len(buf). A read that does not fill the buffer has met the end, as reads
+// of attributes and of ordinary files do.
+func (d *Dir) ReadAttribute(name string, buf []byte) (int, error) {
+	fd, err := d.beneath(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if unsupported(err) {
+		return readFile(d.rest, name, buf)
+	}
+	if err != nil {
+		return 0, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for {
+		n, err := unix.Read(fd, buf)
+		if err == nil {
+			return n, nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return 0, &fs.PathError{Op: "read", Path: name, Err: err}
+		}
+	}
+}
+
+// beneathTries bounds how often openat2 is asked again: it gives up a path with
+// ".." when something is renamed meanwhile.
+const beneathTries = 16
+
+func (d *Dir) beneath(name string, flags uint64) (int, error) {
+	if !fs.ValidPath(name) {
+		return -1, fs.ErrInvalid
+	}
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	var err error
+	for range beneathTries {
+		var fd int
+		fd, err = unix.Openat2(d.fd, name, &how)
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+	return -1, err
+}
+
+// unsupported says whether openat2 itself is missing: Linux before 5.6, or a
+// container runtime's seccomp profile of that age, which answers EPERM.
+func unsupported(err error) bool {
+	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM)
+}

@@ -1,0 +1,14 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sysfs reads what the kernel says about a machine below /sys, one
+// file of this package for each kernel directory. The root is an fs.FS, so a
+// rendered tree of another machine reads like the host's own.
+//
+// A reader returns facts and problems: what can not be read or contradicts
+// itself is left out and named by one Problem, and never stops the rest.
+// Absent is not zero: what the kernel does not say is nil.
+//
+// Nothing here writes, joins facts of different directories, or decides what
+// is offered to a pod; that is inventory's.
+package sysfs

@@ -1,0 +1,120 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// PCIDevice is one PCI function (/sys/bus/pci/devices/*).
+type PCIDevice struct {
+	PCIPath
+	Class          uint32 // class, 24 bits
+	Vendor, Device uint16 // vendor, device
+	// SubsystemVendor and SubsystemDevice are nil where both are zero, as on
+	// bridges.
+	SubsystemVendor, SubsystemDevice *uint16
+	NUMANode                         *int    // numa_node
+	Driver                           *string // driver, a link
+	// Link speeds are in megatransfers per second, widths in lanes.
+	SpeedMTs, MaxSpeedMTs *int // current_link_speed, max_link_speed
+	Width, MaxWidth       *int // current_link_width, max_link_width
+	TotalVFs, NumVFs      *int // sriov_totalvfs, sriov_numvfs
+	// PhysicalFunction is the address of the function this one is virtual to.
+	PhysicalFunction *model.PCIAddress // physfn, a link
+}
+
+// pciBridge is the base class of bridges (include/linux/pci_ids.h).
+const pciBridge = 0x06
+
+// ReadPCI reads all functions of /sys/bus/pci/devices.
+func ReadPCI(sys fs.FS) ([]PCIDevice, []Problem) {
+	r := newReader(sys)
+	const dir = "bus/pci/devices"
+	entries := r.list(dir)
+	devices := make([]PCIDevice, 0, len(entries))
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		d, err := r.pciDevice(name)
+		if err != nil {
+			r.problem(name, fmt.Errorf("PCI function left out: %w", err))
+			continue
+		}
+		devices = append(devices, d)
+	}
+	return devices, r.problems
+}
+
+func (r *reader) pciDevice(name string) (PCIDevice, error) {
+	dir, err := r.link(name)
+	if err != nil {
+		return PCIDevice{}, err
+	}
+	place, err := parsePCIPath(dir)
+	if err != nil {
+		return PCIDevice{}, err
+	}
+	if place.Address.String() != path.Base(name) {
+		return PCIDevice{}, fmt.Errorf("link leads to another function, %s", place.Address)
+	}
+	d := PCIDevice{PCIPath: place}
+	if d.Class, err = required(r, dir+"/class", parsePCIClass); err != nil {
+		return PCIDevice{}, err
+	}
+	if d.Vendor, err = required(r, dir+"/vendor", parseHex16); err != nil {
+		return PCIDevice{}, err
+	}
+	if d.Device, err = required(r, dir+"/device", parseHex16); err != nil {
+		return PCIDevice{}, err
+	}
+	d.NUMANode = parsed(r, dir+"/numa_node", parseID)
+	d.Driver = r.linkBase(dir + "/driver")
+	r.pciLink(&d)
+	if d.Class>>16 != pciBridge {
+		r.pciEndpoint(&d)
+	}
+	return d, nil
+}
+
+// pciLink reads the PCIe link. The four files exist together or not at all
+// (drivers/pci/pci-sysfs.c, pcie_dev_attrs_are_visible), so a conventional
+// function costs one look.
+func (r *reader) pciLink(d *PCIDevice) {
+	speed := r.text(d.Path + "/max_link_speed")
+	if speed == nil {
+		return
+	}
+	if v, err := parseLinkSpeed(*speed); err == nil {
+		d.MaxSpeedMTs = &v
+	} else if !errors.Is(err, errNoValue) {
+		r.problem(d.Path+"/max_link_speed", err)
+	}
+	d.SpeedMTs = parsed(r, d.Path+"/current_link_speed", parseLinkSpeed)
+	d.Width = parsed(r, d.Path+"/current_link_width", parsePositive)
+	d.MaxWidth = parsed(r, d.Path+"/max_link_width", parsePositive)
+}
+
+// pciEndpoint reads what bridges do not have.
+func (r *reader) pciEndpoint(d *PCIDevice) {
+	d.SubsystemVendor = parsed(r, d.Path+"/subsystem_vendor", parseHex16)
+	d.SubsystemDevice = parsed(r, d.Path+"/subsystem_device", parseHex16)
+	if v, s := d.SubsystemVendor, d.SubsystemDevice; v != nil && s != nil && *v == 0 && *s == 0 {
+		d.SubsystemVendor, d.SubsystemDevice = nil, nil
+	}
+	d.TotalVFs = parsed(r, d.Path+"/sriov_totalvfs", parseCount)
+	if d.TotalVFs != nil {
+		d.NumVFs = parsed(r, d.Path+"/sriov_numvfs", parseCount)
+		return
+	}
+	if pf := r.linkBase(d.Path + "/physfn"); pf != nil {
+		if a, ok := pciAddress(*pf); ok {
+			d.PhysicalFunction = &a
+		}
+	}
+}

@@ -1,0 +1,162 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/sysfs"
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// recorder notes which attributes are read and which links.
+type recorder struct {
+	*sysfs.Dir
+	attributes, links []string
+}
+
+func (r *recorder) ReadAttribute(name string, buf []byte) (int, error) {
+	r.attributes = append(r.attributes, name)
+	return r.Dir.ReadAttribute(name, buf)
+}
+
+func (r *recorder) ReadLink(name string) (string, error) {
+	r.links = append(r.links, name)
+	return r.Dir.ReadLink(name)
+}
+
+var _ fs.ReadLinkFS = (*recorder)(nil)
+
+// BenchmarkScanA3 scans the tree of an a3-ultragpu-8g on disk. Beside the time
+// it reports how many files the scan looks at, and how it compares with the
+// floor: the kernel handing out those same files, opened by one absolute path
+// each and not looked at.
+func BenchmarkScanA3(b *testing.B) {
+	dir := renderTo(b, "a3-ultragpu-8g")
+	sys, err := sysfs.Open(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = sys.Close() })
+	seen := recorder{Dir: sys}
+	m := scanTree(b, &seen)
+	if len(m.NICs) != 8 || len(m.CPUs) != 224 {
+		b.Fatalf("got %d NICs and %d CPUs, want the machine whole", len(m.NICs), len(m.CPUs))
+	}
+	readAll := kernelReads(dir, seen.attributes, seen.links)
+	var floor time.Duration
+	for b.Loop() {
+		scanTree(b, sys)
+		// In turns, so that a busy machine slows both alike.
+		b.StopTimer()
+		start := time.Now()
+		readAll()
+		floor += time.Since(start)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(len(seen.attributes)+len(seen.links)), "files/op")
+	b.ReportMetric(float64(floor.Nanoseconds())/float64(b.N), "floor-ns/op")
+	b.ReportMetric(float64(b.Elapsed())/float64(floor), "x-floor")
+}
+
+// BenchmarkScanThousandLinks scans the same machine as a node full of pods
+// shows it: a thousand virtual links besides the hardware, asked of a real
+// kernel.
+func BenchmarkScanThousandLinks(b *testing.B) {
+	ns := hosttest.NewNamespace(b)
+	var batch, dirs strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&batch, "link add veth%d type veth peer name peer%d\naddress add 10.0.%d.%d/32 dev veth%d\n", i, i, i/250, i%250, i)
+		fmt.Fprintf(&dirs, "class/net/veth%d -> ../../devices/virtual/net/veth%d\nclass/net/peer%d -> ../../devices/virtual/net/peer%d\n", i, i, i, i)
+	}
+	commands := filepath.Join(b.TempDir(), "links")
+	if err := os.WriteFile(commands, []byte(batch.String()), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	ns.Run(b, "ip -batch "+commands)
+	dir := renderTo(b, "a3-ultragpu-8g")
+	if err := os.CopyFS(dir, hosttest.Tree(b, dirs.String())); err != nil {
+		b.Fatal(err)
+	}
+	sys, err := sysfs.Open(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = sys.Close() })
+	links, err := inventory.OpenNetlink(ns.Fd(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer links.Close()
+	src := inventory.Sources{Sys: sys, Links: links}
+	for b.Loop() {
+		if _, _, err := inventory.Scan(context.Background(), src, inventory.Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func renderTo(b *testing.B, name string) string {
+	b.Helper()
+	facts, err := machine.OpenFacts(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	tree, err := machine.Render(facts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := filepath.Join(b.TempDir(), name)
+	if err := tree.WriteTo(dir); err != nil {
+		b.Fatal(err)
+	}
+	return dir
+}
+
+func scanTree(b *testing.B, sys fs.FS) *model.Machine {
+	b.Helper()
+	m, problems, err := inventory.Scan(context.Background(), inventory.Sources{Sys: sys}, inventory.Options{})
+	if err != nil || len(problems) > 0 {
+		b.Fatal(err, problems)
+	}
+	return m
+}
+
+// kernelReads returns what reads files and links by one absolute path each.
+func kernelReads(dir string, attributes, links []string) func() {
+	var buf [4097]byte
+	absolute := func(names []string) []string {
+		paths := make([]string, len(names))
+		for i, n := range names {
+			paths[i] = filepath.Join(dir, n)
+		}
+		return paths
+	}
+	attributes, links = absolute(attributes), absolute(links)
+	return func() {
+		for _, name := range attributes {
+			fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				continue // an attribute the scan looked for in vain
+			}
+			_, _ = unix.Read(fd, buf[:])
+			_ = unix.Close(fd)
+		}
+		for _, name := range links {
+			_, _ = unix.Readlink(name, buf[:])
+		}
+	}
+}

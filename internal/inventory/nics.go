@@ -1,0 +1,129 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strconv"
+
+	"plumbline.dev/plumbline/internal/host/sysfs"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// candidate is a NIC being put together.
+type candidate struct {
+	model.NIC
+	device   *string // the directory both its interface and its RDMA device hang from
+	devPort  int
+	portName string
+}
+
+// readNICs joins interfaces and RDMA devices to NICs.
+func (s *scan) readNICs() {
+	netDevices, problems := sysfs.ReadNetDevices(s.sys, func(name string) bool {
+		kind := s.links[name].Kind
+		return s.opt.Virtual == nil && kind != nil && *kind == "veth"
+	})
+	s.add(problems)
+	var found []*candidate
+	for _, d := range netDevices {
+		if c := s.netCandidate(d); c != nil {
+			found = append(found, c)
+		}
+	}
+	found = s.joinRDMA(s.numberPorts(found))
+	for _, c := range found {
+		s.parts.NICs = append(s.parts.NICs, c.NIC)
+	}
+}
+
+// netCandidate turns an interface into a NIC, or returns nil when it is none:
+// loopback, a virtual one nobody asked for, one that is gone meanwhile.
+func (s *scan) netCandidate(d sysfs.NetDevice) *candidate {
+	if d.Virtual && s.opt.Virtual == nil {
+		return nil
+	}
+	link, known := s.links[d.Name]
+	if s.links != nil && !known {
+		if !d.Virtual {
+			s.problem(d.Path, "interface left out: netlink does not know it, so it moved away meanwhile or /sys belongs to another network namespace")
+		}
+		return nil
+	}
+	attributes, problems := sysfs.ReadNetAttributes(s.sys, d)
+	s.add(problems)
+	iface := merged(d, attributes, link)
+	if isLoopback(iface) || d.Virtual && !s.opt.Virtual(iface) {
+		return nil
+	}
+	if attributes.PortName != nil && isRepresentor(*attributes.PortName) {
+		return nil
+	}
+	c := &candidate{NIC: model.NIC{Interface: &iface}, device: d.Device, devPort: orZero(attributes.DevPort)}
+	if attributes.PortName != nil {
+		c.portName = *attributes.PortName
+	}
+	if reason, ok := s.withheld[iface.Index]; ok {
+		c.Withheld = &reason
+	}
+	if f := s.networkFunction(d); f != nil {
+		c.PCI, c.NUMANode = &f.Address, f.NUMANode
+	}
+	return c
+}
+
+// networkFunction returns the PCI function an interface is: one of network
+// class, or of any class where nothing lies between the two, as with
+// accelerators that have ports. An interface behind a USB controller is not the
+// controller.
+func (s *scan) networkFunction(d sysfs.NetDevice) *model.PCIFunction {
+	f := s.functionAt(d.PCI)
+	if f == nil || f.ClassByte() != model.PCIClassNetwork && path.Base(*d.Device) != f.Address.String() {
+		return nil
+	}
+	return f
+}
+
+func (s *scan) functionAt(address *model.PCIAddress) *model.PCIFunction {
+	if address == nil {
+		return nil
+	}
+	at, ok := s.functions[*address]
+	if !ok {
+		return nil
+	}
+	return &s.parts.Functions[at]
+}
+
+// numberPorts tells the interfaces of one function apart by dev_port alone, so
+// that a NIC's name does not depend on which of them is here just now.
+func (s *scan) numberPorts(found []*candidate) []*candidate {
+	slices.SortStableFunc(found, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(a.devPort, b.devPort), cmp.Compare(a.portName, b.portName),
+			cmp.Compare(a.Interface.Index, b.Interface.Index))
+	})
+	type place struct {
+		pci  model.PCIAddress
+		port int
+	}
+	taken := map[place]string{}
+	return slices.DeleteFunc(found, func(c *candidate) bool {
+		if c.PCI == nil {
+			return false
+		}
+		at := place{*c.PCI, c.devPort}
+		if first, twice := taken[at]; twice {
+			s.problem("class/net/"+c.Interface.Name, "interface left out: nothing tells it from %s of the same function %s, both say dev_port %d", first, c.PCI, c.devPort)
+			return true
+		}
+		taken[at] = c.Interface.Name
+		if c.devPort > 0 {
+			port := "p" + strconv.Itoa(c.devPort)
+			c.Port = &port
+		}
+		return false
+	})
+}

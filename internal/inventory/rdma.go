@@ -1,0 +1,69 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"plumbline.dev/plumbline/internal/host/sysfs"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// joinRDMA gives each RDMA device to the interface it belongs to. One without
+// an interface is a NIC of its own, whatever its PCI class.
+func (s *scan) joinRDMA(found []*candidate) []*candidate {
+	devices, problems := sysfs.ReadRDMADevices(s.sys)
+	s.add(problems)
+	for _, d := range devices {
+		rdma := &model.RDMADevice{
+			Name: d.Name, LinkLayer: d.LinkLayer, CharDevices: d.CharDevices, Software: d.NetDevice != nil,
+		}
+		owner, taken := owner(found, d, s.functionAt(d.PCI))
+		switch {
+		case owner != nil:
+			owner.RDMA = rdma
+		case taken != nil:
+			s.problem("class/infiniband/"+d.Name, "RDMA device left out: %s has %s already", taken.Interface.Name, taken.RDMA.Name)
+		case d.NetDevice == nil:
+			found = append(found, s.withoutInterface(d, rdma))
+		}
+	}
+	return found
+}
+
+// owner finds the interface of an RDMA device: the one it names, one of the
+// same device, one of the same PCI function. taken is set where all that fit
+// have an RDMA device already. Candidates come in the order of their ports, so
+// a device with one RDMA device for two ports lends it to the first.
+func owner(found []*candidate, d sysfs.RDMADevice, f *model.PCIFunction) (free, taken *candidate) {
+	for _, fits := range []func(*candidate) bool{
+		func(c *candidate) bool { return d.NetDevice != nil && c.Interface.Name == *d.NetDevice },
+		func(c *candidate) bool { return d.Device != nil && c.device != nil && *c.device == *d.Device },
+		func(c *candidate) bool { return f != nil && c.PCI != nil && *c.PCI == f.Address },
+	} {
+		for _, c := range found {
+			switch {
+			case c.Interface == nil || !fits(c):
+			case c.RDMA == nil:
+				return c, nil
+			case taken == nil:
+				taken = c
+			}
+		}
+	}
+	return nil, taken
+}
+
+// withoutInterface is a NIC that is an RDMA device alone. An Ethernet one has
+// an interface by nature; where it is not to be seen, another network
+// namespace holds it, and what is left behind is not free.
+func (s *scan) withoutInterface(d sysfs.RDMADevice, rdma *model.RDMADevice) *candidate {
+	c := &candidate{NIC: model.NIC{RDMA: rdma}, device: d.Device}
+	if f := s.functionAt(d.PCI); f != nil {
+		c.PCI, c.NUMANode = &f.Address, f.NUMANode
+	}
+	if rdma.LinkLayer != nil && *rdma.LinkLayer == "Ethernet" {
+		reason := "its network interface is in another network namespace"
+		c.Withheld = &reason
+	}
+	return c
+}

@@ -1,0 +1,130 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"plumbline.dev/plumbline/internal/host/pciids"
+	"plumbline.dev/plumbline/internal/host/sysfs"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// Problem is one thing that was left out of a Machine, and why.
+type Problem = sysfs.Problem
+
+// Sources are where a scan looks.
+type Sources struct {
+	// Sys is /sys, or a rendered tree of the same shape.
+	Sys fs.FS
+	// Links is nil where there is no netlink to ask, as with a rendered tree:
+	// then sysfs alone is believed, and nothing is withheld.
+	Links Links
+	// GPUs is nil where another driver owns the GPUs.
+	GPUs GPUs
+}
+
+// Options are what a scan is told.
+type Options struct {
+	// Name and Architecture go into the Machine as they are.
+	Name, Architecture string
+	// Names finds the names of PCI devices; nil: they have none.
+	Names *pciids.File
+	// Products are what a machine file says stands at an address: a NIC of
+	// another identity there is marked as a stand-in.
+	Products map[model.PCIAddress]Product
+	// Simulated marks every NIC, and says as what; empty on a real machine.
+	Simulated string
+	// Virtual says which virtual interfaces become NICs; nil: none.
+	Virtual func(model.Interface) bool
+}
+
+// Scan looks once. Problems are devices and facts left out, each named by one
+// line; the error is for what leaves no machine at all: no /sys, or netlink
+// that does not answer, without which an uplink could not be told from a NIC
+// that is free.
+func Scan(ctx context.Context, src Sources, opt Options) (*model.Machine, []Problem, error) {
+	if _, err := fs.Stat(src.Sys, "devices"); err != nil {
+		return nil, nil, fmt.Errorf("read the machine: want a directory like /sys: %w", err)
+	}
+	s := scan{sys: src.Sys, opt: opt}
+	if src.Links != nil {
+		links, err := src.Links.Links(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("list network links: %w", err)
+		}
+		s.links = byName(links)
+		s.withheld = protect(links)
+	}
+	s.readCPUs()
+	s.readPCI()
+	s.readNICs()
+	s.markStandIns()
+	s.nameFunctions()
+	if err := s.readGPUs(ctx, src.GPUs); err != nil {
+		return nil, nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("read the machine: %w", err)
+	}
+	s.parts.Name, s.parts.Architecture = opt.Name, opt.Architecture
+	m, err := model.New(s.parts)
+	if err != nil {
+		return nil, nil, fmt.Errorf("put the machine together: %w", err)
+	}
+	return m, s.problems, nil
+}
+
+// scan is one look in progress.
+type scan struct {
+	sys      fs.FS
+	opt      Options
+	links    map[string]LinkFacts // nil without netlink
+	withheld map[int]string       // reason by ifindex
+	parts    model.Machine
+	problems []Problem
+	// functions are the indexes of parts.Functions by address.
+	functions map[model.PCIAddress]int
+}
+
+func (s *scan) problem(path, format string, args ...any) {
+	s.problems = append(s.problems, Problem{Path: path, Err: fmt.Errorf(format, args...)})
+}
+
+func (s *scan) add(problems []Problem) { s.problems = append(s.problems, problems...) }
+
+// node returns a NUMA node's id if that node exists. Firmware is known to name
+// nodes that are not there; such a device has no node.
+func (s *scan) node(path string, id *int) *int {
+	if id == nil {
+		return nil
+	}
+	for i := range s.parts.NUMANodes {
+		if s.parts.NUMANodes[i].ID == *id {
+			return id
+		}
+	}
+	s.problem(path, "numa_node names node %d, which is not online: taken as unknown", *id)
+	return nil
+}
+
+func (s *scan) readGPUs(ctx context.Context, source GPUs) error {
+	if source == nil {
+		return nil
+	}
+	files, problems := sysfs.ReadDRM(s.sys)
+	s.add(problems)
+	gpus, problems, err := source.GPUs(ctx, s.parts.Functions, files)
+	if err != nil {
+		return fmt.Errorf("list GPUs: %w", err)
+	}
+	s.add(problems)
+	for i := range gpus {
+		gpus[i].NUMANode = s.node("GPU "+gpus[i].PCI.String(), gpus[i].NUMANode)
+	}
+	s.parts.GPUs = gpus
+	return nil
+}

@@ -1,0 +1,121 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+func TestScanJoinsNICs(t *testing.T) {
+	m, problems := scanned(t, Sources{Sys: tree(t, small())}, Options{Name: "small", Architecture: "x86_64"})
+	want := `0000:11:00.0 interface eth0 rdma mlx5_0 node 0
+0000:11:00.1 interface eth1 rdma mlx4_0 node 0
+0000:11:00.1 port p1 interface eth2 node 0
+0000:81:00.0 rdma mlx5_1 node 1
+0000:82:00.0 rdma hl_0 node 1
+0000:82:00.1 interface hl1 node 1
+0000:83:00.0 rdma mlx5_2 node 1 withheld: its network interface is in another network namespace
+0000:84:00.0 interface ens4 rdma rxe0 node 1
+- interface usb0
+`
+	if diff := cmp.Diff(want, nicLines(m.NICs)); diff != "" {
+		t.Errorf("NICs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("", problemLines(problems)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if m.Name != "small" || m.Architecture != "x86_64" {
+		t.Errorf("got %q %q, want what Options say", m.Name, m.Architecture)
+	}
+}
+
+func TestScanPlacesRootsAndCPUs(t *testing.T) {
+	b := small()
+	b.function("pci0000:c0/0000:c0:00.0", "0x030200", 0)
+	b.function("pci0000:c0/0000:c1:00.0", "0x030200", 1)
+	b.function("LNXSYSTM:00/VMBUS:00/47505500-0001-0000-3130-444531303244/pci0001:00/0001:00:00.0", "0x030200", 1)
+	b.function("pci10000:00/10000:00:01.0", "0x010802", -1)
+	m, _ := scanned(t, Sources{Sys: tree(t, b)}, Options{})
+	want := []model.PCIRoot{
+		{Name: "pci0000:10", Path: "devices/pci0000:10", Published: true, NUMANode: new(0)},
+		{Name: "pci0000:80", Path: "devices/pci0000:80", Published: true, NUMANode: new(1)},
+		{Name: "pci0000:c0", Path: "devices/pci0000:c0", Published: true}, // its functions disagree
+		{Name: "pci0001:00", Path: "devices/LNXSYSTM:00/VMBUS:00/47505500-0001-0000-3130-444531303244/pci0001:00", NUMANode: new(1)},
+		{Name: "pci10000:00", Path: "devices/pci10000:00"},
+	}
+	if diff := cmp.Diff(want, m.Roots); diff != "" {
+		t.Errorf("roots (-want +got):\n%s", diff)
+	}
+	c := m.CPUs[3]
+	if c.NUMANode == nil || *c.NUMANode != 1 || c.Core == nil || *c.Core != (model.CoreID{Package: 1, Core: 1}) {
+		t.Errorf("CPU 3: got %+v, want node 1, package 1, core 1", c)
+	}
+	if p := m.Path(newAddress("0000:11:00.0")); len(p) != 2 || p[0] != newAddress("0000:10:01.0") {
+		t.Errorf("path of 0000:11:00.0: got %v, want its bridge first", p)
+	}
+}
+
+func TestScanNamesContradictions(t *testing.T) {
+	b := small()
+	b.function("pci0000:c0/0000:c0:00.0", "0x020000", 7)
+	b.function("pci0000:10/0000:99:00.0/0000:9a:00.0", "0x020000", 0)
+	b.function("VMBUS:00/pci0000:10/0000:9b:00.0", "0x020000", 0)
+	b.line("bus/pci/devices/0000:9d:00.0 -> ../../../devices/pci0000:10/0000:9c:00.0")
+	b.line("devices/system/node/node1/cpulist = 1-3")
+	b.net("devices/pci0000:10/0000:10:01.0/0000:11:00.0", "twin", 20, 0)
+	b.rdma("devices/pci0000:10/0000:10:01.0/0000:11:00.0", "mlx5_9", "Ethernet")
+	b.net("devices/pci0000:10/0000:10:01.0/0000:11:00.0", "eth0_0", 21, 0)
+	b.line("devices/pci0000:10/0000:10:01.0/0000:11:00.0/net/eth0_0/phys_port_name = pf0vf0")
+	_, problems := scanned(t, Sources{Sys: tree(t, b)}, Options{})
+	want := `devices/system/node: nodes 0 and 1 both list CPU 1
+bus/pci/devices/0000:9d:00.0: PCI function left out: link leads to another function, 0000:9c:00.0
+devices/VMBUS:00/pci0000:10/0000:9b:00.0: PCI function left out: root pci0000:10 is also at devices/pci0000:10
+devices/pci0000:c0/0000:c0:00.0: numa_node names node 7, which is not online: taken as unknown
+bus/pci/devices/0000:9a:00.0: bridge 0000:99:00.0 above it can not be read: taken as directly below pci0000:10
+class/net/twin: interface left out: nothing tells it from eth0 of the same function 0000:11:00.0, both say dev_port 0
+class/infiniband/mlx5_9: RDMA device left out: eth0 has mlx5_0 already
+`
+	if diff := cmp.Diff(want, problemLines(problems)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+func TestScanOffersVirtualOnesOnlyByFilter(t *testing.T) {
+	none, _ := scanned(t, Sources{Sys: tree(t, small())}, Options{})
+	all, _ := scanned(t, Sources{Sys: tree(t, small())}, Options{Virtual: func(i model.Interface) bool { return true }})
+	if got := len(all.NICs) - len(none.NICs); got != 1 {
+		t.Errorf("a filter that takes everything adds %d NICs, want 1: loopback never is one\n%s", got, nicLines(all.NICs))
+	}
+}
+
+func TestScanWithoutSys(t *testing.T) {
+	if _, _, err := Scan(t.Context(), Sources{Sys: tree(t, &builder{})}, Options{}); err == nil {
+		t.Error("a tree without devices: got a machine, want an error")
+	}
+}
+
+func TestSimulatedGPUs(t *testing.T) {
+	source := Simulated{StandIn: "bochs-display", Facts: []model.GPU{
+		{PCI: newAddress("0000:02:00.0"), ProductName: "NVIDIA H200"},
+		{PCI: newAddress("0000:12:00.0"), ProductName: "NVIDIA H200", NUMANode: new(5)},
+	}}
+	m, problems := scanned(t, Sources{Sys: tree(t, small()), GPUs: source}, Options{})
+	want := []model.GPU{{
+		Index: 1,
+		PCI:   newAddress("0000:12:00.0"), ProductName: "NVIDIA H200", NUMANode: new(0),
+		DeviceNodes: []string{"/dev/dri/card0"}, Simulated: new("bochs-display as NVIDIA H200"),
+		UUID: new("GPU-9cf8c449-7688-5d53-8a3a-a1c36092c5f0"), DriverVersion: new("580.126.20"), CUDAVersion: new("13.0.0"),
+	}}
+	if diff := cmp.Diff(want, m.GPUs); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
+	wantProblem := "bus/pci/devices/0000:02:00.0: simulated GPU NVIDIA H200 left out: the machine has no function at its address\n"
+	if diff := cmp.Diff(wantProblem, problemLines(problems)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}

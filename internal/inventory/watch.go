@@ -1,0 +1,136 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"time"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// coalesce is how long Watch gathers events before it looks: a link that comes
+// up sends a handful.
+const coalesce = 50 * time.Millisecond
+
+// rest is how many times as long as a look took Watch waits until the next, so
+// that a link that flaps all day costs a tenth of a core at most.
+const rest = 9
+
+// resubscribe is the wait between attempts to hear events again.
+const resubscribe = time.Second
+
+// Snapshot is what one look of Watch found.
+type Snapshot struct {
+	Machine  *model.Machine
+	Problems []Problem
+	// Err is set when the look failed; Machine is nil then and the last one
+	// stays true.
+	Err error
+}
+
+// Watch looks at once, after each burst of events, and every resync without
+// one. It sends a Snapshot only when it differs from the last, and
+// closes the channel when ctx ends.
+func Watch(ctx context.Context, src Sources, opt Options, resync time.Duration) <-chan Snapshot {
+	out := make(chan Snapshot)
+	w := watch{src: src, opt: opt, out: out}
+	go func() {
+		defer close(out)
+		w.run(ctx, resync)
+	}()
+	return out
+}
+
+type watch struct {
+	src  Sources
+	opt  Options
+	out  chan<- Snapshot
+	last *Snapshot
+	next time.Time // the earliest next look that an event may cause
+}
+
+func (w *watch) run(ctx context.Context, resync time.Duration) {
+	again := time.NewTimer(0) // subscribes, and repeats after a loss
+	defer again.Stop()
+	tick := time.NewTicker(resync)
+	defer tick.Stop()
+	var events <-chan struct{}
+	var gathered <-chan time.Time
+	for {
+		look := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			// Subscribe before looking, so that nothing falls between.
+			if events = w.subscribe(ctx); events == nil && w.src.Links != nil {
+				again.Reset(resubscribe)
+			}
+			look = true
+		case _, open := <-events:
+			if !open {
+				events = nil
+				again.Reset(coalesce)
+			} else if gathered == nil {
+				gathered = time.After(max(coalesce, time.Until(w.next)))
+			}
+		case <-gathered:
+			gathered, look = nil, true
+		case <-tick.C:
+			look = true
+		}
+		if look && !w.look(ctx) {
+			return
+		}
+	}
+}
+
+func (w *watch) subscribe(ctx context.Context) <-chan struct{} {
+	if w.src.Links == nil {
+		return nil
+	}
+	events, err := w.src.Links.Subscribe(ctx)
+	if err != nil {
+		return nil
+	}
+	return events
+}
+
+// look scans and sends what is new; false when ctx ended.
+func (w *watch) look(ctx context.Context) bool {
+	var s Snapshot
+	started := time.Now()
+	s.Machine, s.Problems, s.Err = Scan(ctx, w.src, w.opt)
+	w.next = time.Now().Add(rest * time.Since(started))
+	if ctx.Err() != nil {
+		return false
+	}
+	if w.last != nil && same(*w.last, s) {
+		return true
+	}
+	w.last = &s
+	select {
+	case w.out <- s:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// same says whether two looks found the same. Machines hold no clocks and no
+// counters, so equal values mean an unchanged machine.
+func same(a, b Snapshot) bool {
+	return text(a.Err) == text(b.Err) && reflect.DeepEqual(a.Machine, b.Machine) &&
+		slices.EqualFunc(a.Problems, b.Problems, func(x, y Problem) bool { return x.String() == y.String() })
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,64 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recording
+
+// group is a set of directories whose attributes a recording holds.
+type group struct {
+	// dirs is a pattern of path.Match below /sys. Where an entry is a link, as
+	// in class and bus, the link and the directory it leads to are recorded.
+	dirs string
+	// except leaves out directories below this one.
+	except string
+	files  []string
+	// private files tell a machine or its owner apart: addresses, GUIDs, texts
+	// that people wrote.
+	private []string
+	// binary files are recorded up to configBytes.
+	binary []string
+	// links inside the directory, such as driver.
+	links []string
+}
+
+var topologyFiles = []string{
+	"topology/physical_package_id", "topology/die_id", "topology/cluster_id", "topology/core_id",
+	"topology/core_cpus", "topology/core_cpus_list", "topology/thread_siblings", "topology/thread_siblings_list",
+	"topology/package_cpus", "topology/package_cpus_list", "topology/core_siblings", "topology/core_siblings_list",
+	"topology/die_cpus", "topology/die_cpus_list", "topology/cluster_cpus", "topology/cluster_cpus_list",
+}
+
+// recorded is all that a recording holds: what inventory reads, the bitmaps
+// that hwloc reads beside it, and nothing else. Interfaces without hardware
+// are left out: their names tell about pods, not about the machine.
+var recorded = []group{
+	{dirs: "devices/system/cpu", files: []string{"online", "possible", "present"}},
+	{dirs: "devices/system/cpu/cpu[0-9]*", files: append([]string{"online"}, topologyFiles...)},
+	{dirs: "devices/system/cpu/cpu[0-9]*/cache/index[0-9]*", files: []string{
+		"id", "level", "type", "size", "coherency_line_size", "shared_cpu_map", "shared_cpu_list",
+	}},
+	{dirs: "devices/system/node", files: []string{"online", "possible", "has_cpu", "has_memory"}},
+	{dirs: "devices/system/node/node[0-9]*", files: []string{"cpumap", "cpulist", "distance", memoryFile}},
+	{dirs: "bus/pci/devices/*", files: []string{
+		"class", "vendor", "device", "subsystem_vendor", "subsystem_device", "revision",
+		"numa_node", "local_cpus", "local_cpulist",
+		"current_link_speed", "current_link_width", "max_link_speed", "max_link_width",
+		"sriov_totalvfs", "sriov_numvfs",
+	}, binary: []string{"config"}, links: []string{"driver", "physfn"}},
+	{dirs: "class/net/*", except: "devices/virtual",
+		files:   []string{"ifindex", "type", "mtu", "operstate", "speed", "dev_port", "dev_id", "phys_port_name"},
+		private: []string{"address", "ifalias"}, links: []string{"device"}},
+	{dirs: "class/infiniband/*", files: []string{
+		"node_type", "parent", "ports/1/link_layer", "ports/1/state", "ports/1/gid_attrs/ndevs/0",
+	}, private: []string{"node_guid", "sys_image_guid"}, links: []string{"device"}},
+	{dirs: "class/infiniband_verbs/uverbs*", files: []string{"ibdev", "dev"}, links: []string{"device"}},
+	{dirs: "class/infiniband_mad/*", files: []string{"ibdev", "dev"}, links: []string{"device"}},
+	{dirs: "class/misc/rdma_cm", files: []string{"dev"}},
+	{dirs: "class/drm/card*", files: []string{"dev"}, links: []string{"device"}},
+	{dirs: "class/drm/renderD*", files: []string{"dev"}, links: []string{"device"}},
+}
+
+// configBytes is all that readers without extended configuration space use.
+const configBytes = 256
+
+// memoryFile changes with each moment; only its total is the machine's.
+const memoryFile = "meminfo"

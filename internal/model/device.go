@@ -1,0 +1,90 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import "net/netip"
+
+// NIC is one network device as a claim can hold it: a network interface, an
+// RDMA device, or both. A PCI function with two interfaces is two NICs.
+type NIC struct {
+	// PCI is nil for an interface that is no PCI function.
+	PCI *PCIAddress `json:"pci,omitempty"`
+	// Port tells interfaces of one function apart: nil on the first, then
+	// "p<dev_port>", stable over reboots (Documentation/ABI/testing/sysfs-class-net).
+	Port *string `json:"port,omitempty"`
+	// Interface is nil for an RDMA device without a network interface.
+	Interface *Interface `json:"interface,omitempty"`
+	// RDMA is nil where there is no RDMA device.
+	RDMA *RDMADevice `json:"rdma,omitempty"`
+	// NUMANode is nil when unknown.
+	NUMANode *int `json:"numaNode,omitempty"`
+	// Withheld says why the NIC must never be offered, such as "carries the
+	// default route"; nil when it may be.
+	Withheld *string `json:"withheld,omitempty"`
+	// Simulated marks a stand-in, and says of what and by what.
+	Simulated *string `json:"simulated,omitempty"`
+}
+
+// Interface is a network interface (/sys/class/net/*), with what only netlink
+// tells.
+type Interface struct {
+	Name string `json:"name"`
+	// Index is the ifindex; a hint only, it changes with each move.
+	Index int `json:"index"`
+	// MAC is the current hardware address, lower case; nil without one.
+	MAC *string `json:"mac,omitempty"`
+	// PermanentMAC is the burned-in address (netlink IFLA_PERM_ADDRESS); nil
+	// when unknown.
+	PermanentMAC *string `json:"permanentMAC,omitempty"`
+	MTU          *int    `json:"mtu,omitempty"`
+	// State is operstate: up, down, unknown, dormant, lowerlayerdown.
+	State *string `json:"state,omitempty"`
+	// Encapsulation is the link layer: ether, infiniband, loopback.
+	Encapsulation *string `json:"encapsulation,omitempty"`
+	// Kind is netlink's IFLA_INFO_KIND: veth, vlan, bridge; nil for hardware.
+	Kind  *string `json:"kind,omitempty"`
+	Alias *string `json:"alias,omitempty"`
+	// Virtual is true below /sys/devices/virtual.
+	Virtual bool `json:"virtual,omitempty"`
+	// SpeedMbps is the link's speed in Mbit/s; nil when down or unknown.
+	SpeedMbps *int `json:"speedMbps,omitempty"`
+	// Addresses are the global ones, sorted.
+	Addresses []netip.Prefix `json:"addresses,omitempty"`
+}
+
+// RDMADevice is an RDMA device (/sys/class/infiniband/*).
+type RDMADevice struct {
+	Name string `json:"name"`
+	// LinkLayer is that of port 1: InfiniBand or Ethernet.
+	LinkLayer *string `json:"linkLayer,omitempty"`
+	// CharDevices are paths such as /dev/infiniband/uverbs0.
+	CharDevices []string `json:"charDevices,omitempty"`
+	// Software is true for a device that runs on an interface instead of
+	// hardware (rdma_rxe, siw): the kernel deletes it, and its character
+	// devices, when that interface changes its network namespace
+	// (drivers/infiniband/sw/rxe/rxe_net.c, rxe_notify).
+	Software bool `json:"software,omitempty"`
+}
+
+// GPU is one GPU or other accelerator.
+type GPU struct {
+	// Index is the n of gpu-<n>: PCI order.
+	Index int
+	PCI   PCIAddress
+	// ProductName is the vendor library's, such as "NVIDIA H200".
+	ProductName string
+	// MemoryBytes is nil when unknown.
+	MemoryBytes *uint64
+	// NUMANode is nil when unknown.
+	NUMANode *int
+	// UUID, Architecture, Brand, DriverVersion, CUDAVersion and
+	// ComputeCapability are nil when unknown.
+	UUID, Architecture, Brand                     *string
+	DriverVersion, CUDAVersion, ComputeCapability *string
+	// DeviceNodes are the files a container gets, such as /dev/dri/card0.
+	DeviceNodes []string
+	// Simulated marks a stand-in, and says of what and by what, such as
+	// "bochs-display as NVIDIA H200".
+	Simulated *string
+}

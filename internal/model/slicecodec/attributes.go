@@ -1,0 +1,90 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slicecodec
+
+// DRA driver names.
+const (
+	DriverNet = "dra.net"
+	DriverCPU = "dra.cpu"
+	DriverGPU = "gpu.nvidia.com"
+)
+
+// Standard attributes, KEP-4381 and KEP-6072. The test compares them with the
+// constants of k8s.io/dynamic-resource-allocation/deviceattribute.
+const (
+	AttrPCIeRoot = "resource.kubernetes.io/pcieRoot"
+	AttrPCIBusID = "resource.kubernetes.io/pciBusID"
+	AttrNUMANode = "resource.kubernetes.io/numaNode"
+)
+
+// Attributes shared by our drivers. AttrLegacyNUMANode is the name that pairs
+// a NIC with CPUs in manifests written before the standard one existed.
+const (
+	AttrLegacyNUMANode = "dra.net/numaNode"
+	AttrSimulated      = "plumbline.dev/simulated"
+	AttrRDMA           = "dra.net/rdma"
+)
+
+// Attributes of NICs.
+const (
+	attrIfName        = "dra.net/ifName"
+	attrMAC           = "dra.net/mac"
+	attrMTU           = "dra.net/mtu"
+	attrEncapsulation = "dra.net/encapsulation"
+	attrAlias         = "dra.net/alias"
+	attrState         = "dra.net/state"
+	attrType          = "dra.net/type"
+	attrIPv4          = "dra.net/ipv4"
+	attrIPv6          = "dra.net/ipv6"
+	attrSRIOV         = "dra.net/sriov"
+	attrSRIOVVFs      = "dra.net/sriovVfs"
+	attrIsVF          = "dra.net/isSriovVf"
+	attrPFName        = "dra.net/pfName"
+	attrPFAddress     = "plumbline.dev/physicalFunction"
+	attrVirtual       = "dra.net/virtual"
+	attrPCIAddress    = "dra.net/pciAddress"
+	attrPCIVendor     = "dra.net/pciVendor"
+	attrPCIDevice     = "dra.net/pciDevice"
+	attrPCISubsystem  = "dra.net/pciSubsystem"
+	attrRDMADevice    = "dra.net/rdmaDevice"
+	attrRDMALinkLayer = "dra.net/rdmaLinkLayer"
+	attrLinkSpeed     = "dra.net/linkSpeed"
+	attrKernelDriver  = "dra.net/driver"
+)
+
+// Attributes and the capacity of CPU groups.
+const (
+	attrCPUNUMANode = "dra.cpu/numaNodeID"
+	attrSocket      = "dra.cpu/socketID"
+	attrNumCPUs     = "dra.cpu/numCPUs"
+	attrSMT         = "dra.cpu/smtEnabled"
+	attrL3          = "dra.cpu/cacheL3ID"
+	// attrCPUList says which CPUs the group has, as a cpulist; left out where
+	// that takes more than an attribute can hold.
+	attrCPUList = "plumbline.dev/cpuList"
+
+	// CapacityCPU is the capacity that a claim takes CPUs from.
+	CapacityCPU = "dra.cpu/cpu"
+)
+
+// Attributes and the capacity of GPUs. NVIDIA's names carry no domain of their
+// own; the driver's name is their domain.
+const (
+	attrGPUType       = "type"
+	attrUUID          = "uuid"
+	attrProductName   = "productName"
+	attrBrand         = "brand"
+	attrArchitecture  = "architecture"
+	attrComputeCap    = "cudaComputeCapability"
+	attrDriverVersion = "driverVersion"
+	attrCUDAVersion   = "cudaDriverVersion"
+	capacityMemory    = "memory"
+)
+
+// dropOrder is what a device loses first when it has more attributes and
+// capacities than the API takes: what describes goes before what identifies.
+var dropOrder = []string{
+	attrAlias, attrEncapsulation, attrIPv6, attrPCISubsystem, attrIPv4,
+	attrState, attrMAC, attrPCIDevice, attrPCIVendor,
+}

@@ -1,0 +1,106 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slicecodec
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+)
+
+// builder collects the attributes of one device. Setting a nil value sets
+// nothing.
+type builder struct {
+	device resourceapi.Device
+}
+
+func newBuilder(name string) *builder {
+	return &builder{device: resourceapi.Device{
+		Name:       name,
+		Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{},
+	}}
+}
+
+func (b *builder) set(name string, a resourceapi.DeviceAttribute) {
+	b.device.Attributes[resourceapi.QualifiedName(name)] = a
+}
+
+func (b *builder) text(name string, v *string) {
+	if v == nil {
+		return
+	}
+	if bounded := boundText(*v); bounded != "" {
+		b.set(name, resourceapi.DeviceAttribute{StringValue: &bounded})
+	}
+}
+
+func (b *builder) version(name string, v *string) {
+	if v != nil {
+		b.set(name, resourceapi.DeviceAttribute{VersionValue: v})
+	}
+}
+
+func (b *builder) number(name string, v *int) {
+	if v != nil {
+		b.set(name, resourceapi.DeviceAttribute{IntValue: ptr.To(int64(*v))})
+	}
+}
+
+func (b *builder) flag(name string, v bool) {
+	b.set(name, resourceapi.DeviceAttribute{BoolValue: &v})
+}
+
+// numaNode sets the standard and the legacy name.
+func (b *builder) numaNode(node *int) {
+	b.number(AttrNUMANode, node)
+	b.number(AttrLegacyNUMANode, node)
+}
+
+// build drops what is over the API's limit, least needed first, and returns
+// the device.
+func (b *builder) build() resourceapi.Device {
+	const limit = resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice
+	for _, name := range dropOrder {
+		if len(b.device.Attributes)+len(b.device.Capacity) <= limit {
+			break
+		}
+		delete(b.device.Attributes, resourceapi.QualifiedName(name))
+	}
+	return b.device
+}
+
+// boundText makes a string one the API takes: valid UTF-8, at most 64 bytes,
+// cut between characters.
+func boundText(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	for len(s) > resourceapi.DeviceAttributeMaxValueLength {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s
+}
+
+// boundList joins whole items with commas as far as they fit, in sorted order;
+// nil when nothing does.
+func boundList(items []string) *string {
+	items = slices.Sorted(slices.Values(items))
+	var joined string
+	for _, item := range items {
+		next := item
+		if joined != "" {
+			next = joined + "," + item
+		}
+		if len(next) > resourceapi.DeviceAttributeMaxValueLength {
+			break
+		}
+		joined = next
+	}
+	if joined == "" {
+		return nil
+	}
+	return &joined
+}

@@ -1,0 +1,143 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slicecodec
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// typeDevice is what attrType says of hardware, which has no netlink kind.
+const typeDevice = "device"
+
+func (d *decoder) nic(name string, r *reader) {
+	n := model.NIC{NUMANode: r.number(AttrNUMANode), PCI: r.address(AttrPCIBusID)}
+	if dev := r.text(attrRDMADevice); dev != nil {
+		n.RDMA = &model.RDMADevice{Name: *dev, LinkLayer: r.text(attrRDMALinkLayer)}
+	}
+	if ifName := r.text(attrIfName); ifName != nil {
+		n.Interface = r.netInterface(*ifName)
+	}
+	if r.flag(AttrSimulated) {
+		n.Simulated = ptr.To("stand-in")
+	}
+	if n.PCI != nil {
+		if port, ok := strings.CutPrefix(name, NICName(model.NIC{PCI: n.PCI})+"-"); ok {
+			n.Port = &port
+		}
+	}
+	if r.err != nil {
+		return
+	}
+	d.node(n.NUMANode)
+	if n.PCI != nil {
+		d.function(r.nicFunction(*n.PCI, n.NUMANode), r.text(AttrPCIeRoot))
+	}
+	d.parts.NICs = append(d.parts.NICs, n)
+}
+
+func (r *reader) netInterface(name string) *model.Interface {
+	i := &model.Interface{
+		Name: name, MAC: r.text(attrMAC), MTU: r.number(attrMTU), State: r.text(attrState),
+		Encapsulation: r.text(attrEncapsulation), Alias: r.text(attrAlias), Kind: r.text(attrType),
+		Virtual: r.flag(attrVirtual), SpeedMbps: r.number(attrLinkSpeed),
+	}
+	if ptr.Deref(i.Kind, "") == typeDevice {
+		i.Kind = nil
+	}
+	for _, list := range []*string{r.text(attrIPv4), r.text(attrIPv6)} {
+		if list == nil {
+			continue
+		}
+		for item := range strings.SplitSeq(*list, ",") {
+			p, err := netip.ParsePrefix(item)
+			if err != nil {
+				r.fail(attrIPv4, err)
+				continue
+			}
+			i.Addresses = append(i.Addresses, p)
+		}
+	}
+	return i
+}
+
+func (r *reader) nicFunction(a model.PCIAddress, node *int) model.PCIFunction {
+	f := model.PCIFunction{
+		Address: a, Class: model.PCIClassNetwork << 16, NUMANode: node, Driver: r.text(attrKernelDriver),
+		VendorName: r.text(attrPCIVendor), DeviceName: r.text(attrPCIDevice),
+		PhysicalFunction: r.address(attrPFAddress),
+	}
+	if s := r.text(attrPCISubsystem); s != nil {
+		if id, err := strconv.ParseUint(*s, 16, 16); err == nil {
+			f.SubsystemDevice = ptr.To(uint16(id))
+		} else {
+			r.fail(attrPCISubsystem, err)
+		}
+	}
+	if vfs := r.number(attrSRIOVVFs); vfs != nil {
+		// How many there could be is not published; as many as there are, and
+		// at least one, can.
+		f.SRIOV = &model.SRIOV{TotalVFs: max(1, *vfs), NumVFs: *vfs}
+	}
+	return f
+}
+
+func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
+	g := CPUGroup{
+		Device: device.Name, NUMANode: r.number(attrCPUNUMANode), Socket: r.number(attrSocket),
+		L3: r.number(attrL3), SMT: r.flag(attrSMT), Count: ptr.Deref(r.number(attrNumCPUs), 0),
+	}
+	if list := r.text(attrCPUList); list != nil {
+		cpus, err := cpuset.Parse(*list)
+		if err != nil {
+			r.fail(attrCPUList, err)
+			return
+		}
+		g.CPUs = &cpus
+	}
+	d.node(g.NUMANode)
+	if g.NUMANode != nil && g.CPUs != nil {
+		d.nodes[*g.NUMANode].CPUs = *g.CPUs
+		for _, id := range g.CPUs.List() {
+			d.parts.CPUs = append(d.parts.CPUs, model.CPU{ID: id, Online: true, NUMANode: g.NUMANode, L3: g.L3})
+		}
+	}
+	d.groups = append(d.groups, g)
+}
+
+func (d *decoder) gpu(device resourceapi.Device, r *reader) {
+	g := model.GPU{
+		NUMANode: r.number(AttrNUMANode), UUID: r.text(attrUUID), ProductName: ptr.Deref(r.text(attrProductName), ""),
+		Brand: r.text(attrBrand), Architecture: r.text(attrArchitecture), ComputeCapability: r.version(attrComputeCap),
+		DriverVersion: r.version(attrDriverVersion), CUDAVersion: r.version(attrCUDAVersion),
+	}
+	if _, err := fmt.Sscanf(device.Name, "gpu-%d", &g.Index); err != nil {
+		r.fail("name", fmt.Errorf("%q is not gpu-<n>", device.Name))
+	}
+	address := r.address(AttrPCIBusID)
+	if address == nil {
+		r.fail(AttrPCIBusID, fmt.Errorf("absent"))
+	}
+	if r.flag(AttrSimulated) {
+		g.Simulated = ptr.To("stand-in")
+	}
+	if c, ok := device.Capacity[capacityMemory]; ok {
+		g.MemoryBytes = ptr.To(uint64(c.Value.Value()))
+	}
+	if r.err != nil {
+		return
+	}
+	g.PCI = *address
+	d.node(g.NUMANode)
+	d.function(model.PCIFunction{Address: g.PCI, Class: model.PCIClassDisplay << 16, NUMANode: g.NUMANode}, r.text(AttrPCIeRoot))
+	d.parts.GPUs = append(d.parts.GPUs, g)
+}

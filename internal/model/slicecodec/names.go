@@ -1,0 +1,82 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slicecodec
+
+import (
+	"encoding/base32"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// NICName is the device name of a NIC: "pci-0000-91-00-0" by address, with
+// "-p1" and so on for further interfaces of one function; the interface's own
+// name where it is no PCI function, or "net-" and its base32 where that name is
+// no DNS label.
+func NICName(n model.NIC) string {
+	switch {
+	case n.PCI != nil:
+		name := "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(n.PCI.String())
+		if n.Port != nil {
+			name += "-" + *n.Port
+		}
+		return name
+	case n.Interface != nil:
+		return labelOr("net-", n.Interface.Name)
+	case n.RDMA != nil:
+		return labelOr("rdma-", n.RDMA.Name)
+	}
+	return ""
+}
+
+// GPUName is the device name of a GPU, such as "gpu-0".
+func GPUName(g model.GPU) string { return fmt.Sprintf("gpu-%d", g.Index) }
+
+// CPUGroupName is the device name of a NUMA node's CPUs, such as
+// "cpudevnuma000".
+func CPUGroupName(node int) string { return fmt.Sprintf("cpudevnuma%03d", node) }
+
+// FindNIC returns the NIC a device name stands for, or nil.
+func FindNIC(m *model.Machine, device string) *model.NIC {
+	for i := range m.NICs {
+		if NICName(m.NICs[i]) == device {
+			return &m.NICs[i]
+		}
+	}
+	return nil
+}
+
+// FindGPU returns the GPU a device name stands for, or nil.
+func FindGPU(m *model.Machine, device string) *model.GPU {
+	for i := range m.GPUs {
+		if GPUName(m.GPUs[i]) == device {
+			return &m.GPUs[i]
+		}
+	}
+	return nil
+}
+
+// FindCPUGroup returns the NUMA node a device name stands for, or nil.
+func FindCPUGroup(m *model.Machine, device string) *model.NUMANode {
+	for i := range m.NUMANodes {
+		if CPUGroupName(m.NUMANodes[i].ID) == device {
+			return &m.NUMANodes[i]
+		}
+	}
+	return nil
+}
+
+// labelOr returns name where it is a DNS label that cannot be taken for a
+// generated one, else prefix and the lower-case base32 of name.
+func labelOr(prefix, name string) string {
+	generated := strings.HasPrefix(name, prefix) || strings.HasPrefix(name, "pci-")
+	if len(validation.IsDNS1123Label(name)) == 0 && !generated {
+		return name
+	}
+	encoded := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(name))
+	return prefix + strings.ToLower(encoded)
+}

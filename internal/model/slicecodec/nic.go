@@ -1,0 +1,113 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slicecodec
+
+import (
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// encodeNICs lists the NICs that may be offered.
+func encodeNICs(m *model.Machine) []resourceapi.Device {
+	devices := make([]resourceapi.Device, 0, len(m.NICs))
+	for _, n := range m.NICs {
+		if n.Withheld == nil {
+			devices = append(devices, encodeNIC(m, n))
+		}
+	}
+	return devices
+}
+
+func encodeNIC(m *model.Machine, n model.NIC) resourceapi.Device {
+	b := newBuilder(NICName(n))
+	b.numaNode(n.NUMANode)
+	b.rdma(n.RDMA)
+	if n.Interface != nil {
+		b.netInterface(n.Interface)
+	}
+	if n.PCI != nil {
+		b.pci(m, *n.PCI)
+	}
+	if n.Simulated != nil {
+		b.flag(AttrSimulated, true)
+	}
+	return b.build()
+}
+
+// rdma is always said, true or false: device classes select on it.
+func (b *builder) rdma(r *model.RDMADevice) {
+	b.flag(AttrRDMA, r != nil)
+	if r != nil {
+		b.text(attrRDMADevice, &r.Name)
+		b.text(attrRDMALinkLayer, r.LinkLayer)
+	}
+}
+
+func (b *builder) netInterface(i *model.Interface) {
+	b.text(attrIfName, &i.Name)
+	b.text(attrMAC, i.MAC)
+	b.number(attrMTU, i.MTU)
+	b.text(attrState, i.State)
+	b.text(attrEncapsulation, i.Encapsulation)
+	b.text(attrAlias, i.Alias)
+	b.text(attrType, ptr.To(ptr.Deref(i.Kind, typeDevice)))
+	b.flag(attrVirtual, i.Virtual)
+	b.number(attrLinkSpeed, i.SpeedMbps)
+	var v4, v6 []string
+	for _, a := range i.Addresses {
+		if a.Addr().Is4() {
+			v4 = append(v4, a.String())
+		} else {
+			v6 = append(v6, a.String())
+		}
+	}
+	b.text(attrIPv4, boundList(v4))
+	b.text(attrIPv6, boundList(v6))
+}
+
+func (b *builder) pci(m *model.Machine, a model.PCIAddress) {
+	b.text(attrPCIAddress, ptr.To(a.String()))
+	b.standardPCI(m, a)
+	f := m.Function(a)
+	if f == nil {
+		return
+	}
+	b.text(attrPCIVendor, f.VendorName)
+	b.text(attrPCIDevice, f.DeviceName)
+	if f.SubsystemDevice != nil {
+		b.text(attrPCISubsystem, ptr.To(fmt.Sprintf("%04x", *f.SubsystemDevice)))
+	}
+	b.text(attrKernelDriver, f.Driver)
+	b.flag(attrSRIOV, f.SRIOV != nil && f.SRIOV.TotalVFs > 0)
+	if f.SRIOV != nil && f.SRIOV.TotalVFs > 0 {
+		b.number(attrSRIOVVFs, &f.SRIOV.NumVFs)
+	}
+	if f.PhysicalFunction != nil {
+		b.flag(attrIsVF, true)
+		b.text(attrPFAddress, ptr.To(f.PhysicalFunction.String()))
+		b.text(attrPFName, interfaceAt(m, *f.PhysicalFunction))
+	}
+}
+
+// standardPCI sets pciBusID, and pcieRoot where the upstream helper would.
+func (b *builder) standardPCI(m *model.Machine, a model.PCIAddress) {
+	b.text(AttrPCIBusID, ptr.To(a.String()))
+	if root := m.RootOf(a); root != nil && root.Published {
+		b.text(AttrPCIeRoot, &root.Name)
+	}
+}
+
+// interfaceAt names the first interface of a function, or nil.
+func interfaceAt(m *model.Machine, a model.PCIAddress) *string {
+	for _, n := range m.NICs {
+		if n.PCI != nil && *n.PCI == a && n.Interface != nil {
+			return &n.Interface.Name
+		}
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slicecodec
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
+	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+func TestStandardNamesAreUpstreams(t *testing.T) {
+	for ours, theirs := range map[string]resourceapi.QualifiedName{
+		AttrPCIeRoot: deviceattribute.StandardDeviceAttributePCIeRoot,
+		AttrPCIBusID: deviceattribute.StandardDeviceAttributePCIBusID,
+		AttrNUMANode: deviceattribute.StandardDeviceAttributeNUMANode,
+	} {
+		if ours != string(theirs) {
+			t.Errorf("we say %s, Kubernetes says %s", ours, theirs)
+		}
+	}
+}
+
+func encodeAll(m *model.Machine) []resourceapi.ResourceSlice {
+	var published []resourceapi.ResourceSlice
+	for _, driver := range Drivers() {
+		for _, devices := range Split(Encode(m, driver, cpuset.New())) {
+			published = append(published, resourceapi.ResourceSlice{
+				Spec: resourceapi.ResourceSliceSpec{Driver: driver, Devices: devices},
+			})
+		}
+	}
+	return published
+}
+
+// What is published, read back and published again is the same; twice the same
+// machine gives the same bytes; and all of it is within the API's limits.
+func TestRoundTrip(t *testing.T) {
+	for seed := range uint64(500) {
+		m := randomMachine(rand.New(rand.NewPCG(seed, 1)))
+		published := encodeAll(m)
+		if again := encodeAll(m); !equalJSON(t, published, again) {
+			t.Fatalf("seed %d: the same machine encodes in two ways", seed)
+		}
+		for _, s := range published {
+			for _, d := range s.Spec.Devices {
+				checkLimits(t, d)
+			}
+		}
+		node, err := Decode(published)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, driver := range []string{DriverNet, DriverGPU} {
+			if diff := cmp.Diff(Encode(m, driver, cpuset.New()), Encode(node.Machine, driver, cpuset.New())); diff != "" {
+				t.Fatalf("seed %d, %s, published (-) and republished (+):\n%s", seed, driver, diff)
+			}
+		}
+		checkGroups(t, m, node.CPUGroups)
+	}
+}
+
+func checkGroups(t *testing.T, m *model.Machine, groups []CPUGroup) {
+	t.Helper()
+	for _, g := range groups {
+		want := AllocatableCPUs(m, *g.NUMANode, cpuset.New())
+		if g.Count != want.Size() || g.CPUs == nil || !g.CPUs.Equals(want) {
+			t.Errorf("group %s: %d CPUs %v, want %v", g.Device, g.Count, g.CPUs, want)
+		}
+	}
+}
+
+func checkLimits(t *testing.T, d resourceapi.Device) {
+	t.Helper()
+	if problems := validation.IsDNS1123Label(d.Name); len(problems) > 0 {
+		t.Errorf("device name %q: %v", d.Name, problems)
+	}
+	if n := len(d.Attributes) + len(d.Capacity); n > resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
+		t.Errorf("device %s has %d attributes and capacities", d.Name, n)
+	}
+	for name, a := range d.Attributes {
+		if s := a.StringValue; s != nil && (*s == "" || len(*s) > resourceapi.DeviceAttributeMaxValueLength || !utf8.ValidString(*s)) {
+			t.Errorf("device %s, attribute %s: %q", d.Name, name, *s)
+		}
+		if a.IntValue != nil && *a.IntValue < 0 {
+			t.Errorf("device %s, attribute %s: %d", d.Name, name, *a.IntValue)
+		}
+		if _, id, ok := strings.Cut(string(name), "/"); ok && len(id) > resourceapi.DeviceMaxIDLength {
+			t.Errorf("attribute %s is too long", name)
+		}
+	}
+}
+
+func equalJSON(t *testing.T, a, b any) bool {
+	t.Helper()
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	if errX != nil || errY != nil {
+		t.Fatal(errX, errY)
+	}
+	return string(x) == string(y)
+}
+
+func TestNICNames(t *testing.T) {
+	address, err := model.ParsePCIAddress("0000:91:00.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, n := range map[string]model.NIC{
+		"pci-0000-91-00-0":    {PCI: &address, Interface: &model.Interface{Name: "gpu0rdma0"}},
+		"pci-0000-91-00-0-p1": {PCI: &address, Port: ptr.To("p1")},
+		"dummy0":              {Interface: &model.Interface{Name: "dummy0"}},
+		"net-mv2gqmbomeyta":   {Interface: &model.Interface{Name: "eth0.a10"}},
+		"net-nzsxillyne":      {Interface: &model.Interface{Name: "net-xi"}},
+		"siw0":                {RDMA: &model.RDMADevice{Name: "siw0"}},
+	} {
+		if got := NICName(n); got != want {
+			t.Errorf("NICName(%v) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestCPUCapacityPolicy(t *testing.T) {
+	one, many := cpuCapacity(1), cpuCapacity(112)
+	if len(one.RequestPolicy.ValidValues) != 1 || one.RequestPolicy.ValidRange != nil {
+		t.Errorf("a group of one CPU: %+v", one.RequestPolicy)
+	}
+	r := many.RequestPolicy.ValidRange
+	if r == nil || r.Min.Value() != 1 || r.Step.Value() != 1 || r.Max.Value() != 112 || many.RequestPolicy.Default.Value() != 112 {
+		t.Errorf("a group of 112 CPUs: %+v", many.RequestPolicy)
+	}
+}
+
+func TestTooManyAttributesDropInOrder(t *testing.T) {
+	b := newBuilder("pci-0000-91-00-0")
+	for i := range 26 {
+		b.number("example.com/a"+string(rune('a'+i)), &i)
+	}
+	for _, name := range dropOrder {
+		b.text(name, ptr.To("x"))
+	}
+	device := b.build()
+	if n := len(device.Attributes); n != 32 {
+		t.Fatalf("%d attributes left", n)
+	}
+	for i, name := range dropOrder {
+		if _, there := device.Attributes[resourceapi.QualifiedName(name)]; there != (i >= 3) {
+			t.Errorf("%s there: %t", name, there)
+		}
+	}
+}
+
+func TestDecodeLeavesOutOnlyTheBadDevice(t *testing.T) {
+	m := randomMachine(rand.New(rand.NewPCG(3, 1)))
+	published := encodeAll(m)
+	bad := resourceapi.Device{Name: "pci-bad", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+		AttrPCIBusID: {StringValue: ptr.To("nowhere")},
+	}}
+	published[0].Spec.Devices = append(published[0].Spec.Devices, bad)
+	node, err := Decode(published)
+	if err == nil || !strings.Contains(err.Error(), "pci-bad") || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("error %v does not name the device and the value", err)
+	}
+	if len(node.Machine.NICs) != len(Encode(m, DriverNet, cpuset.New())) {
+		t.Errorf("%d NICs left of %d", len(node.Machine.NICs), len(m.NICs))
+	}
+}

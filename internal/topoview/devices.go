@@ -1,0 +1,122 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package topoview
+
+import (
+	"fmt"
+
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+const vendorAMD = 0x1002
+
+// pciDevices lists what to draw for each PCI function: the GPUs and NICs there,
+// and functions of a telling class that no driver of ours offers.
+func (b *builder) pciDevices() map[model.PCIAddress][]Device {
+	devices := map[model.PCIAddress][]Device{}
+	for _, g := range b.m.GPUs {
+		if f := b.m.Function(g.PCI); f != nil {
+			devices[g.PCI] = append(devices[g.PCI], b.gpu(g))
+		}
+	}
+	for _, n := range b.m.NICs {
+		if n.PCI != nil && b.m.Function(*n.PCI) != nil {
+			devices[*n.PCI] = append(devices[*n.PCI], b.nic(n))
+		}
+	}
+	for i := range b.m.Functions {
+		f := &b.m.Functions[i]
+		if kind := otherKind(f); kind != "" && len(devices[f.Address]) == 0 {
+			devices[f.Address] = []Device{{Kind: kind, Address: f.Address.String(), Model: b.product(f), Link: link(f), NUMANode: f.NUMANode}}
+		}
+	}
+	return devices
+}
+
+// placeRootless puts GPUs and NICs that are no known PCI function below their
+// NUMA node.
+func (b *builder) placeRootless() {
+	for _, g := range b.m.GPUs {
+		if b.m.Function(g.PCI) == nil {
+			p := b.place(g.NUMANode)
+			p.Devices = append(p.Devices, b.gpu(g))
+		}
+	}
+	for _, n := range b.m.NICs {
+		if n.PCI == nil || b.m.Function(*n.PCI) == nil {
+			p := b.place(n.NUMANode)
+			p.Devices = append(p.Devices, b.nic(n))
+		}
+	}
+}
+
+func otherKind(f *model.PCIFunction) string {
+	switch f.ClassByte() {
+	case model.PCIClassDisplay:
+		return KindDisplay
+	case model.PCIClassAccelerator:
+		return KindAccelerator
+	case model.PCIClassNetwork:
+		return KindNetwork
+	case model.PCIClassStorage:
+		return KindStorage
+	}
+	return ""
+}
+
+// product names a function by what Build was told, then by the pci.ids
+// database, else by its numbers.
+func (b *builder) product(f *model.PCIFunction) string {
+	if name := b.products[f.Address.String()]; name != "" {
+		return name
+	}
+	if f.DeviceName != nil {
+		return *f.DeviceName
+	}
+	ids := fmt.Sprintf("%04x:%04x", f.Vendor, f.Device)
+	if f.VendorName != nil {
+		return *f.VendorName + " " + ids
+	}
+	return ids
+}
+
+func (b *builder) gpu(g model.GPU) Device {
+	f := b.m.Function(g.PCI)
+	d := Device{
+		Kind: KindGPU, Driver: slicecodec.DriverGPU, Name: slicecodec.GPUName(g), Address: g.PCI.String(),
+		Model: g.ProductName, MemoryMiB: mebibytes(g.MemoryBytes), Link: link(f), NUMANode: g.NUMANode,
+		Simulated: ptr.Deref(g.Simulated, ""),
+	}
+	if f != nil && f.ClassByte() == model.PCIClassAccelerator && f.Vendor != vendorAMD {
+		d.Kind = KindAccelerator
+	}
+	d.Claims = b.claims.keysOf(DeviceID{d.Driver, d.Name})
+	return d
+}
+
+func (b *builder) nic(n model.NIC) Device {
+	d := Device{
+		Kind: KindNIC, Driver: slicecodec.DriverNet, Name: slicecodec.NICName(n), NUMANode: n.NUMANode,
+		Withheld: ptr.Deref(n.Withheld, ""), Simulated: ptr.Deref(n.Simulated, ""),
+	}
+	if n.PCI != nil {
+		f := b.m.Function(*n.PCI)
+		d.Address, d.Link = n.PCI.String(), link(f)
+		if f != nil && (f.DeviceName != nil || b.products[d.Address] != "") {
+			d.Model = b.product(f)
+		}
+	}
+	if n.Interface != nil {
+		d.Interface = n.Interface.Name
+		d.NetworkMbps = ptr.Deref(n.Interface.SpeedMbps, 0)
+	}
+	if n.RDMA != nil {
+		d.RDMA = n.RDMA.Name
+	}
+	d.Claims = b.claims.keysOf(DeviceID{d.Driver, d.Name})
+	return d
+}

@@ -1,0 +1,17 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package topoview draws a machine: Build arranges a model.Machine and the
+// claims that hold its devices as a Topology (sockets, NUMA nodes, PCIe roots,
+// switches, devices), and Text, JSON and SVG write a Topology down.
+//
+//	model.Machine ─┐
+//	Holders ───────┴─► Build ─► Topology ─► Text | JSON | SVG
+//
+// Everything here is a pure function of its arguments. Reading a host or a
+// cluster belongs to the caller, naming devices to model/slicecodec.
+//
+// Each device of the machine appears exactly once in each form, whatever is
+// unknown about it: what has no NUMA node or no PCIe root stands in a group
+// that says so.
+package topoview

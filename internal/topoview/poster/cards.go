@@ -1,0 +1,214 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package poster
+
+import (
+	"slices"
+	"strings"
+
+	"plumbline.dev/plumbline/internal/topoview"
+)
+
+const (
+	cardWidth  = 200
+	cardHeight = 64
+	cardGap    = 10
+	maxColumns = 4
+)
+
+// cards are the devices of one bus: accelerators in the upper rows, NICs below
+// them, anything else last, in columns.
+type cards struct {
+	rows    []cardRow
+	columns int
+}
+
+// cardRow is devices side by side. The only one of its kind takes the whole
+// width: one GPU over its NICs, one NIC under its GPUs.
+type cardRow struct {
+	devices []topoview.Device
+	only    bool
+}
+
+func newCards(devices []topoview.Device) *cards {
+	kinds := make([][]topoview.Device, 3)
+	for _, d := range devices {
+		i := 2
+		switch d.Kind {
+		case topoview.KindGPU, topoview.KindAccelerator:
+			i = 0
+		case topoview.KindNIC:
+			i = 1
+		}
+		kinds[i] = append(kinds[i], d)
+	}
+	g := &cards{columns: columns(len(kinds[0]), len(kinds[1])+len(kinds[2]))}
+	for _, kind := range kinds {
+		for row := range slices.Chunk(kind, g.columns) {
+			g.rows = append(g.rows, cardRow{devices: row, only: len(kind) == 1})
+		}
+	}
+	return g
+}
+
+// columns gives each accelerator its own, and others at most two rows below
+// it.
+func columns(accelerators, others int) int {
+	n := max(accelerators, (others+1)/2)
+	if accelerators == 0 {
+		n = min(others, 2)
+	}
+	if accelerators == 0 && others > 6 {
+		n = maxColumns
+	}
+	return min(max(n, 1), maxColumns)
+}
+
+func (g *cards) size() (w, h float64) {
+	rows := float64(len(g.rows))
+	return float64(g.columns)*(cardWidth+cardGap) - cardGap, rows*(cardHeight+cardGap) - cardGap
+}
+
+func (g *cards) draw(c *canvas, x, y float64) {
+	full, _ := g.size()
+	for _, row := range g.rows {
+		w := float64(cardWidth)
+		if row.only {
+			w = full
+		}
+		for i, d := range row.devices {
+			drawCard(c, d, x+float64(i)*(cardWidth+cardGap), y, w)
+		}
+		y += cardHeight + cardGap
+	}
+}
+
+func accent(kind string) string {
+	switch kind {
+	case topoview.KindGPU, topoview.KindAccelerator:
+		return "pl-gpu"
+	case topoview.KindNIC:
+		return "pl-nic"
+	}
+	return "pl-other"
+}
+
+func drawCard(c *canvas, d topoview.Device, x, y, w float64) {
+	class := "pl-device"
+	if d.Withheld != "" {
+		class += " pl-off"
+	}
+	id := d.Name
+	if id == "" {
+		id = d.Address
+	}
+	c.open("g", attributes{"class", class, "data-device", id, "data-kind", d.Kind})
+	c.title(describe(d, c))
+	frame := "pl-card"
+	if len(d.Claims) > 0 {
+		frame = strings.Replace(c.claimClass(d.Claims[0]), "pl-k", "pl-h", 1)
+	}
+	c.rect(x, y, w, cardHeight, 7, frame)
+	c.rect(x+7, y+9, 4, cardHeight-18, 2, accent(d.Kind))
+
+	// The first line: what it is called, who holds it, its kind.
+	edge := x + w - 10
+	kind := topoview.KindLabel(d.Kind)
+	c.text(edge, y+20, fontCaption, right, kind, 40, accent(d.Kind))
+	edge -= fontCaption.width(kind) + 8
+	edge = drawBadges(c, d.Claims, edge, y+7)
+	c.textAfter(x+19, y+21, fontCard, cardTitle(d), fontSmall, topoview.Memory(d.MemoryMiB), edge-x-19)
+
+	c.text(x+19, y+37, fontSmall, left, cardDetails(d), w-29)
+
+	third := d.Address
+	if d.Kind == topoview.KindNIC {
+		third = d.Name
+	}
+	edge = x + w - 10
+	if link := d.Link.Text("×"); link != "" {
+		if d.Link.Degraded {
+			link = "↓ " + link
+		}
+		c.text(edge, y+53, fontMicro, right, link, 90)
+		edge -= fontMicro.width(link) + 6
+	}
+	c.text(x+19, y+53, fontMicro, left, third, edge-x-19)
+	c.close("g")
+}
+
+// drawBadges draws the keys of the holders, right-aligned at edge, and returns
+// what is left.
+func drawBadges(c *canvas, keys []string, edge, y float64) float64 {
+	shown := keys
+	if len(shown) > 3 {
+		shown = shown[:2]
+		more := "+" + num(float64(len(keys)-2))
+		c.text(edge, y+13, fontSmall, right, more, 30)
+		edge -= fontSmall.width(more) + 4
+	}
+	for _, key := range slices.Backward(shown) {
+		w := max(18, fontBadge.width(key)+8)
+		c.badge(edge-w, y, key)
+		edge -= w + 3
+	}
+	return edge - 4
+}
+
+// cardTitle is the name people use: a NIC's interface, else its RDMA device.
+func cardTitle(d topoview.Device) string {
+	for _, s := range []string{d.Interface, d.RDMA, d.Name} {
+		if s != "" {
+			return s
+		}
+	}
+	return kindWord(d.Kind)
+}
+
+// kindWord begins a card of a device without a name.
+func kindWord(kind string) string { return strings.ToUpper(kind[:1]) + kind[1:] }
+
+func cardDetails(d topoview.Device) string {
+	switch {
+	case d.Withheld != "":
+		return "never offered: " + d.Withheld
+	case d.Kind == topoview.KindNIC && d.Interface == "":
+		return topoview.Joined(" · ", topoview.NetworkSpeed(d.NetworkMbps), "no interface", stars(d))
+	case d.Kind == topoview.KindNIC:
+		return topoview.Joined(" · ", d.RDMA, topoview.NetworkSpeed(d.NetworkMbps), stars(d))
+	case d.Name == "":
+		return topoview.Joined(" · ", d.Model, "not offered")
+	}
+	return topoview.Joined(" · ", d.Model, stars(d))
+}
+
+// stars mark what a footnote explains.
+func stars(d topoview.Device) string {
+	var parts []string
+	if d.Simulated != "" {
+		parts = append(parts, "simulated")
+	}
+	if d.Misplaced {
+		parts = append(parts, "says node "+num(float64(*d.NUMANode)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// describe is all there is to say about a device, in one line.
+func describe(d topoview.Device, c *canvas) string {
+	parts := []string{
+		topoview.KindLabel(d.Kind), d.Name, d.Address, d.Model, d.Interface, d.RDMA,
+		topoview.NetworkSpeed(d.NetworkMbps), topoview.Memory(d.MemoryMiB), d.Link.Text("×"),
+	}
+	if d.Withheld != "" {
+		parts = append(parts, "never offered: "+d.Withheld)
+	}
+	if d.Simulated != "" {
+		parts = append(parts, "simulated: "+d.Simulated)
+	}
+	for _, key := range d.Claims {
+		parts = append(parts, "held by "+c.claimName(key))
+	}
+	return topoview.Joined(" · ", parts...)
+}

@@ -1,0 +1,108 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package poster_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/topoview/poster"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// load goes the way of plumbline topo --machine: facts, tree, scan.
+func load(t testing.TB, nameOrPath string) *model.Machine {
+	t.Helper()
+	facts, err := machine.OpenFacts(nameOrPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := machine.Render(facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, problems, err := inventory.Scan(context.Background(),
+		inventory.Sources{Sys: tree, GPUs: inventory.Listed(facts.ModelGPUs())},
+		inventory.Options{Name: facts.Name, Architecture: facts.Arch})
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	return m
+}
+
+// missionClaims are the two claims of the mission on an A3 Ultra.
+func missionClaims() map[topoview.DeviceID][]topoview.Holder {
+	aligned := topoview.Holder{Namespace: "default", Claim: "aligned-resource-claim", Pods: []string{"aligned-gpu-nic-cpu-pod"}}
+	misaligned := topoview.Holder{Namespace: "default", Claim: "misaligned-resource-claim", Pods: []string{"misaligned-gpu-nic-cpu-pod"}}
+	cpus := func(h topoview.Holder, list ...int) topoview.Holder {
+		h.CPUs, h.CPUCount = cpuset.New(list...), len(list)
+		return h
+	}
+	training := topoview.Holder{Namespace: "team-vision", Claim: "ddp-worker-0-h100-4gpu-4nic", Pods: []string{"ddp-worker-0"}, CPUCount: 24}
+	return map[topoview.DeviceID][]topoview.Holder{
+		{Driver: "gpu.nvidia.com", Name: "gpu-0"}:     {aligned},
+		{Driver: "dra.net", Name: "pci-0000-91-00-0"}: {aligned},
+		{Driver: "gpu.nvidia.com", Name: "gpu-2"}:     {misaligned},
+		{Driver: "dra.net", Name: "pci-0000-98-00-0"}: {misaligned},
+		{Driver: "dra.cpu", Name: "cpudevnuma000"}:    {cpus(aligned, 1, 2, 113, 114)},
+		{Driver: "dra.cpu", Name: "cpudevnuma001"}:    {cpus(misaligned, 57, 58, 169, 170), training},
+		{Driver: "gpu.nvidia.com", Name: "gpu-6"}:     {training},
+		{Driver: "gpu.nvidia.com", Name: "gpu-7"}:     {training},
+		{Driver: "dra.net", Name: "pci-0000-cd-00-0"}: {training},
+		{Driver: "dra.net", Name: "pci-0000-ce-00-0"}: {training},
+	}
+}
+
+func draw(t testing.TB, topology *topoview.Topology) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := poster.SVG(&out, topology); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestGolden(t *testing.T) {
+	held := load(t, "a3-ultragpu-8g")
+	for i := range held.GPUs {
+		text := "bochs-display as " + held.GPUs[i].ProductName
+		held.GPUs[i].Simulated = &text
+	}
+	pictures := map[string]*topoview.Topology{
+		"a3-ultragpu-8g-held": topoview.Build(held, topoview.Options{Name: "gpu-node-1", Source: "the ResourceSlices and ResourceClaims of node gpu-node-1", Holders: missionClaims()}),
+	}
+	for _, file := range []string{"azure-nd96isr-h100-v5", "gcp-ct6e-standard-4t", "../testdata/thirty-two-nics.yaml", "../testdata/memory-only-nodes.yaml", "../testdata/four-nodes.yaml"} {
+		pictures[strings.TrimSuffix(filepath.Base(file), ".yaml")] = topoview.Build(load(t, file), topoview.Options{Source: "a test"})
+	}
+	for name, topology := range pictures {
+		t.Run(name, func(t *testing.T) {
+			got := draw(t, topology)
+			golden := filepath.Join("testdata", name+".svg")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("the picture of %s changed: look at it, then run with -update", name)
+			}
+		})
+	}
+}

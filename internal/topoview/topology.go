@@ -1,0 +1,218 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package topoview
+
+import "k8s.io/utils/cpuset"
+
+// APIVersion and Kind identify the JSON form. Within a version fields are only
+// added.
+const (
+	APIVersion = "plumbline.dev/v1alpha1"
+	Kind       = "Topology"
+)
+
+// Topology is a machine arranged for reading. Absent values are left out.
+type Topology struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Name is the machine file's, the host's or the node's.
+	Name string `json:"name"`
+	// Source says where the facts come from, in words.
+	Source       string   `json:"source,omitempty"`
+	Architecture string   `json:"architecture,omitempty"`
+	Counts       Counts   `json:"counts"`
+	Sockets      []Socket `json:"sockets"`
+	// MemoryOnly are the NUMA nodes with neither CPUs nor devices.
+	MemoryOnly *MemoryOnly `json:"memoryOnlyNodes,omitempty"`
+	// Unplaced is everything whose NUMA node is unknown.
+	Unplaced *Node `json:"withoutNUMANode,omitempty"`
+	// Claims are those that hold something, by namespace and name.
+	Claims []Claim `json:"claims,omitempty"`
+	// Notes are what a reader must know to read the rest rightly.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Counts are the totals of a machine.
+type Counts struct {
+	Sockets   int `json:"sockets"`
+	NUMANodes int `json:"numaNodes"`
+	CPUs      int `json:"cpus"`
+	GPUs      int `json:"gpus"`
+	// Accelerators are those no driver offers as a GPU.
+	Accelerators int `json:"accelerators,omitempty"`
+	NICs         int `json:"nics"`
+	Roots        int `json:"pcieRoots"`
+}
+
+// Socket is one CPU package and its NUMA nodes.
+type Socket struct {
+	// IDs are the package's number (physical_package_id): none when unknown,
+	// several when the firmware gives them one NUMA node together.
+	IDs   []int  `json:"ids"`
+	Nodes []Node `json:"numaNodes"`
+}
+
+// Node is one NUMA node, or with a nil ID the things that are on none.
+type Node struct {
+	ID *int `json:"id,omitempty"`
+	// CPUs is a cpulist such as "0-55,112-167" of the online CPUs.
+	CPUs     string `json:"cpus,omitempty"`
+	CPUCount int    `json:"cpuCount,omitempty"`
+	// CPUDevice is the published device, such as "cpudevnuma000".
+	CPUDevice string  `json:"cpuDevice,omitempty"`
+	Cores     []Core  `json:"cores,omitempty"`
+	MemoryMiB *uint64 `json:"memoryMiB,omitempty"`
+	// Distances are SLIT distances by node ID, 10 to itself.
+	Distances map[int]int `json:"distances,omitempty"`
+	// Holds are the claims that hold CPUs of the node.
+	Holds []CPUHold `json:"cpuHolds,omitempty"`
+	Roots []Root    `json:"pcieRoots,omitempty"`
+	// Devices are those that hang from no PCIe root.
+	Devices []Device `json:"devices,omitempty"`
+}
+
+// Core is one physical core.
+type Core struct {
+	// CPUs are its threads, ascending.
+	CPUs []int `json:"cpus"`
+	// L3 is the cache the core shares with others.
+	L3 *int `json:"l3,omitempty"`
+	// Claims are the keys of the claims that hold each thread, in the order of
+	// CPUs; "" for a free one. Absent when all are free.
+	Claims []string `json:"claims,omitempty"`
+}
+
+// CPUHold is a claim's share of a node's CPUs.
+type CPUHold struct {
+	Claim string `json:"claim"`
+	Count int    `json:"count"`
+	// CPUs is the cpulist; empty when only the count is known.
+	CPUs string `json:"cpus,omitempty"`
+}
+
+// Root is a PCIe root bus.
+type Root struct {
+	Name string `json:"name"`
+	// Published says whether devices below carry the attribute
+	// resource.kubernetes.io/pcieRoot.
+	Published bool `json:"published"`
+	Branch
+}
+
+// Branch is what hangs from a root bus or a bridge.
+type Branch struct {
+	Devices []Device `json:"devices,omitempty"`
+	Bridges []Bridge `json:"bridges,omitempty"`
+}
+
+// Bridge is a PCI bridge where paths part. Bridges that lead to one device
+// only are left out.
+type Bridge struct {
+	Address string `json:"address"`
+	// Kind is "switch" for a PCIe switch, else "bridge".
+	Kind string `json:"kind"`
+	Link *Link  `json:"link,omitempty"`
+	Branch
+}
+
+// Link is a PCIe link as it is trained.
+type Link struct {
+	// MTs is megatransfers per second: 32000 is 32.0 GT/s. Zero: unknown.
+	MTs int `json:"megatransfersPerSecond,omitempty"`
+	// Width is lanes; zero: unknown.
+	Width int `json:"width,omitempty"`
+	// Degraded is true where the link could do more.
+	Degraded bool `json:"degraded,omitempty"`
+}
+
+// Kinds of devices.
+const (
+	KindGPU         = "gpu"
+	KindAccelerator = "accelerator"
+	KindNIC         = "nic"
+	KindDisplay     = "display"
+	KindNetwork     = "network"
+	KindStorage     = "storage"
+)
+
+// Device is one GPU, NIC or other device worth a place in the picture.
+type Device struct {
+	Kind string `json:"kind"`
+	// Driver and Name are as in a ResourceSlice; empty for a device that no
+	// plumbline driver offers.
+	Driver string `json:"driver,omitempty"`
+	Name   string `json:"name,omitempty"`
+	// Address is the PCI address.
+	Address string `json:"address,omitempty"`
+	// Model is the product.
+	Model string `json:"model,omitempty"`
+	// Interface and RDMA are a NIC's names in the kernel.
+	Interface string `json:"interface,omitempty"`
+	RDMA      string `json:"rdma,omitempty"`
+	// NetworkMbps is the speed of a NIC's link in Mbit/s.
+	NetworkMbps int     `json:"networkMbps,omitempty"`
+	MemoryMiB   *uint64 `json:"memoryMiB,omitempty"`
+	Link        *Link   `json:"link,omitempty"`
+	NUMANode    *int    `json:"numaNode,omitempty"`
+	// Misplaced is true where the device names another node than its root.
+	Misplaced bool `json:"misplaced,omitempty"`
+	// Withheld says why the device is never offered.
+	Withheld string `json:"withheld,omitempty"`
+	// Simulated says what stands in for what.
+	Simulated string `json:"simulated,omitempty"`
+	// Claims are the keys of the claims that hold the device.
+	Claims []string `json:"claims,omitempty"`
+}
+
+// MemoryOnly sums up the NUMA nodes that are memory and nothing else.
+type MemoryOnly struct {
+	// Nodes is a list such as "2-33".
+	Nodes     string  `json:"nodes"`
+	Count     int     `json:"count"`
+	MemoryMiB *uint64 `json:"memoryMiB,omitempty"`
+}
+
+// Claim is one ResourceClaim that holds something of the machine.
+type Claim struct {
+	// Key is short and used everywhere else: A, B … Z, A2.
+	Key       string   `json:"key"`
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Pods      []string `json:"pods,omitempty"`
+	// Devices are the published names: GPUs, NICs, CPUs.
+	Devices []string `json:"devices"`
+}
+
+// DeviceID names a published device of the machine.
+type DeviceID struct{ Driver, Name string }
+
+// Holder is a claim that holds a device.
+type Holder struct {
+	Namespace, Claim string
+	Pods             []string
+	// CPUCount is how many CPUs of a CPU device are held; CPUs are which, empty
+	// when that is unknown.
+	CPUCount int
+	CPUs     cpuset.CPUSet
+}
+
+// Options are what Build is told beside the machine.
+type Options struct {
+	// Name overrides the machine's.
+	Name string
+	// Source says where the facts come from, in words.
+	Source string
+	// Sockets are the packages of NUMA nodes by node ID, for machines whose CPUs
+	// do not tell.
+	Sockets map[int]int
+	// CPUCounts are how many CPUs NUMA nodes have, by node ID, where the
+	// machine does not list them.
+	CPUCounts map[int]int
+	// Holders may be empty. A device can have many.
+	Holders map[DeviceID][]Holder
+	// Products name PCI functions by address where the machine does not.
+	Products map[string]string
+	// Notes are put before those that Build makes.
+	Notes []string
+}

@@ -1,0 +1,138 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package topoview_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/topoview"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// load goes the way of plumbline topo --machine: facts, tree, scan.
+func load(t testing.TB, nameOrPath string) *model.Machine {
+	t.Helper()
+	facts, err := machine.OpenFacts(nameOrPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := machine.Render(facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, problems, err := inventory.Scan(context.Background(),
+		inventory.Sources{Sys: tree, GPUs: inventory.Listed(facts.ModelGPUs())},
+		inventory.Options{Name: facts.Name, Architecture: facts.Arch})
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	return m
+}
+
+func text(t testing.TB, topology *topoview.Topology, o topoview.TextOptions) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := topoview.Text(&out, topology, o); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func compare(t *testing.T, golden, got string) {
+	t.Helper()
+	golden = filepath.Join("testdata", golden)
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update rewrites it:\n%s", golden, diff)
+	}
+}
+
+func TestTextGolden(t *testing.T) {
+	for _, file := range append(machine.Names(), "testdata/thirty-two-nics.yaml", "testdata/memory-only-nodes.yaml", "testdata/four-nodes.yaml") {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			topology := topoview.Build(load(t, file), topoview.Options{Source: "a test"})
+			compare(t, name+".txt", text(t, topology, topoview.TextOptions{}))
+		})
+	}
+}
+
+// heldTopology is an A3 Ultra with the mission's aligned claim, a claim of
+// CPUs of which only the number is known, and a stand-in.
+func heldTopology(t *testing.T) *topoview.Topology {
+	m := load(t, "a3-ultragpu-8g")
+	m.GPUs[0].Simulated = ptr.To("bochs-display as NVIDIA H200")
+	m.NICs[7].Withheld = ptr.To("carries the default route")
+	aligned := topoview.Holder{Namespace: "default", Claim: "aligned-resource-claim", Pods: []string{"aligned-gpu-nic-cpu-pod"}}
+	alignedCPUs := aligned
+	alignedCPUs.CPUs, alignedCPUs.CPUCount = cpuset.New(1, 2, 113, 114), 4
+	batch := topoview.Holder{Namespace: "batch", Claim: "cores", CPUCount: 8}
+	return topoview.Build(m, topoview.Options{
+		Name: "gpu-node-1", Source: "a test", Notes: []string{"a note"},
+		Holders: map[topoview.DeviceID][]topoview.Holder{
+			{Driver: "gpu.nvidia.com", Name: "gpu-0"}:     {aligned},
+			{Driver: "dra.net", Name: "pci-0000-91-00-0"}: {aligned},
+			{Driver: "dra.cpu", Name: "cpudevnuma000"}:    {alignedCPUs, batch},
+			{Driver: "dra.net", Name: "gone"}:             {batch},
+		},
+	})
+}
+
+func TestHeldGolden(t *testing.T) {
+	topology := heldTopology(t)
+	compare(t, "held.txt", text(t, topology, topoview.TextOptions{}))
+	compare(t, "held-ascii.txt", text(t, topology, topoview.TextOptions{ASCII: true}))
+	var out bytes.Buffer
+	if err := topoview.JSON(&out, topology); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "held.json", out.String())
+}
+
+func TestASCIIIsASCII(t *testing.T) {
+	for i, r := range text(t, heldTopology(t), topoview.TextOptions{ASCII: true}) {
+		if r > unicode.MaxASCII {
+			t.Fatalf("character %q at byte %d", r, i)
+		}
+	}
+}
+
+func TestJSONReadsBack(t *testing.T) {
+	want := heldTopology(t)
+	var out bytes.Buffer
+	if err := topoview.JSON(&out, want); err != nil {
+		t.Fatal(err)
+	}
+	var got topoview.Topology
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, &got); diff != "" {
+		t.Errorf("JSON loses (-want +got):\n%s", diff)
+	}
+}

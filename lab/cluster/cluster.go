@@ -1,0 +1,156 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster puts the lab together: it builds the parts, starts control
+// plane and node, installs plumbline, and takes everything down again. Each of
+// these lives in a package of its own; the order they come in lives here.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"plumbline.dev/plumbline/lab/cache"
+	"plumbline.dev/plumbline/lab/controlplane"
+)
+
+// Cluster is one cluster of the cache, running or not.
+type Cluster struct {
+	name string
+	dir  string
+	// lock guards starting and stopping.
+	lock string
+}
+
+// validName keeps a cluster's name fit for a folder and a host name.
+var validName = regexp.MustCompile("^[a-z][a-z0-9-]{0,30}$")
+
+// Open returns the cluster called name. It need not exist.
+func Open(c *cache.Cache, name string) (*Cluster, error) {
+	if !validName.MatchString(name) {
+		return nil, fmt.Errorf("cluster name %q: want small letters, digits and dashes, 31 at most, a letter first", name)
+	}
+	return &Cluster{name: name, dir: c.Cluster(name), lock: c.Cluster(name + ".lock")}, nil
+}
+
+// Up brings the cluster to what o asks for. What runs already is left alone.
+func (c *Cluster) Up(ctx context.Context, w *Workshop, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	unlock, err := cache.Lock(ctx, c.lock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if o.NoNode {
+		hyperkube, err := w.builder.Hyperkube(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = c.controlPlane(ctx, w, hyperkube)
+		return err
+	}
+	machine, err := o.machine()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.checkHardware(machine.Name), checkShape(machine, o)); err != nil {
+		return err
+	}
+	parts, err := w.All(ctx)
+	if err != nil {
+		return err
+	}
+	cp, err := c.controlPlane(ctx, w, parts.Hyperkube)
+	if err != nil {
+		return err
+	}
+	reloaded, err := c.node(ctx, w, parts, cp, machine, o)
+	if err != nil {
+		return err
+	}
+	if err := c.simulate(ctx, w, cp, o.Simulate); err != nil || o.NoInstall {
+		return err
+	}
+	return c.install(ctx, w, cp, o, nodeName(machine), reloaded)
+}
+
+func (c *Cluster) controlPlane(ctx context.Context, w *Workshop, hyperkube string) (*controlplane.ControlPlane, error) {
+	task := w.progress.Start("control plane")
+	cp, err := controlplane.Up(ctx, controlplane.Config{Hyperkube: hyperkube, Dir: c.dir})
+	if err != nil {
+		task.Fail()
+		return nil, err
+	}
+	task.Done("ready")
+	// kubectl must be the one the cluster was started with, also later,
+	// when no checkout is at hand.
+	link := filepath.Join(c.dir, "hyperkube")
+	if err := errors.Join(removeIfThere(link), os.Symlink(hyperkube, link)); err != nil {
+		return nil, err
+	}
+	return cp, nil
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Down stops everything and removes the cluster's state. Logs stay.
+func (c *Cluster) Down(ctx context.Context) error {
+	unlock, err := cache.Lock(ctx, c.lock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// The node first: its kubelet would only complain about the rest.
+	if err := c.machine().Stop(ctx); err != nil {
+		return err
+	}
+	if err := controlplane.Down(ctx, c.dir); err != nil {
+		return err
+	}
+	return c.forget()
+}
+
+// forget removes what is of no use without the running cluster.
+func (c *Cluster) forget() error {
+	left, err := filepath.Glob(filepath.Join(c.dir, "vm", "*"))
+	if err != nil {
+		return err
+	}
+	left = slices.DeleteFunc(left, func(path string) bool { return strings.HasSuffix(path, ".log") })
+	var errs []error
+	for _, path := range append(left, c.hardwareFile(), c.imagesFile(), filepath.Join(c.dir, "hyperkube")) {
+		errs = append(errs, removeIfThere(path))
+	}
+	return errors.Join(errs...)
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() (string, error) {
+	cp, err := c.find()
+	if err != nil {
+		return "", err
+	}
+	return cp.Kubeconfig(), nil
+}
+
+// find returns the running control plane, or an error that tells what to do.
+func (c *Cluster) find() (*controlplane.ControlPlane, error) {
+	cp, err := controlplane.Find(c.dir)
+	if errors.Is(err, controlplane.ErrDown) {
+		return nil, fmt.Errorf("cluster %s is not up: %w: run plumblab up", c.name, err)
+	}
+	return cp, err
+}

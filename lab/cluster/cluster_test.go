@@ -1,0 +1,117 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes/fake"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plumbline.dev/plumbline/deploy"
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/lab/cache"
+)
+
+func TestParseSimulated(t *testing.T) {
+	tests := []struct {
+		text string
+		want []Simulated
+		ok   bool
+	}{
+		{"", nil, true},
+		{"a=2", []Simulated{{"a", 2}}, true},
+		{"a=2,./b.yaml=5000", []Simulated{{"a", 2}, {"./b.yaml", 5000}}, true},
+		{"a", nil, false}, {"a=", nil, false}, {"a=0", nil, false}, {"a=-1", nil, false},
+		{"=1", nil, false}, {"a=x", nil, false}, {"a=5001", nil, false},
+	}
+	for _, tt := range tests {
+		got, err := ParseSimulated(tt.text)
+		if (err == nil) != tt.ok {
+			t.Errorf("ParseSimulated(%q): %v", tt.text, err)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("ParseSimulated(%q): %s", tt.text, diff)
+		}
+	}
+}
+
+func TestOpenRefusesNames(t *testing.T) {
+	c, err := cache.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ok := range map[string]bool{
+		"lab": true, "a-1": true, "": false, "..": false, "a/b": false, "A": false, "1a": false, strings.Repeat("a", 32): false,
+	} {
+		if _, err := Open(c, name); (err == nil) != ok {
+			t.Errorf("Open(%q): %v", name, err)
+		}
+	}
+}
+
+// A class that is there belongs to somebody else and stays as it is.
+func TestCreateClassesOnlyWhereAbsent(t *testing.T) {
+	client := fake.NewClientset()
+	for range 2 {
+		if err := createClasses(t.Context(), client, deploy.DeviceClasses()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := client.ResourceV1().DeviceClasses().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := bytes.Count(deploy.DeviceClasses(), []byte("\nkind: DeviceClass\n")); len(list.Items) != want {
+		t.Errorf("created %d classes, want %d", len(list.Items), want)
+	}
+}
+
+func TestSimulatedNodeIsTakenForReal(t *testing.T) {
+	facts, err := machine.OpenFacts("azure-nd96isr-h100-v5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := fake.NewClientset()
+	for range 2 {
+		if err := createNode(t.Context(), client, facts, "n1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ready, why := isReady(node); !ready {
+		t.Error(why)
+	}
+	if got := node.Status.Allocatable.Cpu().Value(); got != 96 {
+		t.Errorf("allocatable CPUs = %d", got)
+	}
+}
+
+func TestCopyUntil(t *testing.T) {
+	for in, want := range map[string]string{"ls\n": "ls\n", "a\x1db": "a", "\x1d": "", "": ""} {
+		var out strings.Builder
+		if err := copyUntil(&out, strings.NewReader(in), leave); err != nil || out.String() != want {
+			t.Errorf("copyUntil(%q) = %q, %v", in, out.String(), err)
+		}
+	}
+}
+
+func TestCheckShape(t *testing.T) {
+	for name, ok := range map[string]bool{"a3-ultragpu-8g": true, "egx-t4-cx5": true, "azure-nd96isr-h100-v5": false} {
+		facts, err := machine.OpenFacts(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkShape(facts, Options{}); (err == nil) != ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

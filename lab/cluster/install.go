@@ -1,0 +1,141 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/deploy"
+	"plumbline.dev/plumbline/deploy/render"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/lab/controlplane"
+)
+
+// install puts plumbline into the cluster as its users do: the chart, with
+// simulated GPUs since the guest has no others, and the device classes that
+// are not there yet. restart says that the agent's image has changed.
+func (c *Cluster) install(ctx context.Context, w *Workshop, cp *controlplane.ControlPlane, o Options, node string, restart bool) error {
+	task := w.progress.Start("plumbline agent")
+	if err := c.installAll(ctx, cp, o, node, restart); err != nil {
+		task.Fail()
+		return err
+	}
+	task.Done("published its slices")
+	return nil
+}
+
+func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane, o Options, node string, restart bool) error {
+	manifests, err := render.Chart(deploy.Namespace, o.chartValues(cp))
+	if err != nil {
+		return err
+	}
+	if err := c.pipe(ctx, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+		return fmt.Errorf("install plumbline: %w", err)
+	}
+	client, err := clientOf(cp)
+	if err != nil {
+		return err
+	}
+	if err := createClasses(ctx, client, deploy.DeviceClasses()); err != nil {
+		return err
+	}
+	agent := []string{"-n", deploy.Namespace, "daemonset/" + deploy.AgentServiceAccount}
+	if restart {
+		// The tag is the old one: nothing else tells that its image is new.
+		if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, agent...)...); err != nil {
+			return err
+		}
+	}
+	const agentPatience = "3m"
+	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=" + agentPatience}, agent...)...); err != nil {
+		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s ds/%s)", err, deploy.Namespace, deploy.AgentServiceAccount)
+	}
+	return waitSlices(ctx, client, node)
+}
+
+// chartValues are the values the lab's installation differs in from the
+// chart's own.
+func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
+	host, port := cp.GuestAddress()
+	values := map[string]any{
+		"namespace": map[string]any{"create": true},
+		"drivers":   map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": o.agentMachine()}},
+		// Nothing runs on simulated nodes.
+		"nodeSelector": map[string]any{realLabel: "true"},
+		// The lab runs no service proxy.
+		"apiServer": map[string]any{"host": host, "port": port},
+		// Nothing runs on simulated nodes, the agent neither.
+		"nodeMatchExpressions": []any{map[string]any{"key": simulatedLabel, "operator": "DoesNotExist"}},
+	}
+	if o.agentMachine() != o.Machine {
+		values["extraVolumes"] = []any{map[string]any{
+			"name": "machine", "hostPath": map[string]any{"path": guestMachineFile, "type": "File"},
+		}}
+		values["extraVolumeMounts"] = []any{map[string]any{
+			"name": "machine", "mountPath": guestMachineFile, "readOnly": true,
+		}}
+	}
+	return values
+}
+
+// createClasses creates the device classes that are absent. One that is there
+// belongs to somebody else.
+func createClasses(ctx context.Context, client kubernetes.Interface, manifests []byte) error {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		var class resourcev1.DeviceClass
+		err := decoder.Decode(&class)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read device classes: %w", err)
+		}
+		if class.Name == "" {
+			continue // a comment between two separators
+		}
+		_, err = client.ResourceV1().DeviceClasses().Create(ctx, &class, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create device class %s: %w", class.Name, err)
+		}
+	}
+}
+
+// waitSlices returns once the node's agent has published devices of each of
+// its drivers.
+func waitSlices(ctx context.Context, client kubernetes.Interface, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	missing := []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU}
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		list, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+		if err != nil {
+			return false, err
+		}
+		for _, slice := range list.Items {
+			if len(slice.Spec.Devices) > 0 {
+				missing = slices.DeleteFunc(missing, func(driver string) bool { return driver == slice.Spec.Driver })
+			}
+		}
+		return len(missing) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for slices of %s on node %s: %w", strings.Join(missing, ", "), node, err)
+	}
+	return nil
+}

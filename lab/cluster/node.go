@@ -1,0 +1,197 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/lab/controlplane"
+	"plumbline.dev/plumbline/lab/image"
+	"plumbline.dev/plumbline/lab/node"
+	"plumbline.dev/plumbline/lab/vm"
+	"plumbline.dev/plumbline/lab/vm/guest"
+	"plumbline.dev/plumbline/lab/vm/initramfs"
+	"plumbline.dev/plumbline/lab/vm/qemu"
+	"plumbline.dev/plumbline/lab/vm/shape"
+)
+
+// realLabel marks nodes that run pods.
+const realLabel = "plumbline.dev/lab-machine"
+
+// bootPatience is how long a guest may take from power-on to its last
+// service, and then to be Ready. Emulated on two busy cores it needs a fifth.
+const bootPatience = 10 * time.Minute
+
+// machine is the cluster's virtual machine, running or not.
+func (c *Cluster) machine() *vm.VM { return vm.Open(filepath.Join(c.dir, "vm")) }
+
+// node boots the machine, unless it runs, and waits for it to join. It says
+// whether a running one was given new images.
+func (c *Cluster) node(ctx context.Context, w *Workshop, parts *Parts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) (reloaded bool, err error) {
+	running, err := c.machine().Running()
+	if err != nil {
+		return false, err
+	}
+	if !running {
+		if err := c.boot(ctx, w, parts, cp, facts, o); err != nil {
+			return false, err
+		}
+	}
+	if err := c.ready(ctx, w, cp, nodeName(facts)); err != nil {
+		return false, err
+	}
+	if !running {
+		return false, nil
+	}
+	return c.reload(ctx, w, parts.Images)
+}
+
+// ready waits for the node to join, and for the guest to have started all its
+// services, or to give up.
+func (c *Cluster) ready(ctx context.Context, w *Workshop, cp *controlplane.ControlPlane, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, bootPatience)
+	defer cancel()
+	task := w.progress.Start("node " + name)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.join(groupCtx, cp, name) })
+	group.Go(func() error { return c.machine().Wait(groupCtx, guest.Started) })
+	if err := group.Wait(); err != nil {
+		task.Fail()
+		return err
+	}
+	task.Done("ready")
+	return nil
+}
+
+// nodeName is the name of the node with that hardware: Kubernetes' names have
+// small letters only.
+func nodeName(facts *machine.Facts) string { return strings.ToLower(facts.Name) }
+
+func (c *Cluster) boot(ctx context.Context, w *Workshop, parts *Parts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) error {
+	config, err := c.vmConfig(parts, cp, facts, o)
+	if err != nil {
+		return err
+	}
+	var why string
+	if config.KVM, why, err = vm.KVM(ctx, config, w.cache.Path("kvm")); err != nil {
+		return err
+	}
+	digest, err := digestOf(parts.Images)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		os.WriteFile(c.hardwareFile(), []byte(facts.Name), 0o644),
+		os.WriteFile(c.imagesFile(), []byte(digest), 0o644),
+	)
+	if err != nil {
+		return err
+	}
+	task := w.progress.Start("virtual machine " + facts.Name)
+	started, told, err := vm.Start(ctx, config)
+	if err == nil {
+		bootCtx, cancel := context.WithTimeout(ctx, bootPatience)
+		defer cancel()
+		err = started.Wait(bootCtx, guest.Up)
+	}
+	if err != nil {
+		task.Fail()
+		return err
+	}
+	task.Done("booted")
+	if why != "" {
+		firstLine, _, _ := strings.Cut(why, "\n")
+		told = append(told, "its processor is emulated, since KVM does not work here: "+firstLine)
+	}
+	for _, difference := range told {
+		w.progress.Note("  %s", difference)
+	}
+	return nil
+}
+
+// checkShape refuses hardware that no virtual machine can have, before
+// anything is built for it.
+func checkShape(facts *machine.Facts, o Options) error {
+	hardware, err := shape.FromFacts(facts)
+	if err != nil {
+		return err
+	}
+	layout, err := hardware.Scale(cmp.Or(o.CPUs, vm.DefaultCPUs), cmp.Or(o.MemoryMiB, vm.DefaultMemoryMiB))
+	if err != nil {
+		return err
+	}
+	_, _, err = qemu.Args(qemu.Options{Name: facts.Name, Shape: hardware, Layout: layout})
+	return err
+}
+
+// hardwareFile records which machine the running node has.
+func (c *Cluster) hardwareFile() string { return filepath.Join(c.dir, "hardware") }
+
+// checkHardware refuses to take one machine for another.
+func (c *Cluster) checkHardware(wanted string) error {
+	running, err := c.machine().Running()
+	if err != nil || !running {
+		return err
+	}
+	has, err := os.ReadFile(c.hardwareFile())
+	if err != nil {
+		return err
+	}
+	if string(has) != wanted {
+		return fmt.Errorf("cluster %s runs a node with the hardware of %s, not %s: run plumblab down first, or give the new cluster a name with --name", c.name, has, wanted)
+	}
+	return nil
+}
+
+func (c *Cluster) vmConfig(parts *Parts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) (vm.Config, error) {
+	hardware, err := shape.FromFacts(facts)
+	if err != nil {
+		return vm.Config{}, err
+	}
+	ports, err := controlplane.FreePorts(1)
+	if err != nil {
+		return vm.Config{}, err
+	}
+	kubeconfig, ca, err := cp.NodeCredentials(nodeName(facts))
+	if err != nil {
+		return vm.Config{}, err
+	}
+	files, services, err := node.Guest(node.GuestConfig{
+		Name: nodeName(facts),
+		Labels: map[string]string{
+			// What a cloud tells about a node's hardware.
+			corev1.LabelInstanceTypeStable: facts.Name,
+			realLabel:                      "true",
+		},
+		Hyperkube: parts.Hyperkube, Runc: parts.Runc, Containerd: parts.Containerd, CNI: parts.CNI,
+		Images: parts.Images, Sandbox: image.Pause,
+		Kubeconfig: kubeconfig, ClientCA: ca, KubeletPort: ports[0],
+	})
+	if err != nil {
+		return vm.Config{}, err
+	}
+	if o.agentMachine() != o.Machine {
+		files[guestMachineFile] = initramfs.File{Source: o.Machine}
+	}
+	return vm.Config{
+		Name: nodeName(facts), Dir: filepath.Join(c.dir, "vm"), Shape: hardware,
+		CPUs: cmp.Or(o.CPUs, vm.DefaultCPUs), MemoryMiB: cmp.Or(o.MemoryMiB, vm.DefaultMemoryMiB),
+		QEMU:   qemu.Program{Path: parts.QEMU.Path, Args: parts.QEMU.Args, Env: parts.QEMU.Env},
+		Kernel: parts.Kernel, ModulesDir: parts.Modules,
+		Init: parts.GuestInit, Busybox: parts.Busybox, Applets: parts.Applets,
+		Files: files, Services: services,
+		Forwards: []qemu.Forward{{Host: ports[0], Guest: ports[0]}},
+	}, nil
+}

@@ -1,0 +1,64 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"plumbline.dev/plumbline/internal/machine"
+)
+
+// Options say what to start.
+type Options struct {
+	// NoNode starts the control plane only.
+	NoNode bool
+	// Machine is the hardware of the node: a shipped machine's name or a
+	// machine file's path.
+	Machine string
+	// CPUs and MemoryMiB are what the hardware is scaled to; zero leaves
+	// the choice to the lab.
+	CPUs, MemoryMiB int
+	// NoInstall leaves plumbline out.
+	NoInstall bool
+	// Simulate adds nodes that only publish slices.
+	Simulate []Simulated
+}
+
+// check refuses what can be told to be wrong before anything is built.
+func (o Options) check() error {
+	if o.CPUs < 0 || o.MemoryMiB < 0 {
+		return fmt.Errorf("--cpus %d, --memory %d: want positive numbers, or none for the lab's choice", o.CPUs, o.MemoryMiB)
+	}
+	if o.NoNode && len(o.Simulate) > 0 {
+		return errors.New("--no-node and --simulate: simulated nodes come with the cluster's node; leave one out")
+	}
+	for _, s := range o.Simulate {
+		if _, err := machine.OpenFacts(s.Machine); err != nil {
+			return fmt.Errorf("--simulate: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o Options) machine() (*machine.Facts, error) {
+	facts, err := machine.OpenFacts(o.Machine)
+	if err != nil {
+		return nil, fmt.Errorf("choose the node's hardware: %w", err)
+	}
+	return facts, nil
+}
+
+// guestMachineFile is where a machine file that is not shipped lies in the
+// guest.
+const guestMachineFile = "/etc/plumbline/machine.yaml"
+
+// agentMachine is what the agent, in its container, is to open as Machine.
+func (o Options) agentMachine() string {
+	if slices.Contains(machine.Names(), o.Machine) {
+		return o.Machine
+	}
+	return guestMachineFile
+}

@@ -1,0 +1,85 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"plumbline.dev/plumbline/lab/vm"
+	"plumbline.dev/plumbline/lab/vm/guest"
+)
+
+// reload brings new images into a running guest, so that an edit of the agent
+// needs no reboot. It says whether there was anything to bring.
+func (c *Cluster) reload(ctx context.Context, w *Workshop, images string) (bool, error) {
+	digest, err := digestOf(images)
+	if err != nil {
+		return false, err
+	}
+	has, err := os.ReadFile(c.imagesFile())
+	if err != nil || string(has) == digest {
+		return false, err
+	}
+	task := w.progress.Start("images")
+	if err := c.importImages(ctx, images); err != nil {
+		task.Fail()
+		return false, fmt.Errorf("bring new images into the node: %w", err)
+	}
+	task.Done("imported")
+	return true, os.WriteFile(c.imagesFile(), []byte(digest), 0o644)
+}
+
+// imagesFile records which archive of images the guest has.
+func (c *Cluster) imagesFile() string { return filepath.Join(c.dir, "images") }
+
+func digestOf(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", file, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// importImages serves the archive on the host's loopback for as long as the
+// guest takes to fetch it.
+func (c *Cluster) importImages(ctx context.Context, images string) error {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFile(w, r, images)
+		}),
+		ReadHeaderTimeout: time.Minute,
+	}
+	go func() { _ = server.Serve(listener) }()
+	defer func() { _ = server.Close() }()
+	fetch := fmt.Sprintf("set -o pipefail; wget -q -O - http://%s:%d/ | ctr -n k8s.io images import -",
+		vm.HostAddress, listener.Addr().(*net.TCPAddr).Port)
+	response, err := c.machine().Exec(ctx, guest.Request{Argv: []string{"/bin/sh", "-c", fetch}, TimeoutSeconds: 180})
+	if err != nil {
+		return err
+	}
+	if response.Code != 0 {
+		return fmt.Errorf("exit code %d: %w", response.Code, errors.New(strings.TrimSpace(string(response.Stderr))))
+	}
+	return nil
+}

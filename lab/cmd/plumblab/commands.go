@@ -1,0 +1,103 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"plumbline.dev/plumbline/lab/cluster"
+)
+
+func newUp(g *global) *cobra.Command {
+	var options cluster.Options
+	var simulate string
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Build what is missing and start the cluster",
+		Long: `up builds what is missing, starts the control plane and the node, and installs
+plumbline as its users would. Called again it finishes what is not up yet and
+leaves the rest alone.`,
+		Example: `  plumblab up
+  plumblab up --machine egx-t4-cx5 --name egx
+  plumblab up --machine ./my-server.yaml --cpus 8 --memory 8192
+  plumblab up --simulate azure-nd96isr-h100-v5=2,gcp-ct6e-standard-4t=4`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if options.Simulate, err = cluster.ParseSimulated(simulate); err != nil {
+				return err
+			}
+			w, err := g.workshop(cmd.Context(), cmd)
+			if err != nil {
+				return err
+			}
+			c, err := g.open()
+			if err != nil {
+				return err
+			}
+			return c.Up(cmd.Context(), w, options)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.Machine, "machine", "a3-ultragpu-8g", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
+	flags.IntVar(&options.CPUs, "cpus", 0, "CPUs the node really gets, spread over its NUMA nodes (default 16)")
+	flags.IntVar(&options.MemoryMiB, "memory", 0, "memory in MiB the node may use; this host pays for what is touched (default 20480)")
+	flags.StringVar(&simulate, "simulate", "", "further nodes that only publish the slices of a machine, as `NAME=COUNT,…`")
+	flags.BoolVar(&options.NoInstall, "no-install", false, "leave plumbline out")
+	flags.BoolVar(&options.NoNode, "no-node", false, "start the control plane only")
+	return cmd
+}
+
+func newDown(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Stop the cluster and remove its state; builds and logs stay",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := g.open()
+			if err != nil {
+				return err
+			}
+			return c.Down(cmd.Context())
+		},
+	}
+}
+
+func newBuild(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:   "build",
+		Short: "Build and download everything up needs, and start nothing",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w, err := g.workshop(cmd.Context(), cmd)
+			if err != nil {
+				return err
+			}
+			_, err = w.All(cmd.Context())
+			return err
+		},
+	}
+}
+
+func newKubeconfig(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:     "kubeconfig",
+		Short:   "Print the path of the administrator's kubeconfig",
+		Example: `  export KUBECONFIG=$(plumblab kubeconfig)`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := g.open()
+			if err != nil {
+				return err
+			}
+			path, err := c.Kubeconfig()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), path)
+			return err
+		},
+	}
+}

@@ -1,0 +1,88 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"plumbline.dev/plumbline/lab/cluster"
+	"plumbline.dev/plumbline/lab/image"
+	"plumbline.dev/plumbline/lab/scenario"
+)
+
+// azure is the machine that the training example's templates are written for;
+// they ask for the same four GPUs, so each gets a node.
+var azure = cluster.Simulated{Machine: "azure-nd96isr-h100-v5", Count: 2}
+
+func newDemo(g *global) *cobra.Command {
+	options := cluster.Options{Machine: "a3-ultragpu-8g", Simulate: []cluster.Simulated{azure}}
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Start the cluster, run the mission's manifests, and judge where everything is",
+		Long: `demo does what up does, with two simulated Azure nodes beside a virtual A3 Ultra,
+applies the manifests in examples/, and reads from inside each pod and from the
+node where its GPU, NIC, CPUs and memory are. It fails when a fact contradicts a
+claim. The cluster goes on running; demo can be run again at once.`,
+		Example: "  plumblab demo\n  plumblab down",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			demo, err := g.demo(cmd, options)
+			if err != nil {
+				return err
+			}
+			return demo.Run(cmd.Context())
+		},
+	}
+}
+
+// newBench measures what only a cluster can show, and prints it as Go's
+// benchmarks do, for the same report.
+func newBench(g *global) *cobra.Command {
+	options := cluster.Options{Machine: "a3-ultragpu-8g"}
+	return &cobra.Command{
+		Use:   "bench",
+		Short: "Start the cluster and measure the idle agent",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			demo, err := g.demo(cmd, options)
+			if err != nil {
+				return err
+			}
+			bytes, err := demo.IdleAgent(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "BenchmarkAgentIdle 1 %.1f MB-resident\n", float64(bytes)/1e6)
+			return err
+		},
+	}
+}
+
+// demo brings the cluster up and returns what runs scenarios on it.
+func (g *global) demo(cmd *cobra.Command, options cluster.Options) (scenario.Demo, error) {
+	source, err := g.checkout()
+	if err != nil {
+		return scenario.Demo{}, err
+	}
+	w, err := g.workshop(cmd.Context(), cmd)
+	if err != nil {
+		return scenario.Demo{}, err
+	}
+	c, err := g.open()
+	if err != nil {
+		return scenario.Demo{}, err
+	}
+	if err := c.Up(cmd.Context(), w, options); err != nil {
+		return scenario.Demo{}, err
+	}
+	argv, kubeconfig, err := c.KubectlCommand()
+	return scenario.Demo{
+		Kubectl: scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig},
+		Node:    options.Machine, Examples: filepath.Join(source, "examples"),
+		Image: image.Busybox, Out: cmd.OutOrStdout(),
+	}, err
+}

@@ -1,0 +1,90 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"plumbline.dev/plumbline/lab/controlplane"
+)
+
+// hyperkube returns a program that an earlier plumblab built. Building one
+// takes minutes, which is no part of a unit test.
+func hyperkube(t *testing.T) string {
+	t.Helper()
+	home, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip("no cache folder:", err)
+	}
+	for _, root := range []string{"../../.cache", filepath.Join(home, "plumbline")} {
+		found, err := filepath.Glob(filepath.Join(root, "store/hyperkube/*/hyperkube"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) > 0 {
+			program, err := filepath.Abs(found[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return program
+		}
+	}
+	t.Skip("hyperkube is not built yet: run plumblab build")
+	return ""
+}
+
+func TestUpAndDown(t *testing.T) {
+	config := controlplane.Config{Hyperkube: hyperkube(t), Dir: t.TempDir()}
+	t.Cleanup(func() {
+		if err := controlplane.Down(context.Background(), config.Dir); err != nil {
+			t.Error(err)
+		}
+	})
+	first, err := controlplane.Up(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := controlplane.Up(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Server() != second.Server() {
+		t.Errorf("a second Up moved from %s to %s", first.Server(), second.Server())
+	}
+
+	restConfig, err := clientcmd.BuildConfigFromFlags("", first.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := kubernetes.NewForConfigOrDie(restConfig)
+	// Versions the field's manifests use are served.
+	for _, version := range []string{"v1", "v1beta1", "v1beta2"} {
+		if _, err := client.Discovery().ServerResourcesForGroupVersion("resource.k8s.io/" + version); err != nil {
+			t.Errorf("resource.k8s.io/%s: %v", version, err)
+		}
+	}
+	if _, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+
+	if err := controlplane.Down(t.Context(), config.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := controlplane.Find(config.Dir); !errors.Is(err, controlplane.ErrDown) {
+		t.Errorf("Find after Down = %v", err)
+	}
+	if response, err := http.Get(first.Server()); err == nil {
+		_ = response.Body.Close()
+		t.Errorf("%s still answers", first.Server())
+	}
+}

@@ -1,0 +1,62 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package debian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Kernel returns the kernel image a guest boots and the folder of its
+// modules.
+func (a *Archive) Kernel(ctx context.Context) (image, modules string, err error) {
+	root, err := a.Fetch(ctx, Set{
+		Name: "kernel", Title: "guest kernel", Alone: true,
+		Packages: []string{"linux-image-amd64"},
+	})
+	if err != nil {
+		return "", "", err
+	}
+	image, imageErr := match(root, "boot/vmlinuz-*")
+	modules, modulesErr := match(root, "lib/modules/*", "usr/lib/modules/*")
+	return image, modules, errors.Join(imageErr, modulesErr)
+}
+
+// Busybox returns a static busybox.
+func (a *Archive) Busybox(ctx context.Context) (string, error) {
+	root, err := a.Fetch(ctx, Set{
+		Name: "busybox", Title: "busybox", Alone: true,
+		Packages: []string{"busybox-static"},
+	})
+	if err != nil {
+		return "", err
+	}
+	return match(root, "bin/busybox", "usr/bin/busybox")
+}
+
+// match returns the first path below root that fits one of the patterns:
+// places vary by release.
+func match(root string, patterns ...string) (string, error) {
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return "", err
+		}
+		if len(found) > 0 {
+			return found[0], nil
+		}
+	}
+	return "", fmt.Errorf("look for %s in the packages unpacked at %s: not there; remove that folder to fetch them again", patterns[0], root)
+}
+
+// PCIIDs returns the database of PCI names.
+func (a *Archive) PCIIDs(ctx context.Context) (string, error) {
+	root, err := a.Fetch(ctx, Set{Name: "pci.ids", Title: "PCI names", Packages: []string{"pci.ids"}, Alone: true})
+	if err != nil {
+		return "", err
+	}
+	return match(root, "usr/share/misc/pci.ids")
+}

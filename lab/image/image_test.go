@@ -1,0 +1,106 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+func sample(t *testing.T) Image {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "p")
+	if err := os.WriteFile(program, []byte("elf"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return Image{
+		Layer: Layer{
+			Programs: map[string]string{"/usr/bin/p": program},
+			Files:    map[string]string{"/etc/passwd": "root"},
+			Links:    map[string]string{"/bin/q": "../usr/bin/p"},
+			Dirs:     map[string]os.FileMode{"/tmp": 0o777 | os.ModeSticky},
+		},
+		Command: []string{"/bin/q"},
+	}
+}
+
+func TestWrite(t *testing.T) {
+	sampleImage := sample(t)
+	var archives [][]byte
+	for range 2 {
+		file := filepath.Join(t.TempDir(), "images.tar")
+		if err := Write(file, map[string]Image{Busybox: sampleImage, Pause: sampleImage}); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archives = append(archives, data)
+		for _, reference := range []string{Busybox, Pause} {
+			checkImage(t, file, reference)
+		}
+	}
+	if !bytes.Equal(archives[0], archives[1]) {
+		t.Error("the same files made two different archives")
+	}
+}
+
+func checkImage(t *testing.T, file, reference string) {
+	t.Helper()
+	tag, err := name.NewTag(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := tarball.ImageFromPath(file, &tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/bin/q"}, config.Config.Cmd); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLayerOrderAndModes(t *testing.T) {
+	data, err := sample(t).Layer.tar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type entry struct {
+		Name string
+		Mode int64
+	}
+	var got []entry
+	r := tar.NewReader(bytes.NewReader(data))
+	for {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, entry{header.Name, header.Mode})
+	}
+	want := []entry{
+		{"bin/", 0o755}, {"bin/q", 0o777}, {"etc/", 0o755}, {"etc/passwd", 0o644},
+		{"tmp/", 0o1777}, {"usr/", 0o755}, {"usr/bin/", 0o755}, {"usr/bin/p", 0o755},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,56 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+// KubeletConfig are the values in which the lab's kubelets differ.
+type KubeletConfig struct {
+	// Port is where it serves logs and exec.
+	Port int
+	// ClientCA is the file whose certificates it trusts.
+	ClientCA string
+	// ContainerdSocket is the path of containerd's socket.
+	ContainerdSocket string
+	// PodLogs is the folder of containers' logs.
+	PodLogs string
+}
+
+// Text writes the kubelet's configuration file. Values not named are the
+// kubelet's own.
+func (c KubeletConfig) Text() ([]byte, error) {
+	config := kubelet.KubeletConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: kubelet.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
+		Port:     int32(c.Port),
+		Authentication: kubelet.KubeletAuthentication{
+			X509:      kubelet.KubeletX509Authentication{ClientCAFile: c.ClientCA},
+			Anonymous: kubelet.KubeletAnonymousAuthentication{Enabled: ptr.To(false)},
+		},
+		ContainerRuntimeEndpoint: "unix://" + c.ContainerdSocket,
+		PodLogsDir:               c.PodLogs,
+		CgroupDriver:             "cgroupfs",
+		FailSwapOn:               ptr.To(false),
+		// Pods must not learn of the host's name servers.
+		ResolverConfig: ptr.To(""),
+		// An image once removed cannot be pulled again.
+		ImageGCHighThresholdPercent: ptr.To[int32](100),
+		ImageMinimumGCAge:           metav1.Duration{Duration: 24 * time.Hour},
+		EvictionHard: map[string]string{
+			"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%",
+		},
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("write kubelet configuration: %w", err)
+	}
+	return text, nil
+}

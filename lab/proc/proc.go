@@ -1,0 +1,105 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package proc starts, finds and stops the lab's long-running processes. A
+// process is known by its id, start time and boot: a process id alone may by
+// now belong to a stranger, and nothing here ever signals one.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ID names one process of this machine for as long as it lives, and no other
+// process ever after.
+type ID struct {
+	// PID is the process id in the lab's own pid namespace.
+	PID int
+	// Start is the process's start in clock ticks since boot, field 22 of
+	// /proc/PID/stat.
+	Start uint64
+	// Boot is /proc/sys/kernel/random/boot_id.
+	Boot string
+}
+
+// Of reads the identity of the running process pid.
+func Of(pid int) (ID, error) {
+	stat, err := readStat(pid)
+	if err != nil {
+		return ID{}, err
+	}
+	boot, err := bootID()
+	if err != nil {
+		return ID{}, err
+	}
+	return ID{PID: pid, Start: stat.start, Boot: boot}, nil
+}
+
+// Alive says whether the process still runs. A zombie does not.
+func (id ID) Alive() (bool, error) {
+	boot, err := bootID()
+	if err != nil {
+		return false, err
+	}
+	if boot != id.Boot {
+		return false, nil
+	}
+	stat, err := readStat(id.PID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return stat.start == id.Start && stat.state != 'Z' && stat.state != 'X', nil
+}
+
+func bootID() (string, error) {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read boot id: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// Write records the identity in the file at path, whole or not at all.
+func (id ID) Write(path string) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".pid-*")
+	if err != nil {
+		return fmt.Errorf("write pid file: %w", err)
+	}
+	_, err = fmt.Fprintf(tmp, "%d %d %s\n", id.PID, id.Start, id.Boot)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write pid file %s: %w", path, err), os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// Read returns the identity recorded at path; fs.ErrNotExist where there is
+// none.
+func Read(path string) (ID, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ID{}, fmt.Errorf("read pid file: %w", err)
+	}
+	return parseID(string(data), path)
+}
+
+func parseID(text, path string) (ID, error) {
+	var id ID
+	if _, err := fmt.Sscanf(text, "%d %d %s\n", &id.PID, &id.Start, &id.Boot); err != nil {
+		return ID{}, fmt.Errorf("read pid file %s: want \"PID START BOOT\": %w", path, err)
+	}
+	if id.PID <= 0 {
+		return ID{}, fmt.Errorf("read pid file %s: process id %d is not positive", path, id.PID)
+	}
+	return id, nil
+}

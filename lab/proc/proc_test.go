@@ -1,0 +1,96 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package proc
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestStartStop(t *testing.T) {
+	dir := t.TempDir()
+	pidFile := filepath.Join(dir, "sleep.pid")
+	id, err := Start(Spec{
+		Path: "/bin/sleep", Args: []string{"600"}, Dir: dir,
+		Log: filepath.Join(dir, "sleep.log"), PIDFile: pidFile,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := Read(pidFile)
+	if err != nil || read != id {
+		t.Fatalf("Read = %+v, %v; want %+v", read, err, id)
+	}
+	if alive, err := id.Alive(); err != nil || !alive {
+		t.Fatalf("Alive = %v, %v right after Start", alive, err)
+	}
+	for range 2 {
+		if err := Stop(t.Context(), id, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if alive, err := id.Alive(); err != nil || alive {
+			t.Fatalf("Alive = %v, %v after Stop", alive, err)
+		}
+	}
+}
+
+func TestStopLeavesStrangersAlone(t *testing.T) {
+	self, err := Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, stranger := range map[string]ID{
+		"later start": {PID: self.PID, Start: self.Start - 1, Boot: self.Boot},
+		"other boot":  {PID: self.PID, Start: self.Start, Boot: "other"},
+	} {
+		// A signal would end this test.
+		if err := Stop(t.Context(), stranger, time.Second); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestStartNamesTheProgram(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Start(Spec{Path: "/does/not/exist", Dir: dir, Log: filepath.Join(dir, "log"), PIDFile: filepath.Join(dir, "pid")})
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/does/not/exist") {
+		t.Errorf("Start = %v", err)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	tail := strings.Repeat(" 0", 18) + " 4711 0 0"
+	tests := map[string]struct {
+		text string
+		want stat
+		ok   bool
+	}{
+		"plain":             {"12 (sleep) S" + tail, stat{'S', 4711}, true},
+		"name with ) and S": {"12 (a) S (b) Z" + tail, stat{'Z', 4711}, true},
+		"empty":             {"", stat{}, false},
+		"short":             {"12 (sleep) S 1", stat{}, false},
+		"not a number":      {"12 (sleep) S" + strings.Repeat(" x", 20), stat{}, false},
+	}
+	for name, tt := range tests {
+		got, err := parseStat(tt.text)
+		if (err == nil) != tt.ok || got != tt.want {
+			t.Errorf("%s: parseStat = %+v, %v", name, got, err)
+		}
+	}
+}
+
+func FuzzParseID(f *testing.F) {
+	f.Add("12 34 0e7c\n")
+	f.Add("-1 0 x")
+	f.Fuzz(func(t *testing.T, text string) {
+		if id, err := parseID(text, "pid"); err == nil && id.PID <= 0 {
+			t.Errorf("parseID(%q) = %+v", text, id)
+		}
+	})
+}

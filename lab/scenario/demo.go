@@ -1,0 +1,166 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+)
+
+// Demo is the main job: the mission's manifests on a cluster that runs.
+type Demo struct {
+	Kubectl Kubectl
+	// Node is the virtual machine's node.
+	Node string
+	// Examples is the folder of the mission's manifests.
+	Examples string
+	// Image runs in every pod and in the probe.
+	Image string
+	Out   io.Writer
+}
+
+// errWrong is what a demo ends with when a fact contradicts a claim. What was
+// wrong has been printed by then.
+var errWrong = errors.New("demo: FAIL, a fact contradicts a claim")
+
+// wait is how long a pod may take to run or to go. A container start may wait
+// for its NIC for a minute.
+const wait = 150 * time.Second
+
+// Run goes through the mission and prints what it finds. It leaves nothing of
+// its own in the cluster.
+func (d Demo) Run(ctx context.Context) (err error) {
+	defer func() {
+		// The pods go also when the demo was interrupted.
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*wait)
+		defer cancel()
+		err = errors.Join(err, d.cleanUp(clean))
+		switch {
+		case err == nil:
+			fmt.Fprintln(d.Out, "\ndemo: PASS")
+		case !errors.Is(err, errWrong):
+			fmt.Fprintln(d.Out, "\ndemo: FAIL")
+		}
+	}()
+	if err := d.cleanUp(ctx); err != nil { // of a run before that was killed
+		return err
+	}
+	if err := d.startProbe(ctx); err != nil {
+		return err
+	}
+	if err := d.standIns(ctx); err != nil {
+		return err
+	}
+	before, err := hostState(ctx, d.Kubectl)
+	if err != nil {
+		return err
+	}
+	ok := true
+	for _, part := range []func(context.Context) (bool, error){d.forbidden, d.alignment, d.mpi, d.azure} {
+		good, err := part(ctx)
+		if err != nil {
+			return err
+		}
+		ok = ok && good
+	}
+	good, err := d.restored(ctx, before)
+	if err != nil {
+		return err
+	}
+	if !ok || !good {
+		return errWrong
+	}
+	return nil
+}
+
+func (d Demo) heading(format string, args ...any) {
+	fmt.Fprintf(d.Out, "\n"+format+"\n\n", args...)
+}
+
+func (d Demo) overlay(folder string) string { return filepath.Join(d.Examples, folder, "lab") }
+
+// alignment is mission/gke-device-alignment.txt: both claims, both pods.
+func (d Demo) alignment(ctx context.Context) (bool, error) {
+	d.heading("The tutorial's two claims, both pods running at once")
+	if _, err := d.Kubectl.Run(ctx, "apply", "-k", d.overlay("gke-device-alignment")); err != nil {
+		return false, err
+	}
+	pods := []struct {
+		pod, claim string
+		wanted     func(Facts) Verdict
+	}{
+		{"aligned-gpu-nic-cpu-pod", "aligned-resource-claim", aligned},
+		{"misaligned-gpu-nic-cpu-pod", "misaligned-resource-claim", misaligned},
+	}
+	ok := true
+	var outcomes []Outcome
+	for _, p := range pods {
+		if err := d.waitForPod(ctx, "default", p.pod); err != nil {
+			return false, err
+		}
+	}
+	for _, p := range pods {
+		o, err := d.examine(ctx, "default", p.pod, p.claim)
+		if err != nil {
+			return false, err
+		}
+		o.Wanted = p.wanted(o.OnNode)
+		ok = ok && o.OK()
+		outcomes = append(outcomes, o)
+		if err := writeVerdicts(d.Out, o); err != nil {
+			return false, err
+		}
+		fmt.Fprintln(d.Out)
+	}
+	shared := judgeExclusive(outcomes)
+	fmt.Fprintf(d.Out, "  %s  %s: %s\n\n", mark(shared.OK), shared.What, shared.Why)
+	return ok && shared.OK, writeTable(d.Out, outcomes)
+}
+
+func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (Outcome, error) {
+	var o Outcome
+	// The interface's status is written after the pod starts, and retried
+	// until it is: wait for what users will look up.
+	err := poll(ctx, wait, func() (bool, error) {
+		var err error
+		o, err = examine(ctx, d.Kubectl, namespace, pod, claim)
+		if err != nil {
+			return false, err
+		}
+		return checkStatus(o.Claim, o.Inside).OK, nil
+	})
+	if err != nil && !errors.Is(err, errTimeout) {
+		return o, err
+	}
+	o.FromInside = append(o.FromInside, checkStatus(o.Claim, o.Inside))
+	o.FromNode = append(o.FromNode, checkStatus(o.Claim, o.OnNode))
+	return o, nil
+}
+
+// restored compares the node's own interfaces with what they were before the
+// first pod.
+func (d Demo) restored(ctx context.Context, before []string) (bool, error) {
+	d.heading("After the pods: the node as it was")
+	if err := d.deleteMission(ctx); err != nil {
+		return false, err
+	}
+	var v Verdict
+	err := poll(ctx, wait, func() (bool, error) {
+		after, err := hostState(ctx, d.Kubectl)
+		if err != nil {
+			return false, err
+		}
+		v = judgeRestored(before, after)
+		return v.OK, nil
+	})
+	if err != nil && !errors.Is(err, errTimeout) {
+		return false, err
+	}
+	fmt.Fprintf(d.Out, "  %s  %s: %s\n", mark(v.OK), v.What, v.Why)
+	return v.OK, nil
+}

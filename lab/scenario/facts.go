@@ -1,0 +1,114 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"bufio"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// Facts are where a pod's devices, CPUs and memory really are, as one reader
+// saw them.
+type Facts struct {
+	CPUs, Mems cpuset.CPUSet
+	NICs       []Located
+	GPUs       []Located
+	// NodeCPUs are the CPUs of each NUMA node.
+	NodeCPUs map[int]cpuset.CPUSet
+}
+
+// Located is a device and its place.
+type Located struct {
+	// Name is what the pod calls it: an interface or a device file.
+	Name string
+	// DeviceNumber is a device file's major:minor; empty for an interface.
+	DeviceNumber string
+	Address      model.PCIAddress
+	Root         string
+	NUMANode     int
+}
+
+// NUMANodes are the nodes the CPUs belong to.
+func (f Facts) NUMANodes() cpuset.CPUSet {
+	var nodes []int
+	for node, cpus := range f.NodeCPUs {
+		if !cpus.Intersection(f.CPUs).IsEmpty() {
+			nodes = append(nodes, node)
+		}
+	}
+	return cpuset.New(nodes...)
+}
+
+// parseFacts reads what the probe scripts print: a word that says what the
+// line is, then its fields.
+func parseFacts(text string) (Facts, error) {
+	f := Facts{NodeCPUs: map[int]cpuset.CPUSet{}}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 {
+			continue
+		}
+		if err := f.line(fields[0], fields[1:]); err != nil {
+			return f, fmt.Errorf("read probe line %q: %w", lines.Text(), err)
+		}
+	}
+	return f, lines.Err()
+}
+
+func (f *Facts) line(what string, fields []string) (err error) {
+	switch {
+	case what == "cpus" && len(fields) == 1:
+		f.CPUs, err = cpuset.Parse(fields[0])
+	case what == "mems" && len(fields) == 1:
+		f.Mems, err = cpuset.Parse(fields[0])
+	case what == "node" && len(fields) >= 1:
+		var id int
+		if id, err = strconv.Atoi(fields[0]); err != nil {
+			return err
+		}
+		f.NodeCPUs[id], err = cpuset.Parse(strings.Join(fields[1:], ""))
+	case what == "nic" && len(fields) == 3:
+		var l Located
+		l, err = locate(fields[0], fields[1], fields[2])
+		f.NICs = append(f.NICs, l)
+	case what == "gpu" && len(fields) == 4:
+		var l Located
+		l, err = locate(fields[0], fields[2], fields[3])
+		l.DeviceNumber = fields[1]
+		f.GPUs = append(f.GPUs, l)
+	default:
+		err = fmt.Errorf("unknown word or number of fields")
+	}
+	return err
+}
+
+// locate reads a device's resolved sysfs path, such as
+// /sys/devices/pci0000:8c/0000:8c:00.0/0000:8d:00.0/0000:8e:00.0/0000:8f:00.0.
+func locate(name, path, node string) (Located, error) {
+	l := Located{Name: name}
+	for part := range strings.SplitSeq(path, "/") {
+		if strings.HasPrefix(part, "pci") && strings.Contains(part, ":") {
+			l.Root = part
+		}
+		if a, err := model.ParsePCIAddress(part); err == nil {
+			l.Address = a
+		}
+	}
+	if l.Root == "" || l.Address == (model.PCIAddress{}) {
+		return l, fmt.Errorf("path %s names no PCI root or address", path)
+	}
+	id, err := strconv.Atoi(node)
+	if err != nil || id < 0 {
+		return l, fmt.Errorf("NUMA node %q of %s: want a number of zero or more", node, path)
+	}
+	l.NUMANode = id
+	return l, nil
+}

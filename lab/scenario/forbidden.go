@@ -1,0 +1,115 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"plumbline.dev/plumbline/deploy"
+	"plumbline.dev/plumbline/deploy/leastprivilege"
+	"plumbline.dev/plumbline/deploy/render"
+)
+
+// forbidden tries, with the agent's own tokens, what the agent must not be
+// able to do.
+func (d Demo) forbidden(ctx context.Context) (bool, error) {
+	d.heading("What the agent on %s may do, and what it is refused", d.Node)
+	admin, err := clientcmd.BuildConfigFromFlags("", d.Kubectl.Kubeconfig)
+	if err != nil {
+		return false, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	admin.WarningHandler = rest.NoWarnings{} // an old API version is tried on purpose
+	subject := leastprivilege.Subject{Node: d.Node, Namespace: deploy.Namespace, Account: deploy.AgentServiceAccount}
+	list, err := leastprivilege.Parse(deploy.Forbidden(), subject)
+	if err != nil {
+		return false, err
+	}
+	results, err := leastprivilege.Run(ctx, admin, subject, list)
+	if err != nil {
+		return false, err
+	}
+	extra, err := d.extraRights(ctx, admin, subject)
+	if err != nil {
+		return false, err
+	}
+	capabilities, err := d.capabilities(ctx)
+	if err != nil {
+		return false, err
+	}
+	t := tabwriter.NewWriter(d.Out, 0, 0, 2, ' ', 0)
+	ok := extra.OK && capabilities.OK
+	for _, r := range results {
+		answer := "allowed"
+		if r.Request.Refused != "" {
+			answer = "refused"
+		}
+		if r.Wrong != nil {
+			ok, answer = false, r.Wrong.Error()
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", mark(r.Wrong == nil), r.Request.Name, answer)
+	}
+	for _, v := range []Verdict{extra, capabilities} {
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", mark(v.OK), v.What, v.Why)
+	}
+	return ok, t.Flush()
+}
+
+// extraRights asks the API server for everything the agent may do, and
+// compares it with the role that the chart ships.
+func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject leastprivilege.Subject) (Verdict, error) {
+	v := Verdict{What: "nothing granted beside the chart's own role"}
+	manifests, err := render.Chart(deploy.Namespace, map[string]any{
+		"drivers": map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": d.Node}},
+	})
+	if err != nil {
+		return v, err
+	}
+	role, err := leastprivilege.ShippedRole(manifests)
+	if err != nil {
+		return v, err
+	}
+	var rights []string
+	for _, namespace := range []string{"default", "kube-system", deploy.Namespace} {
+		more, err := leastprivilege.UnexpectedRights(ctx, admin, subject, role, namespace)
+		if err != nil {
+			return v, err
+		}
+		for _, right := range more {
+			rights = append(rights, right+" in "+namespace)
+		}
+	}
+	v.OK, v.Why = len(rights) == 0, "as shipped"
+	if len(rights) > 0 {
+		v.Why = strings.Join(rights, "; ")
+	}
+	return v, nil
+}
+
+// agentCapabilities are NET_ADMIN (bit 12) and SYS_ADMIN (bit 21), as
+// include/uapi/linux/capability.h numbers them.
+const agentCapabilities = "0000000000201000"
+
+// capabilities reads what the running agent's process may do on the node, as
+// the kernel says.
+func (d Demo) capabilities(ctx context.Context) (Verdict, error) {
+	v := Verdict{What: "the agent's process has NET_ADMIN and SYS_ADMIN, no more"}
+	const bounding = `awk '/^Cap(Eff|Bnd):/ { print $2 }' "/proc/$1/status"`
+	pid, err := d.agentProcess(ctx)
+	if err != nil {
+		return v, err
+	}
+	text, err := d.Kubectl.Shell(ctx, probeNamespace, probePod, bounding, pid)
+	if err != nil {
+		return v, fmt.Errorf("read the agent's capabilities: %w", err)
+	}
+	v.Why = strings.Join(strings.Fields(text), ", ") + " (effective, bounding)"
+	v.OK = v.Why == agentCapabilities+", "+agentCapabilities+" (effective, bounding)"
+	return v, nil
+}

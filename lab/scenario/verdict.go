@@ -1,0 +1,192 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// Verdict is one thing that the claim says and whether the kernel agrees.
+type Verdict struct {
+	// What is said, such as "gpu-req, nic-req: same pcieRoot".
+	What string
+	OK   bool
+	// Why gives the values that decided.
+	Why string
+}
+
+// Published finds the PCI address that a driver published for a device.
+type Published func(driver, device string) (model.PCIAddress, bool)
+
+// Judge compares an allocated claim with the facts of the pod that holds it:
+// every allocated device is there and nothing else, and every constraint holds.
+func Judge(claim *resourceapi.ResourceClaim, published Published, f Facts) []Verdict {
+	var verdicts []Verdict
+	places := map[string][]place{}
+	wantNICs, wantGPUs := map[model.PCIAddress]bool{}, map[model.PCIAddress]bool{}
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		var v Verdict
+		var p place
+		switch r.Driver {
+		case slicecodec.DriverCPU:
+			p, v = judgeCPU(r, f)
+		case slicecodec.DriverNet:
+			p, v = judgePCI(r, published, f.NICs, wantNICs)
+		case slicecodec.DriverGPU:
+			p, v = judgePCI(r, published, f.GPUs, wantGPUs)
+		default:
+			v = Verdict{What: r.Request + " is " + r.Device, Why: "no reading for driver " + r.Driver}
+		}
+		verdicts = append(verdicts, v)
+		places[r.Request] = append(places[r.Request], p)
+	}
+	verdicts = append(verdicts,
+		judgeNothingElse("network interface", f.NICs, wantNICs),
+		judgeNothingElse("GPU", f.GPUs, wantGPUs))
+	for _, c := range claim.Spec.Devices.Constraints {
+		verdicts = append(verdicts, judgeConstraint(c, places))
+	}
+	return verdicts
+}
+
+// place is where an allocated device was found; empty sets mean not found.
+type place struct {
+	root  string
+	nodes cpuset.CPUSet
+}
+
+func judgePCI(r resourceapi.DeviceRequestAllocationResult, published Published, found []Located, want map[model.PCIAddress]bool) (place, Verdict) {
+	v := Verdict{What: fmt.Sprintf("%s is %s", r.Request, r.Device)}
+	address, ok := published(r.Driver, r.Device)
+	if !ok {
+		v.Why = "no slice publishes a PCI address for it"
+		return place{}, v
+	}
+	want[address] = true
+	i := slices.IndexFunc(found, func(l Located) bool { return l.Address == address })
+	if i < 0 {
+		v.Why = fmt.Sprintf("%s is not in the pod", address)
+		return place{}, v
+	}
+	l := found[i]
+	v.OK, v.Why = true, fmt.Sprintf("%s at %s, root %s, NUMA node %d", l.Name, l.Address, l.Root, l.NUMANode)
+	return place{root: l.Root, nodes: cpuset.New(l.NUMANode)}, v
+}
+
+func judgeCPU(r resourceapi.DeviceRequestAllocationResult, f Facts) (place, Verdict) {
+	want := r.ConsumedCapacity[slicecodec.CapacityCPU]
+	nodes := f.NUMANodes()
+	v := Verdict{What: fmt.Sprintf("%s is %s CPUs of %s", r.Request, want.String(), r.Device)}
+	v.Why = fmt.Sprintf("CPUs %s, memory of node %s", f.CPUs, f.Mems)
+	group := cpuset.New()
+	for node, cpus := range f.NodeCPUs {
+		if slicecodec.CPUGroupName(node) == r.Device {
+			group = cpus
+		}
+	}
+	v.OK = int64(f.CPUs.Size()) == want.Value() && f.CPUs.IsSubsetOf(group) && f.Mems.Equals(nodes)
+	return place{nodes: nodes}, v
+}
+
+// judgeNothingElse catches a device that nobody claimed.
+func judgeNothingElse(kind string, found []Located, want map[model.PCIAddress]bool) Verdict {
+	v := Verdict{What: "no other " + kind, OK: true, Why: fmt.Sprintf("%d of %d claimed", len(want), len(found))}
+	for _, l := range found {
+		if !want[l.Address] {
+			v.OK, v.Why = false, fmt.Sprintf("%s at %s was not claimed", l.Name, l.Address)
+		}
+	}
+	return v
+}
+
+func judgeConstraint(c resourceapi.DeviceConstraint, places map[string][]place) Verdict {
+	var attribute, relation string
+	switch {
+	case c.MatchAttribute != nil:
+		attribute, relation = string(*c.MatchAttribute), "same"
+	case c.DistinctAttribute != nil:
+		attribute, relation = string(*c.DistinctAttribute), "distinct"
+	default:
+		return Verdict{What: "a constraint of an unknown kind", Why: "neither matchAttribute nor distinctAttribute"}
+	}
+	short := attribute[strings.LastIndex(attribute, "/")+1:]
+	v := Verdict{What: fmt.Sprintf("%s: %s %s", strings.Join(c.Requests, ", "), relation, short)}
+	requests := c.Requests
+	if len(requests) == 0 { // no list means every request
+		requests = slices.Sorted(maps.Keys(places))
+	}
+	values, ok := constraintValues(requests, attribute, places)
+	v.Why = strings.Join(values, " and ")
+	if !ok {
+		v.Why = "cannot tell: " + v.Why
+		return v
+	}
+	distinct := len(slices.Compact(slices.Sorted(slices.Values(values))))
+	v.OK = (relation == "same" && distinct == 1) || (relation == "distinct" && distinct == len(values))
+	return v
+}
+
+// constraintValues are the kernel's values of the attribute, one for each
+// device under the constraint.
+func constraintValues(requests []string, attribute string, places map[string][]place) (values []string, ok bool) {
+	ok = true
+	for _, request := range requests {
+		for _, p := range places[request] {
+			value := ""
+			switch attribute {
+			case slicecodec.AttrPCIeRoot:
+				value = p.root
+			case slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode:
+				if p.nodes.Size() == 1 {
+					value = p.nodes.String()
+				}
+			}
+			ok = ok && value != ""
+			values = append(values, value)
+		}
+	}
+	return values, ok && len(values) > 0
+}
+
+// judgeExclusive says whether no two pods share a CPU.
+func judgeExclusive(outcomes []Outcome) Verdict {
+	v := Verdict{What: "no CPU serves two pods", OK: true}
+	all := cpuset.New()
+	for _, o := range outcomes {
+		shared := all.Intersection(o.OnNode.CPUs)
+		if !shared.IsEmpty() {
+			v.OK, v.Why = false, fmt.Sprintf("CPUs %s do", shared)
+			return v
+		}
+		all = all.Union(o.OnNode.CPUs)
+	}
+	v.Why = fmt.Sprintf("%d CPUs, %d pods", all.Size(), len(outcomes))
+	return v
+}
+
+// judgeRestored compares the node's interfaces before and after, line by line.
+func judgeRestored(before, after []string) Verdict {
+	v := Verdict{What: "every interface is as it was", OK: len(before) > 0}
+	v.Why = fmt.Sprintf("%d: name, MTU, MAC, flags, addresses, RDMA device, routes", len(before))
+	for _, line := range before {
+		if !slices.Contains(after, line) {
+			v.OK, v.Why = false, "gone or changed: "+strings.TrimSpace(line)
+		}
+	}
+	for _, line := range after {
+		if !slices.Contains(before, line) {
+			v.OK, v.Why = false, v.Why+"; now: "+strings.TrimSpace(line)
+		}
+	}
+	return v
+}

@@ -1,0 +1,125 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+const rightPlace = `cpus 0-3
+mems 0
+node 0 0-7
+node 1 8-15
+nic gpu0rdma0 /sys/devices/pci0000:8c/0000:8c:00.0/0000:91:00.0 0
+gpu /dev/dri/card0 226:0 /sys/devices/pci0000:8c/0000:8c:00.0/0000:8f:00.0 0
+`
+
+var addresses = map[string]string{"gpu-0": "0000:8f:00.0", "pci-0000-91-00-0": "0000:91:00.0"}
+
+func published(_, device string) (model.PCIAddress, bool) {
+	a, err := model.ParsePCIAddress(addresses[device])
+	return a, err == nil
+}
+
+func claim(distinct bool) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{}
+	numa := resourceapi.DeviceConstraint{Requests: []string{"cpu-req", "nic-req"}}
+	if distinct {
+		numa.DistinctAttribute = ptr.To(resourceapi.FullyQualifiedName("dra.net/numaNode"))
+	} else {
+		numa.MatchAttribute = ptr.To(resourceapi.FullyQualifiedName("dra.net/numaNode"))
+	}
+	c.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{
+		Requests:       []string{"gpu-req", "nic-req"},
+		MatchAttribute: ptr.To(resourceapi.FullyQualifiedName("resource.kubernetes.io/pcieRoot")),
+	}, numa}
+	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{
+			{Request: "gpu-req", Driver: "gpu.nvidia.com", Device: "gpu-0"},
+			{Request: "nic-req", Driver: "dra.net", Device: "pci-0000-91-00-0"},
+			{Request: "cpu-req", Driver: "dra.cpu", Device: "cpudevnuma000",
+				ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{"dra.cpu/cpu": resource.MustParse("4")}},
+		},
+	}}
+	return c
+}
+
+// Each case changes one fact of the right place; the named verdict must fail,
+// and only because of it.
+func TestJudge(t *testing.T) {
+	cases := []struct {
+		name     string
+		change   []string
+		distinct bool
+		wrong    []string
+	}{
+		{name: "as claimed"},
+		{name: "CPUs of the other node", change: []string{"cpus 0-3", "cpus 8-11"},
+			wrong: []string{"cpu-req is 4 CPUs of cpudevnuma000", "cpu-req, nic-req: same numaNode"}},
+		{name: "CPUs of both nodes", change: []string{"cpus 0-3", "cpus 0-1,8-9"},
+			wrong: []string{"cpu-req is 4 CPUs of cpudevnuma000", "cpu-req, nic-req: same numaNode"}},
+		{name: "too many CPUs", change: []string{"cpus 0-3", "cpus 0-4"},
+			wrong: []string{"cpu-req is 4 CPUs of cpudevnuma000"}},
+		{name: "memory of both nodes", change: []string{"mems 0", "mems 0-1"},
+			wrong: []string{"cpu-req is 4 CPUs of cpudevnuma000"}},
+		{name: "another NIC", change: []string{"0000:91:00.0 0", "0000:92:00.0 0"},
+			wrong: []string{"nic-req is pci-0000-91-00-0", "no other network interface",
+				"gpu-req, nic-req: same pcieRoot", "cpu-req, nic-req: same numaNode"}},
+		{name: "NIC below another root", change: []string{"nic gpu0rdma0 /sys/devices/pci0000:8c", "nic gpu0rdma0 /sys/devices/pci0000:93"},
+			wrong: []string{"gpu-req, nic-req: same pcieRoot"}},
+		{name: "GPU missing", change: []string{"gpu /dev", "nic /dev", " 226:0", ""},
+			wrong: []string{"gpu-req is gpu-0", "no other network interface", "gpu-req, nic-req: same pcieRoot"}},
+		{name: "distinct violated", distinct: true, wrong: []string{"cpu-req, nic-req: distinct numaNode"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			facts, err := parseFacts(strings.NewReplacer(c.change...).Replace(rightPlace))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wrong []string
+			for _, v := range Judge(claim(c.distinct), published, facts) {
+				if !v.OK {
+					wrong = append(wrong, v.What)
+				}
+			}
+			if got, want := strings.Join(wrong, "\n"), strings.Join(c.wrong, "\n"); got != want {
+				t.Errorf("wrong verdicts:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestParseFactsRefuses(t *testing.T) {
+	for _, line := range []string{
+		"cpus", "cpus 0-x", "mems 0 1", "node x 0-3", "surprise", "nic eth0 /sys/devices/virtual/net 0",
+		"nic eth0 /sys/devices/pci0000:00/0000:00:01.0 -1", "gpu /dev/dri/card0 /sys/devices/pci0000:00/0000:00:01.0 0",
+	} {
+		if _, err := parseFacts(line + "\n"); err == nil {
+			t.Errorf("line %q was accepted", line)
+		}
+	}
+}
+
+func FuzzParseFacts(f *testing.F) {
+	f.Add(rightPlace)
+	f.Fuzz(func(t *testing.T, text string) {
+		facts, err := parseFacts(text)
+		if err != nil {
+			return
+		}
+		for _, l := range append(facts.NICs, facts.GPUs...) {
+			if l.Root == "" || l.NUMANode < 0 {
+				t.Errorf("accepted %+v", l)
+			}
+		}
+	})
+}

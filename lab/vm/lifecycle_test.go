@@ -1,0 +1,64 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vm
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"plumbline.dev/plumbline/lab/vm/guest"
+)
+
+func TestHeard(t *testing.T) {
+	tests := []struct {
+		name, console, failed string
+		said                  bool
+	}{
+		{"nothing yet", "SeaBIOS\r\n", "", false},
+		{"said", "\x1bcSeaBIOS\r\nplumblab:   4.20s guest is up\r\n", "", true},
+		{"another mark", "plumblab:   4.20s services are started\n", "", false},
+		{"failed", "plumblab:   4.20s failed: load kernel module x: no\nplumblab: failed: supervisor ended\n", "load kernel module x: no", false},
+		{"panic", "[    1.2] Kernel panic - not syncing: no init\n", "[    1.2] Kernel panic - not syncing: no init", false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			v := Open(t.TempDir())
+			if err := os.WriteFile(v.Console(), []byte(test.console), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if said, failed := v.heard(guest.Up); said != test.said || failed != test.failed {
+				t.Errorf("said %v, failed %q", said, failed)
+			}
+		})
+	}
+}
+
+func TestMachineThatNeverRan(t *testing.T) {
+	v := Open(t.TempDir() + "/none")
+	if running, err := v.Running(); err != nil || running {
+		t.Errorf("running %v, %v", running, err)
+	}
+	if err := v.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := v.Wait(t.Context(), guest.Up); err == nil || !strings.Contains(err.Error(), "QEMU ended") {
+		t.Errorf("Wait: %v", err)
+	}
+}
+
+// TestEarlierGuestIsForgotten: a console of an earlier run does not count.
+func TestEarlierGuestIsForgotten(t *testing.T) {
+	v := Open(t.TempDir())
+	if err := os.WriteFile(v.Console(), []byte(guest.Mark+guest.Up+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := v.heard(guest.Up); said {
+		t.Error("heard the earlier guest")
+	}
+}
