@@ -5,6 +5,7 @@ package driver
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/utils/cpuset"
 
@@ -19,6 +20,44 @@ type Planner interface {
 	// error that names the object, the field and the value. held are the
 	// records of all other claims of this driver on this node.
 	Plan(c Claim, m *model.Machine, held []Record) (Record, error)
+}
+
+// Reader is a Planner that decides by more than the machine's picture: by what
+// the kernel says now.
+type Reader interface {
+	// Read looks at what the claim's devices are on the host, and returns the
+	// planner that knows it. It may be slow, so that nobody may hold the
+	// driver's allocation lock meanwhile; the planner's Plan is pure.
+	Read(ctx context.Context, c Claim, m *model.Machine) (Planner, error)
+}
+
+// Stager is a driver with work that is slow, or that belongs to the device and
+// not to the pod's namespace. It is done while Prepare is being answered, after
+// the record is journaled, and undone at Unprepare.
+type Stager interface {
+	// Stage does the work. It may add to the record what it learned, such as a
+	// DHCP lease; the record is journaled again. All or nothing: on an error
+	// what was done is undone. Repeating it changes nothing.
+	Stage(ctx context.Context, r Record) (Record, error)
+	// Unstage undoes Stage, and needs the record alone, also one that Stage
+	// never returned. The devices are on the host: Detach comes first.
+	// Repeating it changes nothing.
+	Unstage(ctx context.Context, r Record) error
+}
+
+// Renewer is a driver that was given something for a time.
+type Renewer interface {
+	// Renew keeps what it can of what is due. netns is the path of the pod's
+	// network namespace. The record is journaled again when it changed; next is
+	// when to come again, zero when there is nothing to renew.
+	Renew(ctx context.Context, r Record, netns string) (renewed Record, next time.Time, err error)
+}
+
+// MemoryLocker is a driver with devices that reach into a process's memory.
+type MemoryLocker interface {
+	// MemlockFor says whether the containers that hold the record must be able
+	// to lock any amount of memory (RLIMIT_MEMLOCK), as RDMA needs.
+	MemlockFor(r Record) bool
 }
 
 // Attacher is a driver that puts devices into a pod's network namespace.

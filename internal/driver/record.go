@@ -40,6 +40,20 @@ type DeviceRecord struct {
 type Edits struct {
 	Env         []string     `json:"env,omitempty"`
 	DeviceNodes []DeviceNode `json:"deviceNodes,omitempty"`
+	Hooks       []Hook       `json:"hooks,omitempty"`
+}
+
+// Hook is a program that the container runtime runs, in the OCI runtime's
+// terms. One that fails keeps the container from starting.
+type Hook struct {
+	// Name is when it runs, such as createRuntime.
+	Name string `json:"name"`
+	// Path is the program's path on the host; Args include its name.
+	Path string   `json:"path"`
+	Args []string `json:"args,omitempty"`
+	Env  []string `json:"env,omitempty"`
+	// TimeoutSeconds is when the runtime ends it; 0 is never.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 }
 
 // DeviceNode is a device file to appear in the container under the host's
