@@ -21,6 +21,11 @@ func MergeNetworkConfigs(layers ...*NetworkConfig) *NetworkConfig {
 			overMap(&e.Features, l.Ethtool.Features)
 			overMap(&e.PrivateFlags, l.Ethtool.PrivateFlags)
 		}
+		if l.RDMA != nil {
+			r := overObject(&out.RDMA)
+			over(&r.UMAD, l.RDMA.UMAD)
+			over(&r.ISSM, l.RDMA.ISSM)
+		}
 	}
 	return out
 }

@@ -13,106 +13,163 @@ const NetworkConfigKind = "NetworkConfig"
 // of driver dra.net. A field that is left out is not the same as one that is
 // zero: false, 0 and an empty list are decisions, and win over lower layers.
 type NetworkConfig struct {
+	// APIVersion may be plumbline.dev/v1alpha1, or left out.
 	APIVersion string `json:"apiVersion,omitempty"`
-	Kind       string `json:"kind,omitempty"`
-	// Profile names a set of parameters that the node's cloud provides.
-	Profile   *string         `json:"profile,omitempty"`
+	// Kind may be NetworkConfig, or left out.
+	Kind string `json:"kind,omitempty"`
+	// Profile names a set of parameters that the node's cloud provides. They lie
+	// below those of the device class.
+	Profile *string `json:"profile,omitempty"`
+	// Interface is the interface itself.
 	Interface InterfaceConfig `json:"interface,omitzero"`
-	// Routes, Rules and Neighbors replace those of lower layers.
-	Routes    []RouteConfig    `json:"routes,omitempty"`
-	Rules     []RuleConfig     `json:"rules,omitempty"`
-	Neighbors []NeighborConfig `json:"neighbors,omitempty"`
-	Ethtool   *EthtoolConfig   `json:"ethtool,omitempty"`
+	// Routes are routes through the interface. They replace those of lower
+	// layers.
+	Routes []RouteConfig `json:"routes,omitzero"`
+	// Rules are routing rules of the pod. They replace those of lower layers.
+	Rules []RuleConfig `json:"rules,omitzero"`
+	// Neighbors are permanent ARP and NDP entries. They replace those of lower
+	// layers.
+	Neighbors []NeighborConfig `json:"neighbors,omitzero"`
+	// Ethtool is what the ethtool command sets.
+	Ethtool *EthtoolConfig `json:"ethtool,omitempty"`
+	// RDMA is what a NIC with an RDMA device gives beside its verbs.
+	RDMA *RDMAConfig `json:"rdma,omitempty"`
 }
 
 // InterfaceConfig is the interface itself.
 type InterfaceConfig struct {
-	// Name is the name inside the pod; left out, the host's.
+	// Name is the name inside the pod, of 1-15 letters, digits, '-', '_' and
+	// '.'; left out, the host's.
 	Name *string `json:"name,omitempty"`
 	// Type is passthrough (the default: the NIC itself moves), macvlan, ipvlan
 	// or vlan (a sub-interface moves, the NIC stays).
 	Type *string `json:"type,omitempty"`
-	// Mode is the macvlan's or ipvlan's mode.
+	// Mode is a macvlan's (bridge, the default, private, vepa or passthru) or an
+	// ipvlan's (l2, the default, l3 or l3s).
 	Mode *string `json:"mode,omitempty"`
-	// VLANID is the VLAN's tag, 1-4094.
+	// VLANID is the tag of type vlan, 1-4094.
 	VLANID *int32 `json:"vlanID,omitempty"`
 	// Addressing is static (the default), dhcp or unnumbered (no addresses).
 	Addressing *string `json:"addressing,omitempty"`
 	// Addresses are addresses with their prefix length, such as 10.0.0.2/24;
 	// left out, those that the interface has on the host.
-	Addresses []string `json:"addresses,omitempty"`
-	// DHCP asks for addresses; the older spelling of addressing: dhcp.
+	Addresses []string `json:"addresses,omitzero"`
+	// DHCP asks for addresses; the older spelling of addressing: dhcp. Between
+	// layers the two are one field: the upper layer's spelling wins.
 	DHCP *bool `json:"dhcp,omitempty"`
 	// IPAM takes addresses from a pool of the cluster.
 	IPAM *IPAMConfig `json:"ipam,omitempty"`
-	// MTU is in bytes, at least 68; left out, the host's.
+	// MTU is in bytes, 68-65535, at least 1280 beside IPv6 addresses; left out,
+	// the host's. A virtual function's is at most its physical function's.
 	MTU *int32 `json:"mtu,omitempty"`
-	// HardwareAddr is a MAC address.
+	// HardwareAddr is a MAC address of one station, such as 02:00:00:00:00:01;
+	// left out, the host's.
 	HardwareAddr *string `json:"hardwareAddr,omitempty"`
-	// GSOMaxSize and the others are limits of segmentation and receive offload
-	// in bytes, as "ip link set gso_max_size" sets.
-	GSOMaxSize     *int32 `json:"gsoMaxSize,omitempty"`
-	GROMaxSize     *int32 `json:"groMaxSize,omitempty"`
+	// GSOMaxSize is the largest packet handed to segmentation, in bytes: "ip
+	// link set gso_max_size". Beyond 65536 it is Big TCP of IPv6.
+	GSOMaxSize *int32 `json:"gsoMaxSize,omitempty"`
+	// GROMaxSize is the largest packet that receiving puts together, in bytes:
+	// "ip link set gro_max_size".
+	GROMaxSize *int32 `json:"groMaxSize,omitempty"`
+	// GSOIPv4MaxSize is GSOMaxSize of IPv4 ("ip link set gso_ipv4_max_size").
 	GSOIPv4MaxSize *int32 `json:"gsoIPv4MaxSize,omitempty"`
+	// GROIPv4MaxSize is GROMaxSize of IPv4 ("ip link set gro_ipv4_max_size").
 	GROIPv4MaxSize *int32 `json:"groIPv4MaxSize,omitempty"`
 	// DisableEBPFPrograms takes the host's TC and TCX programs off the
-	// interface.
+	// interface while the pod has it.
 	DisableEBPFPrograms *bool `json:"disableEbpfPrograms,omitempty"`
-	// Forwarding lets the pod forward packets that come in by the interface.
+	// Forwarding lets the pod forward packets that come in by the interface, of
+	// both families: the sysctls forwarding.
 	Forwarding *bool `json:"forwarding,omitempty"`
-	// ARPIgnore is 0-3 or 8, ARPAnnounce 0-2: the sysctls arp_ignore and
-	// arp_announce.
-	ARPIgnore   *int32     `json:"arpIgnore,omitempty"`
-	ARPAnnounce *int32     `json:"arpAnnounce,omitempty"`
-	VRF         *VRFConfig `json:"vrf,omitempty"`
+	// ARPIgnore is the sysctl arp_ignore: 0-3 or 8.
+	ARPIgnore *int32 `json:"arpIgnore,omitempty"`
+	// ARPAnnounce is the sysctl arp_announce: 0-2.
+	ARPAnnounce *int32 `json:"arpAnnounce,omitempty"`
+	// VRF puts the interface into a routing domain of its own.
+	VRF *VRFConfig `json:"vrf,omitempty"`
 }
 
 // IPAMConfig names a pool of addresses.
 type IPAMConfig struct {
+	// Pool is the pool's name.
 	Pool *string `json:"pool,omitempty"`
 }
 
-// VRFConfig puts the interface into a routing domain of its own.
+// VRFConfig is a routing domain: a VRF link in the pod, and its table.
 type VRFConfig struct {
-	// Name is the VRF's link.
+	// Name is the VRF's link in the pod. Interfaces that name the same VRF share
+	// it.
 	Name *string `json:"name,omitempty"`
-	// Table is its routing table; left out, one that no other VRF has.
+	// Table is its routing table; left out, the driver chooses one that nothing
+	// else in the pod uses. Two VRFs of a pod cannot have one table.
 	Table *int64 `json:"table,omitempty"`
 }
 
 // RouteConfig is a route through the interface.
 type RouteConfig struct {
-	// Destination is a prefix such as 10.0.0.0/8.
+	// Destination is a prefix such as 10.0.0.0/8. What stands behind the prefix
+	// length is ignored.
 	Destination *string `json:"destination,omitempty"`
-	Gateway     *string `json:"gateway,omitempty"`
+	// Gateway is the next hop, of the destination's family.
+	Gateway *string `json:"gateway,omitempty"`
 	// Source is the preferred source address.
 	Source *string `json:"source,omitempty"`
-	// Scope is 0 (universe; needs a gateway) or 253 (link).
+	// Scope is 0 (universe, the default; needs a gateway) or 253 (link).
 	Scope *int32 `json:"scope,omitempty"`
-	// Table is the routing table; left out or 0, the main one.
+	// Table is the routing table; left out or 0, the main one. An interface in a
+	// VRF has all its routes in the VRF's table.
 	Table *int64 `json:"table,omitempty"`
+	// Metric orders routes to one destination, the least first; left out or 0,
+	// the kernel's own: 0 for IPv4, 1024 for IPv6.
+	Metric *int64 `json:"metric,omitempty"`
+	// MTU is the largest packet to the destination in bytes, 68-65535, at least
+	// 1280 for IPv6; left out, the interface's.
+	MTU *int32 `json:"mtu,omitempty"`
+	// OnLink reaches the gateway through the interface even if no address of it
+	// is in the gateway's network.
+	OnLink *bool `json:"onlink,omitempty"`
 }
 
-// RuleConfig is a routing rule.
+// RuleConfig is a routing rule. One with neither source nor destination is for
+// all IPv4 packets.
 type RuleConfig struct {
-	// Priority is 0-32767.
-	Priority    *int32  `json:"priority,omitempty"`
-	Source      *string `json:"source,omitempty"`
+	// Priority is 0-32767; left out, the kernel takes the one before the first
+	// rule after 0.
+	Priority *int32 `json:"priority,omitempty"`
+	// Source is the prefix that packets come from.
+	Source *string `json:"source,omitempty"`
+	// Destination is the prefix that packets go to, of the source's family.
 	Destination *string `json:"destination,omitempty"`
-	Table       *int64  `json:"table,omitempty"`
+	// Table is the table to look into.
+	Table *int64 `json:"table,omitempty"`
 }
 
 // NeighborConfig is a permanent ARP or NDP entry.
 type NeighborConfig struct {
-	// IPAddress is the neighbour's address; Destination is its other spelling.
-	IPAddress    *string `json:"ipAddress,omitempty"`
-	Destination  *string `json:"destination,omitempty"`
+	// IPAddress is the neighbour's address.
+	IPAddress *string `json:"ipAddress,omitempty"`
+	// Destination is the other spelling of ipAddress.
+	Destination *string `json:"destination,omitempty"`
+	// HardwareAddr is the neighbour's hardware address.
 	HardwareAddr *string `json:"hardwareAddr,omitempty"`
 }
 
-// EthtoolConfig is what ethtool -K and --set-priv-flags set. Layers merge by
-// feature and flag.
+// EthtoolConfig is what ethtool sets. Layers merge by feature and by flag.
 type EthtoolConfig struct {
-	Features     map[string]bool `json:"features,omitempty"`
-	PrivateFlags map[string]bool `json:"privateFlags,omitempty"`
+	// Features are those of "ethtool -k", by the kernel's names or ethtool's
+	// short ones (tso, gro).
+	Features map[string]bool `json:"features,omitzero"`
+	// PrivateFlags are those of "ethtool --show-priv-flags", which each kernel
+	// driver has its own of.
+	PrivateFlags map[string]bool `json:"privateFlags,omitzero"`
+}
+
+// RDMAConfig asks for character devices that the containers do not get
+// otherwise: both can reconfigure the fabric.
+type RDMAConfig struct {
+	// UMAD gives /dev/infiniband/umadN: management datagrams. Default: false.
+	UMAD *bool `json:"umad,omitempty"`
+	// ISSM gives /dev/infiniband/issmN: to be the subnet's manager. Default:
+	// false.
+	ISSM *bool `json:"issm,omitempty"`
 }

@@ -28,11 +28,12 @@ const everything = `{
 		"hardwareAddr": "02:00:00:00:00:01", "gsoMaxSize": 1, "groMaxSize": 2, "gsoIPv4MaxSize": 3, "groIPv4MaxSize": 524280,
 		"disableEbpfPrograms": true, "forwarding": true, "arpIgnore": 8, "arpAnnounce": 2,
 		"vrf": {"name": "vrf0", "table": 1000}},
-	"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1", "source": "10.0.0.2", "scope": 0, "table": 0},
+	"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1", "source": "10.0.0.2", "scope": 0, "table": 0, "metric": 100, "mtu": 1400, "onlink": true},
 		{"destination": "fd00::/8", "scope": 253}],
 	"neighbors": [{"ipAddress": "10.0.0.9", "hardwareAddr": "02:00:00:00:00:09"},
 		{"destination": "fd00::9", "hardwareAddr": "02:00:00:00:00:09"}],
-	"ethtool": {"features": {"tx-checksum-ip-generic": false}, "privateFlags": {"a-flag": true}}}`
+	"ethtool": {"features": {"tx-checksum-ip-generic": false}, "privateFlags": {"a-flag": true}},
+	"rdma": {"umad": true, "issm": false}}`
 
 func decode(t *testing.T, text string) *v1alpha1.NetworkConfig {
 	t.Helper()

@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Limits of the kernel: ETH_MIN_MTU, the largest MTU of any link, and
+// Limits of the kernel: ETH_MIN_MTU, IPV6_MIN_MTU, the largest MTU of any link, and
 // GSO_MAX_SIZE (include/linux/netdevice.h).
 const (
 	minMTU     = 68
+	minMTUIPv6 = 1280
 	maxMTU     = 65535
 	maxOffload = 8 * 65535
 )

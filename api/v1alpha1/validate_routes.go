@@ -16,11 +16,14 @@ const (
 	scopeLink     = 253
 )
 
-// maxTable is the largest table number, of 32 bits.
-const maxTable = 1<<32 - 1
+// maxUint32 is the largest number of a table or metric.
+const maxUint32 = 1<<32 - 1
 
 func (r RouteConfig) validate(p *field.Path) field.ErrorList {
-	errs := inRange(p.Child("table"), r.Table, 0, maxTable)
+	errs := slices.Concat(
+		inRange(p.Child("table"), r.Table, 0, maxUint32),
+		inRange(p.Child("metric"), r.Metric, 0, maxUint32),
+		inRange(p.Child("mtu"), r.MTU, minMTU, maxMTU))
 	var destination netip.Prefix
 	if r.Destination == nil {
 		errs = append(errs, field.Required(p.Child("destination"), "a prefix, such as 10.0.0.0/8"))
@@ -38,6 +41,11 @@ func (r RouteConfig) validate(p *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(p.Child("scope"), scope, "want 0 (universe) or 253 (link)"))
 	case scope == scopeUniverse && r.Gateway == nil:
 		errs = append(errs, field.Required(p.Child("gateway"), "an address, unless scope is 253 (link)"))
+	case scope == scopeLink && is(r.OnLink, true):
+		errs = append(errs, field.Forbidden(p.Child("onlink"), "a route of scope 253 (link) has no gateway to reach: leave out scope"))
+	}
+	if r.MTU != nil && *r.MTU < minMTUIPv6 && destination.IsValid() && destination.Addr().Is6() {
+		errs = append(errs, field.Invalid(p.Child("mtu"), *r.MTU, "want at least 1280, the least of IPv6"))
 	}
 	return slices.Concat(errs,
 		checkIP(p.Child("gateway"), r.Gateway, destination),
@@ -62,12 +70,9 @@ func checkIP(p *field.Path, text *string, beside netip.Prefix) field.ErrorList {
 func (r RuleConfig) validate(p *field.Path) field.ErrorList {
 	errs := slices.Concat(
 		inRange(p.Child("priority"), r.Priority, 0, 32767),
-		inRange(p.Child("table"), r.Table, 1, maxTable))
+		inRange(p.Child("table"), r.Table, 1, maxUint32))
 	if r.Table == nil {
 		errs = append(errs, field.Required(p.Child("table"), "the table to look into"))
-	}
-	if r.Source == nil && r.Destination == nil {
-		errs = append(errs, field.Required(p, "source, destination or both"))
 	}
 	var both []netip.Prefix
 	for _, f := range []struct {
@@ -112,7 +117,7 @@ func (v *VRFConfig) validate(p *field.Path) field.ErrorList {
 		errs = append(errs, field.Required(p.Child("name"), "the VRF's name"))
 	}
 	// 253-255 are the tables default, main and local.
-	errs = append(errs, inRange(p.Child("table"), v.Table, 1, maxTable)...)
+	errs = append(errs, inRange(p.Child("table"), v.Table, 1, maxUint32)...)
 	if v.Table != nil && *v.Table >= 253 && *v.Table <= 255 {
 		errs = append(errs, field.Invalid(p.Child("table"), *v.Table, "is a table of the system: want another"))
 	}
