@@ -1,0 +1,81 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+// Kinds of metrics, as Prometheus names them.
+const (
+	counter   = "counter"
+	gauge     = "gauge"
+	histogram = "histogram"
+)
+
+// Steps of preparing a claim, in their order. Total is the whole of it, also
+// where a step has failed.
+const (
+	// StepLock is the wait for the claim's lock.
+	StepLock = "lock"
+	// StepRead is the look at the kernel that a plan is made from.
+	StepRead = "read"
+	// StepPlan is the decision, under the driver's allocation lock, and its
+	// journaling.
+	StepPlan = "plan"
+	// StepStage is the slow work on the device itself, such as DHCP.
+	StepStage = "stage"
+	// StepCDI is the writing of the CDI file.
+	StepCDI   = "cdi"
+	StepTotal = "total"
+)
+
+// Places where the agent says no. The container runtime and the kubelet ask
+// again.
+const (
+	HookPrepare         = "Prepare"
+	HookUnprepare       = "Unprepare"
+	HookRunPodSandbox   = "RunPodSandbox"
+	HookCreateContainer = "CreateContainer"
+)
+
+// Definition is one metric as its readers see it.
+type Definition struct {
+	// Name is the whole name, with the prefix.
+	Name string
+	// Kind is counter, gauge or histogram; histograms are in seconds.
+	Kind string
+	// Labels in the order of their values.
+	Labels []string
+	// Help says what is counted.
+	Help string
+}
+
+const prefix = "plumbline_agent_"
+
+var (
+	buildInfo      = Definition{prefix + "build_info", gauge, []string{"version"}, "Always 1; the label tells the agent's version."}
+	attachSeconds  = Definition{prefix + "attach_seconds", histogram, []string{"driver", "result"}, "Time to bring the devices of one claim into a pod; repairs that found nothing to do are in it."}
+	detachSeconds  = Definition{prefix + "detach_seconds", histogram, []string{"driver", "result"}, "Time to bring the devices of one claim back to the host, as they were."}
+	prepareSeconds = Definition{prefix + "prepare_seconds", histogram, []string{"driver", "step"}, "Time that preparing one claim took, by step; total is the whole."}
+	claimsPrepared = Definition{prefix + "claims_prepared", gauge, []string{"driver"}, "Claims that are prepared on this node now."}
+	devicesHeld    = Definition{prefix + "devices_held", gauge, []string{"driver"}, "Devices that prepared claims hold now."}
+	devicesOffered = Definition{prefix + "devices_published", gauge, []string{"driver"}, "Devices in the node's ResourceSlices, those that claims hold included."}
+	devicesTainted = Definition{prefix + "devices_unhealthy", gauge, []string{"driver"}, "Published devices that carry a taint for their health."}
+	restores       = Definition{prefix + "restores_total", counter, []string{"driver", "result"}, "Claims whose devices were brought back and compared with what the journal remembers."}
+	repairs        = Definition{prefix + "repairs_total", counter, []string{"driver", "result"}, "Claims that did not look as the journal says, and were put right or not."}
+	publishWrites  = Definition{prefix + "publish_writes_total", counter, []string{"driver"}, "Changes of what the driver publishes; attaching and detaching must not count here."}
+	hookRefusals   = Definition{prefix + "hook_refusals_total", counter, []string{"hook"}, "Answers of no, by the call that was refused. Whoever asked asks again."}
+	netlinkResyncs = Definition{prefix + "netlink_resyncs_total", counter, nil, "Times that kernel events were lost and the whole host was read anew."}
+	runtimeJoins   = Definition{prefix + "runtime_connections_total", counter, nil, "Connections to the container runtime, each followed by a comparison of all claims."}
+	statusFailures = Definition{prefix + "status_write_failures_total", counter, nil, "Writes of claim status that failed and are tried again."}
+)
+
+// Definitions lists the agent's own metrics in the order of the documentation.
+func Definitions() []Definition {
+	return []Definition{
+		attachSeconds, detachSeconds, prepareSeconds, claimsPrepared, devicesHeld, restores, repairs, hookRefusals,
+		devicesOffered, devicesTainted, publishWrites, netlinkResyncs, runtimeJoins, statusFailures, buildInfo,
+	}
+}
+
+// seconds are the upper bounds of the histograms' buckets. Attaching takes some
+// 20 ms; a hook must end within 2 s, a Prepare within the kubelet's minutes.
+var seconds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60}

@@ -1,0 +1,143 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Metrics are the figures of one agent. Every method is safe for concurrent
+// use; a nil Metrics counts nothing.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	attach, detach, prepare                        *prometheus.HistogramVec
+	restores, repairs, publishWrites, hookRefusals *prometheus.CounterVec
+	netlinkResyncs, runtimeJoins, statusFailures   prometheus.Counter
+	devicesOffered, devicesTainted                 *prometheus.GaugeVec
+	holdings                                       *holdings
+}
+
+// New returns figures that are all zero. The version is what build_info tells.
+func New(version string) *Metrics {
+	r := prometheus.NewRegistry()
+	m := &Metrics{
+		registry: r,
+		attach:   newHistogram(r, attachSeconds), detach: newHistogram(r, detachSeconds), prepare: newHistogram(r, prepareSeconds),
+		restores: newCounter(r, restores), repairs: newCounter(r, repairs),
+		publishWrites: newCounter(r, publishWrites), hookRefusals: newCounter(r, hookRefusals),
+		netlinkResyncs: newCounter(r, netlinkResyncs).WithLabelValues(),
+		runtimeJoins:   newCounter(r, runtimeJoins).WithLabelValues(),
+		statusFailures: newCounter(r, statusFailures).WithLabelValues(),
+		devicesOffered: newGauge(r, devicesOffered), devicesTainted: newGauge(r, devicesTainted),
+		holdings: newHoldings(),
+	}
+	newGauge(r, buildInfo).WithLabelValues(version).Set(1)
+	r.MustRegister(m.holdings,
+		// Resident memory and open descriptors; goroutines and the heap.
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	return m
+}
+
+// Prepared times one step of preparing a claim.
+func (m *Metrics) Prepared(driver, step string, since time.Time) {
+	if m != nil {
+		m.prepare.WithLabelValues(driver, step).Observe(time.Since(since).Seconds())
+	}
+}
+
+// Attached times the attaching of one claim's devices.
+func (m *Metrics) Attached(driver string, since time.Time, err error) {
+	if m != nil {
+		m.attach.WithLabelValues(driver, result(err)).Observe(time.Since(since).Seconds())
+	}
+}
+
+// Detached times the bringing back of one claim's devices.
+func (m *Metrics) Detached(driver string, since time.Time, err error) {
+	if m != nil {
+		m.detach.WithLabelValues(driver, result(err)).Observe(time.Since(since).Seconds())
+	}
+}
+
+// Restored counts a claim whose devices were compared with the journal after
+// they came back; err says what differs.
+func (m *Metrics) Restored(driver string, err error) {
+	if m != nil {
+		m.restores.WithLabelValues(driver, result(err)).Inc()
+	}
+}
+
+// Repaired counts a claim that lacked something; err says why it still does.
+func (m *Metrics) Repaired(driver string, err error) {
+	if m != nil {
+		m.repairs.WithLabelValues(driver, result(err)).Inc()
+	}
+}
+
+// Refused counts a call that was answered with an error.
+func (m *Metrics) Refused(hook string) {
+	if m != nil {
+		m.hookRefusals.WithLabelValues(hook).Inc()
+	}
+}
+
+// Published counts a change of what a driver offers, and remembers how much
+// that is now.
+func (m *Metrics) Published(driver string, devices, unhealthy int) {
+	if m != nil {
+		m.publishWrites.WithLabelValues(driver).Inc()
+		m.devicesOffered.WithLabelValues(driver).Set(float64(devices))
+		m.devicesTainted.WithLabelValues(driver).Set(float64(unhealthy))
+	}
+}
+
+// Resynced counts a full look at the host after lost kernel events.
+func (m *Metrics) Resynced() {
+	if m != nil {
+		m.netlinkResyncs.Inc()
+	}
+}
+
+// Joined counts a connection to the container runtime.
+func (m *Metrics) Joined() {
+	if m != nil {
+		m.runtimeJoins.Inc()
+	}
+}
+
+// StatusFailed counts a write of claim status that will be tried again.
+func (m *Metrics) StatusFailed() {
+	if m != nil {
+		m.statusFailures.Inc()
+	}
+}
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}
+
+func newHistogram(r prometheus.Registerer, d Definition) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Name, Help: d.Help, Buckets: seconds}, d.Labels)
+	r.MustRegister(v)
+	return v
+}
+
+func newCounter(r prometheus.Registerer, d Definition) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
+	r.MustRegister(v)
+	return v
+}
+
+func newGauge(r prometheus.Registerer, d Definition) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.Name, Help: d.Help}, d.Labels)
+	r.MustRegister(v)
+	return v
+}
