@@ -24,6 +24,10 @@ type NIC struct {
 	Withheld *string `json:"withheld,omitempty"`
 	// Simulated marks a stand-in, and says of what and by what.
 	Simulated *string `json:"simulated,omitempty"`
+	// Attributes are what a cloud's metadata says of the NIC, by name with
+	// domain, such as gce.dra.net/networkName; nil where nobody says anything.
+	// The host's own facts stand in the fields above, never here.
+	Attributes map[string]Attribute `json:"attributes,omitempty"`
 }
 
 // Interface is a network interface (/sys/class/net/*), with what only netlink

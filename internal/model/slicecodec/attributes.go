@@ -84,7 +84,19 @@ const (
 
 // dropOrder is what a device loses first when it has more attributes and
 // capacities than the API takes: what describes goes before what identifies.
+// After these go the cloud's other attributes, from the last name to the first.
 var dropOrder = []string{
-	attrAlias, attrEncapsulation, attrIPv6, attrPCISubsystem, attrIPv4,
+	attrAlias, attrEncapsulation, "gce.dra.net/ipAliases", attrIPv6, attrPCISubsystem, "gce.dra.net/host", attrIPv4,
 	attrState, attrMAC, attrPCIDevice, attrPCIVendor,
+}
+
+// ownAttributes are the NIC attributes that only this driver sets.
+var ownAttributes = map[string]bool{
+	AttrPCIeRoot: true, AttrPCIBusID: true, AttrNUMANode: true,
+	AttrLegacyNUMANode: true, AttrSimulated: true, AttrRDMA: true,
+	attrIfName: true, attrMAC: true, attrMTU: true, attrEncapsulation: true, attrAlias: true, attrState: true,
+	attrType: true, attrIPv4: true, attrIPv6: true, attrSRIOV: true, attrSRIOVVFs: true, attrIsVF: true,
+	attrPFName: true, attrPFAddress: true, attrVirtual: true, attrPCIAddress: true, attrPCIVendor: true,
+	attrPCIDevice: true, attrPCISubsystem: true, attrRDMADevice: true, attrRDMALinkLayer: true,
+	attrLinkSpeed: true, attrKernelDriver: true,
 }

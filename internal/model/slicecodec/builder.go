@@ -4,6 +4,7 @@
 package slicecodec
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,6 +17,12 @@ import (
 // nothing.
 type builder struct {
 	device resourceapi.Device
+	// omitted says in one clause each what was left out, and why.
+	omitted []string
+}
+
+func (b *builder) omit(format string, args ...any) {
+	b.omitted = append(b.omitted, fmt.Sprintf(format, args...))
 }
 
 func newBuilder(name string) *builder {
@@ -63,14 +70,29 @@ func (b *builder) numaNode(node *int) {
 // build drops what is over the API's limit, least needed first, and returns
 // the device.
 func (b *builder) build() resourceapi.Device {
-	const limit = resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice
-	for _, name := range dropOrder {
-		if len(b.device.Attributes)+len(b.device.Capacity) <= limit {
+	for _, name := range b.droppable() {
+		if len(b.device.Attributes)+len(b.device.Capacity) <= resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 			break
 		}
-		delete(b.device.Attributes, resourceapi.QualifiedName(name))
+		if _, there := b.device.Attributes[resourceapi.QualifiedName(name)]; there {
+			b.omit("attribute %s: a device has room for %d", name, resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
+			delete(b.device.Attributes, resourceapi.QualifiedName(name))
+		}
 	}
 	return b.device
+}
+
+// droppable lists what may go, first what goes first.
+func (b *builder) droppable() []string {
+	var foreign []string
+	for name := range b.device.Attributes {
+		if s := string(name); !ownAttributes[s] && strings.Contains(s, "/") && ForeignName(s) && !slices.Contains(dropOrder, s) {
+			foreign = append(foreign, s)
+		}
+	}
+	slices.Sort(foreign)
+	slices.Reverse(foreign)
+	return slices.Concat(dropOrder, foreign)
 }
 
 // boundText makes a string one the API takes: valid UTF-8, at most 64 bytes,

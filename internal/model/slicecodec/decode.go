@@ -4,6 +4,7 @@
 package slicecodec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -36,7 +37,7 @@ type CPUGroup struct {
 // out. A device that cannot be read is left out too and named in the error;
 // the Node is complete for all others.
 func Decode(published []resourceapi.ResourceSlice) (*Node, error) {
-	d := decoder{nodes: map[int]*model.NUMANode{}, functions: map[model.PCIAddress]bool{}, roots: map[string]bool{}}
+	d := decoder{nodes: map[int]*model.NUMANode{}, functions: map[model.PCIAddress]int{}, roots: map[string]bool{}}
 	var errs []error
 	for _, s := range published {
 		for _, device := range s.Spec.Devices {
@@ -57,7 +58,7 @@ type decoder struct {
 	parts     model.Machine
 	groups    []CPUGroup
 	nodes     map[int]*model.NUMANode
-	functions map[model.PCIAddress]bool
+	functions map[model.PCIAddress]int
 	roots     map[string]bool
 }
 
@@ -87,13 +88,15 @@ func (d *decoder) node(id *int) {
 	}
 }
 
-// function records the PCI function of a device, once. A device without a
-// published root hangs from one made up of its domain and bus, unpublished.
+// function records the PCI function of a device, once; a second device of it
+// adds what the first had no room for. A device without a published root hangs
+// from one made up of its domain and bus, unpublished.
 func (d *decoder) function(f model.PCIFunction, root *string) {
-	if d.functions[f.Address] {
+	if at, known := d.functions[f.Address]; known {
+		complete(&d.parts.Functions[at], f)
 		return
 	}
-	d.functions[f.Address] = true
+	d.functions[f.Address] = len(d.parts.Functions)
 	r := model.PCIRoot{Name: fmt.Sprintf("pci%04x:%02x", f.Address.Domain, f.Address.Bus)}
 	if root != nil {
 		r = model.PCIRoot{Name: *root, Path: "devices/" + *root, Published: true}
@@ -104,4 +107,10 @@ func (d *decoder) function(f model.PCIFunction, root *string) {
 		d.roots[r.Name] = true
 		d.parts.Roots = append(d.parts.Roots, r)
 	}
+}
+
+func complete(f *model.PCIFunction, other model.PCIFunction) {
+	f.VendorName = cmp.Or(f.VendorName, other.VendorName)
+	f.DeviceName = cmp.Or(f.DeviceName, other.DeviceName)
+	f.SubsystemDevice = cmp.Or(f.SubsystemDevice, other.SubsystemDevice)
 }

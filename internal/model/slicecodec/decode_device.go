@@ -20,7 +20,7 @@ import (
 const typeDevice = "device"
 
 func (d *decoder) nic(name string, r *reader) {
-	n := model.NIC{NUMANode: r.number(AttrNUMANode), PCI: r.address(AttrPCIBusID)}
+	n := model.NIC{NUMANode: r.number(AttrNUMANode), PCI: r.address(AttrPCIBusID), Attributes: r.foreign()}
 	if dev := r.text(attrRDMADevice); dev != nil {
 		n.RDMA = &model.RDMADevice{Name: *dev, LinkLayer: r.text(attrRDMALinkLayer)}
 	}

@@ -96,6 +96,14 @@ func randomNICs(r *rand.Rand, parts *model.Machine, f *model.PCIFunction) {
 					netip.MustParsePrefix(fmt.Sprintf("10.%d.0.%d/24", i, r.IntN(255))))
 			}
 		}
+		if r.IntN(2) == 0 {
+			n.Attributes = map[string]model.Attribute{}
+			for i := range r.IntN(40) {
+				n.Attributes[fmt.Sprintf("example.com/a%d", i)] = []model.Attribute{
+					model.TextAttribute("text"), model.NumberAttribute(int64(i)), model.FlagAttribute(i%2 == 0),
+				}[i%3]
+			}
+		}
 		parts.NICs = append(parts.NICs, n)
 	}
 }

@@ -36,6 +36,7 @@ func encodeNIC(m *model.Machine, n model.NIC) resourceapi.Device {
 	if n.Simulated != nil {
 		b.flag(AttrSimulated, true)
 	}
+	b.foreign(n.Attributes)
 	return b.build()
 }
 

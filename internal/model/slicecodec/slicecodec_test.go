@@ -5,6 +5,7 @@ package slicecodec
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -93,7 +94,7 @@ func checkLimits(t *testing.T, d resourceapi.Device) {
 		if s := a.StringValue; s != nil && (*s == "" || len(*s) > resourceapi.DeviceAttributeMaxValueLength || !utf8.ValidString(*s)) {
 			t.Errorf("device %s, attribute %s: %q", d.Name, name, *s)
 		}
-		if a.IntValue != nil && *a.IntValue < 0 {
+		if a.IntValue != nil && *a.IntValue < 0 && ownAttributes[string(name)] {
 			t.Errorf("device %s, attribute %s: %d", d.Name, name, *a.IntValue)
 		}
 		if _, id, ok := strings.Cut(string(name), "/"); ok && len(id) > resourceapi.DeviceMaxIDLength {
@@ -144,7 +145,8 @@ func TestCPUCapacityPolicy(t *testing.T) {
 
 func TestTooManyAttributesDropInOrder(t *testing.T) {
 	b := newBuilder("pci-0000-91-00-0")
-	for i := range 26 {
+	const others = 26
+	for i := range others {
 		b.number("example.com/a"+string(rune('a'+i)), &i)
 	}
 	for _, name := range dropOrder {
@@ -154,9 +156,77 @@ func TestTooManyAttributesDropInOrder(t *testing.T) {
 	if n := len(device.Attributes); n != 32 {
 		t.Fatalf("%d attributes left", n)
 	}
+	over := others + len(dropOrder) - 32
 	for i, name := range dropOrder {
-		if _, there := device.Attributes[resourceapi.QualifiedName(name)]; there != (i >= 3) {
+		if _, there := device.Attributes[resourceapi.QualifiedName(name)]; there != (i >= over) {
 			t.Errorf("%s there: %t", name, there)
+		}
+	}
+	if len(b.omitted) != over {
+		t.Errorf("said of %d what was dropped, want %d: %q", len(b.omitted), over, b.omitted)
+	}
+}
+
+func TestForeignAttributes(t *testing.T) {
+	long := strings.Repeat("ü", 40)
+	given := map[string]model.Attribute{
+		"gce.dra.net/networkName":                model.TextAttribute("gpu-net-1"),
+		"gce.dra.net/networkProjectNumber":       model.NumberAttribute(-7),
+		"alibaba.dra.net/erdma":                  model.FlagAttribute(false),
+		"example.com/long":                       model.TextAttribute(long),
+		"example.com/empty":                      model.TextAttribute(""),
+		"example.com/none":                       {},
+		"dra.net/rdma":                           model.FlagAttribute(true),
+		"plumbline.dev/simulated":                model.FlagAttribute(false),
+		"resource.kubernetes.io/pcieRoot":        model.TextAttribute("pci0000:00"),
+		"noDomain":                               model.NumberAttribute(1),
+		"Example.com/upper":                      model.NumberAttribute(1),
+		"example.com/a-b":                        model.NumberAttribute(1),
+		"example.com/a/b":                        model.NumberAttribute(1),
+		"example.com/" + strings.Repeat("x", 33): model.NumberAttribute(1),
+		strings.Repeat("x", 60) + ".com/x":       model.NumberAttribute(1),
+		"example.com/\xff":                       model.NumberAttribute(1),
+	}
+	m, err := model.New(model.Machine{NICs: []model.NIC{{Interface: &model.Interface{Name: "eth0"}, Attributes: given}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := Encode(m, DriverNet, cpuset.New())[0]
+	checkLimits(t, device)
+	node, err := Decode(encodeAll(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]model.Attribute{
+		"gce.dra.net/networkName":          given["gce.dra.net/networkName"],
+		"gce.dra.net/networkProjectNumber": given["gce.dra.net/networkProjectNumber"],
+		"alibaba.dra.net/erdma":            given["alibaba.dra.net/erdma"],
+		"example.com/long":                 model.TextAttribute(strings.Repeat("ü", 32)),
+	}
+	if diff := cmp.Diff(want, node.Machine.NICs[0].Attributes); diff != "" {
+		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+	if device.Attributes[AttrRDMA].BoolValue == nil || *device.Attributes[AttrRDMA].BoolValue {
+		t.Error("the cloud's word for rdma won over the host's")
+	}
+}
+
+// The most a cloud could say leaves what selectors read.
+func TestManyForeignAttributesLeaveWhatIdentifies(t *testing.T) {
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		m := randomMachine(r)
+		for i := range m.NICs {
+			m.NICs[i].Attributes = map[string]model.Attribute{}
+			for a := range r.IntN(60) {
+				m.NICs[i].Attributes[fmt.Sprintf("example.com/a%d", a)] = model.NumberAttribute(int64(a))
+			}
+		}
+		for i, d := range Encode(m, DriverNet, cpuset.New()) {
+			checkLimits(t, d)
+			if _, ok := d.Attributes[AttrPCIBusID]; !ok {
+				t.Fatalf("seed %d, NIC %d lost its address", seed, i)
+			}
 		}
 	}
 }
