@@ -55,10 +55,24 @@ func Start(s Spec) (ID, error) {
 	if err != nil {
 		return ID{}, errors.Join(fmt.Errorf("start %s: %w", s.Path, err), cmd.Process.Kill(), cmd.Wait())
 	}
-	// Reap it should it end while plumblab still runs; its end is noticed
-	// by Alive, its reason is in the log.
-	go func() { _ = cmd.Wait() }()
+	// Reap it should it end while plumblab still runs. Its end is noticed by
+	// Alive; how it ended only its parent can tell.
+	go func() {
+		_ = cmd.Wait() // the state says more
+		logEnd(s.Log, cmd.ProcessState)
+	}()
 	return id, nil
+}
+
+// logEnd adds to a process's log how it ended, such as "exit status 0" or
+// "signal: segmentation fault": a crash leaves no words of its own.
+func logEnd(log string, state *os.ProcessState) {
+	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return // the folder is gone, and with it whoever would read this
+	}
+	_, _ = fmt.Fprintf(f, "process %d ended: %s\n", state.Pid(), state)
+	_ = f.Close()
 }
 
 // Stop asks the process to end, kills it after grace, and returns once it is

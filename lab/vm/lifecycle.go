@@ -63,8 +63,12 @@ func (v *VM) Wait(ctx context.Context, mark string) error {
 		if failed != "" {
 			return fmt.Errorf("guest failed: %s (see %s)", failed, v.Console())
 		}
-		if running, err := v.Running(); err != nil || !running {
-			return errors.Join(fmt.Errorf("wait for %q: QEMU ended: %s (see also %s)", mark, v.lastWords(), v.Console()), err)
+		running, err := v.Running()
+		if err != nil {
+			return fmt.Errorf("wait for %q from the guest: %w", mark, err)
+		}
+		if !running {
+			return v.ended(mark)
 		}
 		select {
 		case <-ctx.Done():
@@ -74,13 +78,31 @@ func (v *VM) Wait(ctx context.Context, mark string) error {
 	}
 }
 
-// lastWords is the end of what QEMU itself printed.
-func (v *VM) lastWords() string {
-	text, err := os.ReadFile(v.path(qemuLog))
+// ErrEnded says that QEMU went away while the guest should have run: it
+// crashed, or the guest's kernel did.
+var ErrEnded = errors.New("QEMU ended")
+
+// ended tells why the machine is no more, from what QEMU and the guest's kernel
+// said last.
+func (v *VM) ended(mark string) error {
+	time.Sleep(endNote) // how QEMU ended is written after it has
+	if _, failed := v.heard(mark); failed != "" {
+		return fmt.Errorf("wait for %q: %w: guest failed: %s (see %s)", mark, ErrEnded, failed, v.Console())
+	}
+	return fmt.Errorf("wait for %q: %w\n%s\nthe guest's last words:\n%s", mark, ErrEnded,
+		lastWords(v.path(qemuLog)), lastWords(v.Console()))
+}
+
+// endNote is how long proc.Start may take to note a process's end.
+const endNote = 200 * time.Millisecond
+
+// lastWords is the end of a log.
+func lastWords(path string) string {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
-	const enough = 600
+	const enough = 1200
 	return strings.TrimSpace(string(text[max(0, len(text)-enough):]))
 }
 

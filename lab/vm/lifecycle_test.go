@@ -5,10 +5,12 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
 
+	"plumbline.dev/plumbline/lab/proc"
 	"plumbline.dev/plumbline/lab/vm/guest"
 )
 
@@ -60,5 +62,30 @@ func TestEarlierGuestIsForgotten(t *testing.T) {
 	}
 	if said, _ := v.heard(guest.Up); said {
 		t.Error("heard the earlier guest")
+	}
+}
+
+// TestMachineThatEnds: whoever waits learns how QEMU ended and what the guest
+// said last, and can tell that from a guest that gave up.
+func TestMachineThatEnds(t *testing.T) {
+	v := Open(t.TempDir())
+	if err := os.WriteFile(v.Console(), []byte("BUG: unable to handle page fault\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := proc.Start(proc.Spec{
+		Path: "/bin/sh", Args: []string{"-c", "echo cannot go on; kill -ABRT $$"},
+		Log: v.path(qemuLog), PIDFile: v.path(pidFile),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = v.Wait(t.Context(), guest.Up)
+	if !errors.Is(err, ErrEnded) {
+		t.Fatalf("Wait: %v, want ErrEnded", err)
+	}
+	for _, want := range []string{"cannot go on", "signal: aborted", "BUG: unable to handle page fault"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("Wait: %v, want it to say %q", err, want)
+		}
 	}
 }
