@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
 // Metrics are the figures of one agent. Every method is safe for concurrent
@@ -37,9 +36,10 @@ func New(version string) *Metrics {
 		holdings: newHoldings(),
 	}
 	newGauge(r, buildInfo).WithLabelValues(version).Set(1)
-	r.MustRegister(m.holdings,
-		// Resident memory and open descriptors; goroutines and the heap.
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	// The process's own memory and CPU time are the kubelet's to tell
+	// (container_memory_working_set_bytes): the library's collectors for them
+	// would cost this one a megabyte on every node.
+	r.MustRegister(m.holdings)
 	return m
 }
 

@@ -81,9 +81,7 @@ func TestDefinitionsAreTheRegistry(t *testing.T) {
 		}
 	}
 	for name := range families {
-		if strings.HasPrefix(name, prefix) {
-			t.Errorf("%s: registered, not defined", name)
-		}
+		t.Errorf("%s: registered, not defined", name)
 	}
 }
 
@@ -131,9 +129,6 @@ func TestFigures(t *testing.T) {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("no line %s", line)
 		}
-	}
-	if !strings.Contains(text, "\nprocess_resident_memory_bytes ") || !strings.Contains(text, "\ngo_goroutines ") {
-		t.Error("the process itself is not measured")
 	}
 }
 
