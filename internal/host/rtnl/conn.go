@@ -6,17 +6,34 @@ package rtnl
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/netns"
 )
 
 // Conn is a socket in one network namespace. Several goroutines may use it;
 // requests take turns.
 type Conn struct {
-	sockets map[int]*nl.SocketHandle
+	sockets  map[int]*nl.SocketHandle
+	messages atomic.Int64
+	now      func() time.Time
+}
+
+// Counts are what a Conn has cost so far.
+type Counts struct {
+	// Sockets were opened, Setns calls of setns(2) made to open them, and
+	// Messages sent.
+	Sockets, Setns, Messages int64
+}
+
+// Add sums up.
+func (c Counts) Add(o Counts) Counts {
+	return Counts{Sockets: c.Sockets + o.Sockets, Setns: c.Setns + o.Setns, Messages: c.Messages + o.Messages}
 }
 
 // replySeconds is how long a request may take. The kernel works under one lock
@@ -25,7 +42,11 @@ const replySeconds = 60
 
 // Dial opens a socket in the network namespace of a descriptor.
 func Dial(namespace int) (*Conn, error) {
-	s, err := nl.GetNetlinkSocketAt(netns.NsHandle(namespace), netns.None(), unix.NETLINK_ROUTE)
+	var s *nl.NetlinkSocket
+	err := netns.Do(namespace, func() (err error) {
+		s, err = nl.Subscribe(unix.NETLINK_ROUTE)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
@@ -35,11 +56,15 @@ func Dial(namespace int) (*Conn, error) {
 		s.Close()
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
-	return &Conn{sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}}, nil
+	return &Conn{sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}, now: time.Now}, nil
 }
 
 // Close closes the socket.
 func (c *Conn) Close() { c.sockets[unix.NETLINK_ROUTE].Close() }
+
+// Counts are what the Conn has cost so far: one socket, a way there and back,
+// and its requests.
+func (c *Conn) Counts() Counts { return Counts{Sockets: 1, Setns: 2, Messages: c.messages.Load()} }
 
 func (c *Conn) request(kind, flags int, data ...nl.NetlinkRequestData) *nl.NetlinkRequest {
 	r := nl.NewNetlinkRequest(kind, flags)
@@ -50,9 +75,15 @@ func (c *Conn) request(kind, flags int, data ...nl.NetlinkRequestData) *nl.Netli
 	return r
 }
 
+// execute sends a request, and returns the bodies of the answers of one kind.
+func (c *Conn) execute(r *nl.NetlinkRequest, answer uint16) ([][]byte, error) {
+	c.messages.Add(1)
+	return r.Execute(unix.NETLINK_ROUTE, answer)
+}
+
 // change sends a request that is answered by an acknowledgement.
 func (c *Conn) change(kind, flags int, data ...nl.NetlinkRequestData) error {
-	_, err := c.request(kind, flags|unix.NLM_F_ACK, data...).Execute(unix.NETLINK_ROUTE, 0)
+	_, err := c.execute(c.request(kind, flags|unix.NLM_F_ACK, data...), 0)
 	return err
 }
 
@@ -65,7 +96,7 @@ func (c *Conn) dump(get, answer int, data ...nl.NetlinkRequestData) ([][]byte, e
 	var messages [][]byte
 	var err error
 	for range dumpTries {
-		messages, err = c.request(get, unix.NLM_F_DUMP, data...).Execute(unix.NETLINK_ROUTE, uint16(answer))
+		messages, err = c.execute(c.request(get, unix.NLM_F_DUMP, data...), uint16(answer))
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return messages, err
 		}

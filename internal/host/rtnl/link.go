@@ -4,10 +4,11 @@
 package rtnl
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -37,8 +38,11 @@ type Link struct {
 	// Kind is IFLA_INFO_KIND, such as veth; nil for hardware.
 	Kind *string
 	// Master is the ifindex of the bridge, bond, team or VRF that the link is a
-	// port of.
-	Master *int
+	// port of, and SlaveKind which of these that is (IFLA_INFO_SLAVE_KIND).
+	Master    *int
+	SlaveKind *string
+	// VRFTable is the routing table of a VRF (IFLA_VRF_TABLE).
+	VRFTable *uint32
 	// Lower is the ifindex, in the same namespace, of the link below this one:
 	// a VLAN's or macvlan's parent (IFLA_LINK).
 	Lower *int
@@ -53,9 +57,7 @@ const skipStatistics = 1 << 3
 
 // Links lists the links of the namespace.
 func (c *Conn) Links() ([]Link, error) {
-	messages, err := c.dump(unix.RTM_GETLINK, unix.RTM_NEWLINK,
-		nl.NewIfInfomsg(unix.AF_UNSPEC),
-		nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStatistics)))
+	messages, err := c.dump(unix.RTM_GETLINK, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC), noStatistics())
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
@@ -70,54 +72,160 @@ func (c *Conn) Links() ([]Link, error) {
 	return links, nil
 }
 
-func parseLink(message []byte) (Link, error) {
-	if len(message) < unix.SizeofIfInfomsg {
-		return Link{}, fmt.Errorf("a message of %d bytes is no link", len(message))
-	}
-	decoded, err := netlink.LinkDeserialize(nil, message)
+// LinkByIndex returns one link, nil when there is none.
+func (c *Conn) LinkByIndex(index int) (*Link, error) {
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Index = int32(index)
+	l, err := c.link(header, noStatistics())
 	if err != nil {
-		return Link{}, err
-	}
-	a := decoded.Attrs()
-	settings, err := parseSettings(message, a)
-	if err != nil {
-		return Link{}, err
-	}
-	l := Link{
-		Name:          a.Name,
-		Index:         a.Index,
-		AltNames:      slices.Sorted(slices.Values(a.AltNames)),
-		MAC:           settings.MAC,
-		PermanentMAC:  known(a.PermHWAddr.String()),
-		MTU:           settings.MTU,
-		Alias:         known(a.Alias),
-		Settings:      settings,
-		Up:            a.RawFlags&unix.IFF_UP != 0,
-		State:         operState(a.OperState),
-		Encapsulation: a.EncapType,
-		Master:        known(a.MasterIndex),
-		Bus:           known(a.ParentDevBus),
-		BusAddress:    known(a.ParentDev),
-	}
-	// The library calls hardware "device", a kind the kernel does not have.
-	if kind := decoded.Type(); kind != "device" {
-		l.Kind = known(kind)
-	}
-	// IFLA_LINK of a veth is its peer; with a namespace id the other link is
-	// elsewhere.
-	if decoded.Type() != "veth" && a.NetNsID < 0 && a.ParentIndex != a.Index {
-		l.Lower = known(a.ParentIndex)
+		return nil, fmt.Errorf("look up link %d: %w", index, err)
 	}
 	return l, nil
 }
 
+// LinkByName returns the link that goes by a name, an alternative one included;
+// nil when there is none.
+func (c *Conn) LinkByName(name string) (*Link, error) {
+	attribute := unix.IFLA_IFNAME
+	if len(name) >= unix.IFNAMSIZ {
+		attribute = unix.IFLA_ALT_IFNAME
+	}
+	l, err := c.link(nl.NewIfInfomsg(unix.AF_UNSPEC), noStatistics(), nl.NewRtAttr(attribute, nl.ZeroTerminated(name)))
+	if err != nil {
+		return nil, fmt.Errorf("look up link %q: %w", name, err)
+	}
+	return l, nil
+}
+
+func noStatistics() *nl.RtAttr {
+	return nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(skipStatistics))
+}
+
+func (c *Conn) link(data ...nl.NetlinkRequestData) (*Link, error) {
+	answers, err := c.execute(c.request(unix.RTM_GETLINK, 0, data...), unix.RTM_NEWLINK)
+	if errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
+	if err == nil && len(answers) == 0 {
+		err = errors.New("no answer")
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := parseLink(answers[0])
+	return &l, err
+}
+
+func parseLink(body []byte) (Link, error) {
+	if len(body) < unix.SizeofIfInfomsg {
+		return Link{}, fmt.Errorf("a message of %d bytes is no link", len(body))
+	}
+	// struct ifinfomsg: family, padding, type, index, flags, change.
+	header := nl.IfInfomsg{}
+	header.Type = binary.NativeEndian.Uint16(body[2:4])
+	flags := binary.NativeEndian.Uint32(body[8:12])
+	l := Link{
+		Index:         int(int32(binary.NativeEndian.Uint32(body[4:8]))),
+		Up:            flags&unix.IFF_UP != 0,
+		State:         operState(nil),
+		Encapsulation: header.EncapType(),
+		Settings:      newSettings(flags),
+	}
+	var below lower
+	err := each(body[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) error {
+		l.Settings.take(kind, value)
+		below.take(kind, value)
+		return l.take(kind, value)
+	})
+	if err != nil {
+		return Link{}, fmt.Errorf("a link's message: %w", err)
+	}
+	l.MAC, l.MTU, l.Alias = l.Settings.MAC, l.Settings.MTU, known(*l.Settings.Alias)
+	l.Lower = below.of(l)
+	slices.Sort(l.AltNames)
+	return l, nil
+}
+
+func (l *Link) take(kind uint16, value []byte) error {
+	switch kind {
+	case unix.IFLA_IFNAME:
+		l.Name = unix.ByteSliceToString(value)
+	case unix.IFLA_PERM_ADDRESS:
+		l.PermanentMAC = mac(value)
+	case unix.IFLA_MASTER:
+		l.Master = index(value)
+	case unix.IFLA_OPERSTATE:
+		l.State = operState(value)
+	case unix.IFLA_PARENT_DEV_NAME:
+		l.BusAddress = known(unix.ByteSliceToString(value))
+	case unix.IFLA_PARENT_DEV_BUS_NAME:
+		l.Bus = known(unix.ByteSliceToString(value))
+	case unix.IFLA_PROP_LIST:
+		return each(value, func(kind uint16, value []byte) error {
+			if kind == unix.IFLA_ALT_IFNAME {
+				l.AltNames = append(l.AltNames, unix.ByteSliceToString(value))
+			}
+			return nil
+		})
+	case unix.IFLA_LINKINFO:
+		return each(value, l.takeInfo)
+	}
+	return nil
+}
+
+func (l *Link) takeInfo(kind uint16, value []byte) error {
+	switch kind {
+	case unix.IFLA_INFO_KIND:
+		l.Kind = known(unix.ByteSliceToString(value))
+	case unix.IFLA_INFO_SLAVE_KIND:
+		l.SlaveKind = known(unix.ByteSliceToString(value))
+	case unix.IFLA_INFO_DATA:
+		// The kind comes before its data (net/core/rtnetlink.c).
+		if l.Kind == nil || *l.Kind != "vrf" {
+			return nil
+		}
+		return each(value, func(kind uint16, value []byte) error {
+			if kind == unix.IFLA_VRF_TABLE {
+				l.VRFTable = number(value)
+			}
+			return nil
+		})
+	}
+	return nil
+}
+
+// lower is what IFLA_LINK says, which depends on other attributes.
+type lower struct {
+	index     *int
+	elsewhere bool
+}
+
+func (b *lower) take(kind uint16, value []byte) {
+	switch kind {
+	case unix.IFLA_LINK:
+		b.index = index(value)
+	case unix.IFLA_LINK_NETNSID:
+		b.elsewhere = true
+	}
+}
+
+// of is nil for a veth, whose IFLA_LINK is its peer, and for the tunnels that
+// name themselves.
+func (b *lower) of(l Link) *int {
+	veth := l.Kind != nil && *l.Kind == "veth"
+	if b.index == nil || b.elsewhere || veth || *b.index == l.Index {
+		return nil
+	}
+	return b.index
+}
+
 // operState is the word of operstate in sysfs (net/core/net-sysfs.c).
-func operState(s netlink.LinkOperState) string {
+func operState(value []byte) string {
 	words := []string{"unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"}
-	if int(s) >= len(words) {
+	if len(value) != 1 || int(value[0]) >= len(words) {
 		return words[0]
 	}
-	return words[s]
+	return words[value[0]]
 }
 
 // known is nil for the zero value, which none of these attributes has.

@@ -60,8 +60,8 @@ func (c *Conn) routeTo(ip netip.Addr) (int, error) {
 	if ip.Is6() {
 		header.Family = unix.AF_INET6
 	}
-	answers, err := c.request(unix.RTM_GETROUTE, 0, header,
-		nl.NewRtAttr(unix.RTA_DST, ip.AsSlice())).Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
+	answers, err := c.execute(c.request(unix.RTM_GETROUTE, 0, header,
+		nl.NewRtAttr(unix.RTA_DST, ip.AsSlice())), unix.RTM_NEWROUTE)
 	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
 		return 0, nil
 	}

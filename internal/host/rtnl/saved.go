@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -23,7 +25,15 @@ type Saved struct {
 	// for the link's own ifindex, which may be another one on return. Two that
 	// are equal are the same object.
 	Message []byte `json:"message"`
+	// Valid and Preferred are when an address ends and when it is no longer
+	// used for new connections; nil is never. They are no part of what makes
+	// two the same: a DHCP client moves them all the time.
+	Valid     *time.Time `json:"valid,omitempty"`
+	Preferred *time.Time `json:"preferred,omitempty"`
 }
+
+// Expired tells whether the kernel would have taken an address away by now.
+func (s Saved) Expired(now time.Time) bool { return s.Valid != nil && !s.Valid.After(now) }
 
 // Equal tells whether two are the same object.
 func (s Saved) Equal(o Saved) bool { return bytes.Equal(s.Message, o.Message) }
@@ -81,6 +91,50 @@ attributes:
 		out = append(out, nl.NewRtAttr(int(a.Attr.Type), a.Value).Serialize()...)
 	}
 	return out
+}
+
+// each calls take with each attribute of a part of a message, without the flags
+// of its kind. The values are the message's own bytes.
+func each(attributes []byte, take func(kind uint16, value []byte) error) error {
+	for len(attributes) >= unix.SizeofRtAttr {
+		n := int(binary.NativeEndian.Uint16(attributes[0:2]))
+		if n < unix.SizeofRtAttr || n > len(attributes) {
+			return fmt.Errorf("an attribute that says it has %d of %d bytes", n, len(attributes))
+		}
+		kind := binary.NativeEndian.Uint16(attributes[2:4]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
+		if err := take(kind, attributes[unix.SizeofRtAttr:n]); err != nil {
+			return err
+		}
+		attributes = attributes[min(len(attributes), (n+unix.RTA_ALIGNTO-1)&^(unix.RTA_ALIGNTO-1)):]
+	}
+	return nil
+}
+
+// number is the value of an attribute of four bytes, nil for another length.
+func number(value []byte) *uint32 {
+	if len(value) != 4 {
+		return nil
+	}
+	n := binary.NativeEndian.Uint32(value)
+	return &n
+}
+
+// index is an ifindex; 0 is none.
+func index(value []byte) *int {
+	n := number(value)
+	if n == nil || *n == 0 {
+		return nil
+	}
+	i := int(int32(*n))
+	return &i
+}
+
+// mac is a link layer address; nothing but zeroes is none.
+func mac(value []byte) *string {
+	if len(bytes.Trim(value, "\x00")) == 0 {
+		return nil
+	}
+	return known(net.HardwareAddr(value).String())
 }
 
 // swapIndex replaces a 32-bit ifindex in place.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -46,39 +45,55 @@ type Settings struct {
 const SettableFlags = unix.IFF_NOARP | unix.IFF_MULTICAST | unix.IFF_ALLMULTI | unix.IFF_PROMISC | unix.IFF_DEBUG |
 	unix.IFF_DYNAMIC
 
-func parseSettings(message []byte, a *netlink.LinkAttrs) (Settings, error) {
-	m, err := parseMessage(message, unix.SizeofIfInfomsg)
-	if err != nil {
-		return Settings{}, err
+// newSettings are the settings of a link whose message says nothing of them.
+func newSettings(flags uint32) Settings {
+	flags &= SettableFlags
+	return Settings{Alias: new(string), Group: new(uint32), TxQueueLen: new(uint32), Flags: &flags}
+}
+
+// take reads one attribute of a link's message.
+func (s *Settings) take(kind uint16, value []byte) {
+	switch kind {
+	case unix.IFLA_MTU:
+		s.MTU = index(value)
+	case unix.IFLA_ADDRESS:
+		s.MAC = mac(value)
+	case unix.IFLA_IFALIAS:
+		*s.Alias = unix.ByteSliceToString(value)
+	case unix.IFLA_GROUP:
+		s.Group = number(value)
+	case unix.IFLA_TXQLEN:
+		s.TxQueueLen = number(value)
+	case unix.IFLA_GSO_MAX_SIZE:
+		s.GSOMax = number(value)
+	case unix.IFLA_GSO_MAX_SEGS:
+		s.GSOMaxSegs = number(value)
+	case unix.IFLA_GRO_MAX_SIZE:
+		s.GROMax = number(value)
+	case unix.IFLA_GSO_IPV4_MAX_SIZE:
+		s.GSOIPv4Max = number(value)
+	case unix.IFLA_GRO_IPV4_MAX_SIZE:
+		s.GROIPv4Max = number(value)
+	case unix.IFLA_AF_SPEC:
+		s.AddrGenMode = addrGenMode(value)
 	}
-	flags := a.RawFlags & SettableFlags
-	txQueueLen := uint32(max(a.TxQLen, 0))
-	s := Settings{
-		MTU:        &a.MTU,
-		MAC:        known(a.HardwareAddr.String()),
-		Alias:      &a.Alias,
-		Group:      &a.Group,
-		TxQueueLen: &txQueueLen,
-		Flags:      &flags,
-		GSOMax:     known(a.GSOMaxSize),
-		GSOMaxSegs: known(a.GSOMaxSegs),
-		GROMax:     known(a.GROMaxSize),
-		GSOIPv4Max: known(a.GSOIPv4MaxSize),
-		GROIPv4Max: known(a.GROIPv4MaxSize),
-	}
-	// The library does not read this one: IFLA_AF_SPEC, AF_INET6, the mode.
-	v6, err := nl.ParseRouteAttrAsMap(m.get(unix.IFLA_AF_SPEC))
-	if err != nil {
-		return Settings{}, err
-	}
-	mode, err := nl.ParseRouteAttrAsMap(v6[unix.AF_INET6].Value)
-	if err != nil {
-		return Settings{}, err
-	}
-	if v := mode[unix.IFLA_INET6_ADDR_GEN_MODE].Value; len(v) == 1 {
-		s.AddrGenMode = &v[0]
-	}
-	return s, nil
+}
+
+// addrGenMode is IFLA_INET6_ADDR_GEN_MODE within AF_INET6 within IFLA_AF_SPEC.
+func addrGenMode(spec []byte) *uint8 {
+	var mode *uint8
+	_ = each(spec, func(family uint16, value []byte) error {
+		if family != unix.AF_INET6 {
+			return nil
+		}
+		return each(value, func(kind uint16, value []byte) error {
+			if kind == unix.IFLA_INET6_ADDR_GEN_MODE && len(value) == 1 {
+				mode = new(value[0])
+			}
+			return nil
+		})
+	})
+	return mode
 }
 
 // Beyond are the settings of s that are not so in have.

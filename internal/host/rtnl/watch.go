@@ -8,8 +8,9 @@ import (
 	"fmt"
 
 	"github.com/vishvananda/netlink/nl"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/netns"
 )
 
 // Subscribe sends a value when a link, address, route or rule of the namespace
@@ -26,9 +27,13 @@ func Subscribe(ctx context.Context, namespace int) (<-chan struct{}, error) {
 const eventBytes = 1 << 20
 
 func subscribe(ctx context.Context, namespace, buffer int) (<-chan struct{}, error) {
-	socket, err := nl.SubscribeAt(netns.NsHandle(namespace), netns.None(), unix.NETLINK_ROUTE,
-		unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
-		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+	var socket *nl.NetlinkSocket
+	err := netns.Do(namespace, func() (err error) {
+		socket, err = nl.Subscribe(unix.NETLINK_ROUTE,
+			unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+			unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to rtnetlink: %w", err)
 	}
