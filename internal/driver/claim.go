@@ -4,6 +4,7 @@
 package driver
 
 import (
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -33,6 +34,9 @@ type Claim struct {
 	// Devices are the allocation results of this driver on this node, in the
 	// order of the allocation.
 	Devices []Allocation
+	// Object is the claim as the API server has it, for who hands it on to
+	// others; nil when nobody asked the API server.
+	Object *resourceapi.ResourceClaim
 }
 
 // Allocation is one allocation result.
@@ -47,14 +51,15 @@ type Allocation struct {
 	AdminAccess bool
 	// Consumed is consumedCapacity, authoritative over what was requested.
 	Consumed map[string]resource.Quantity
-	// Configs are the opaque parameters that apply, weakest first: device
-	// class, then claim.
+	// Configs are the opaque parameters that apply, weakest first: what the
+	// cloud says of the device, its profile, device class, then claim.
 	Configs []Config
 }
 
 // Config is one layer of opaque parameters as written.
 type Config struct {
-	// Source says where the layer comes from: "class" or "claim".
+	// Source says where the layer comes from: "cloud", "profile", "class" or
+	// "claim".
 	Source string
 	// Raw is the JSON text of the parameters.
 	Raw []byte

@@ -15,7 +15,7 @@ import (
 // FromAPI reduces an allocated claim to what one driver was given on this node,
 // whose pool bears the node's name.
 func FromAPI(c *resourceapi.ResourceClaim, driverName, pool string) Claim {
-	out := Claim{ClaimRef: ClaimRef{UID: c.UID, Namespace: c.Namespace, Name: c.Name}}
+	out := Claim{ClaimRef: ClaimRef{UID: c.UID, Namespace: c.Namespace, Name: c.Name}, Object: c}
 	for _, consumer := range c.Status.ReservedFor {
 		if consumer.APIGroup == "" && consumer.Resource == "pods" {
 			out.Pods = append(out.Pods, PodRef{UID: consumer.UID, Name: consumer.Name})
