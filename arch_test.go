@@ -40,9 +40,20 @@ var importTable = []struct {
 	{"internal/journal", []string{"internal/driver", "internal/model/..."}},
 	{"internal/cdi", []string{"internal/driver", "internal/model/..."}},
 	{"internal/agent", []string{
-		"internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/driver/...",
-		"internal/journal", "internal/cdi", "api/...",
+		"internal/agent/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory",
+		"internal/driver/...", "internal/journal", "internal/cdi", "api/...",
 	}},
+	{"internal/agent/agenttest", []string{"internal/driver", "internal/model/..."}},
+	{"internal/agent/claims", []string{"internal/agent/status", "internal/cdi", "internal/driver", "internal/journal", "internal/model/..."}},
+	{"internal/agent/metrics", nil},
+	{"internal/agent/metrics/endpoint", nil},
+	{"internal/agent/nodepods", nil},
+	{"internal/agent/publish", []string{"internal/inventory", "internal/model/..."}},
+	{"internal/agent/runtimehooks", []string{
+		"internal/agent/claims", "internal/agent/nodepods", "internal/agent/status", "internal/cdi", "internal/driver",
+		"internal/journal", "internal/model/...",
+	}},
+	{"internal/agent/status", []string{"internal/driver", "internal/model/..."}},
 	{"internal/topoview", []string{"internal/model/...", "api/..."}},
 	{"internal/topoview/poster", []string{"internal/topoview"}},
 	{"internal/bench", []string{"internal/..."}},
@@ -62,9 +73,10 @@ var importTable = []struct {
 // libraryOwners confines a library to the packages that exist to wrap it.
 var libraryOwners = map[string][]string{
 	"github.com/vishvananda/netlink":                   {"internal/host/rtnl", "internal/host/rdma"},
-	"github.com/containerd/nri":                        {"internal/agent"},
+	"github.com/containerd/nri":                        {"internal/agent/runtimehooks"},
 	"tags.cncf.io/container-device-interface":          {"internal/cdi"},
-	"k8s.io/dynamic-resource-allocation/resourceslice": {"internal/agent"},
+	"github.com/prometheus/client_golang":              {"internal/agent/metrics"},
+	"k8s.io/dynamic-resource-allocation/resourceslice": {"internal/agent/publish"},
 }
 
 type goPackage struct {
@@ -161,7 +173,7 @@ func TestEveryPackageSaysWhatLivesHere(t *testing.T) {
 func TestBinariesCarryNoTestCode(t *testing.T) {
 	for _, p := range listPackages(t, "./cmd/...") {
 		for _, dep := range p.Deps {
-			if dep == "testing" || strings.HasPrefix(dep, "testing/") || strings.HasSuffix(dep, "/hosttest") {
+			if dep == "testing" || strings.HasPrefix(dep, "testing/") || strings.HasSuffix(dep, "/hosttest") || strings.HasSuffix(dep, "/agenttest") {
 				t.Errorf("%s links %s", p.path(), dep)
 			}
 		}

@@ -15,12 +15,18 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/nodepods"
+	"plumbline.dev/plumbline/internal/agent/publish"
+	"plumbline.dev/plumbline/internal/agent/runtimehooks"
+	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver/gpu"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // resync is how often the host is looked at without an event.
@@ -30,12 +36,10 @@ const resync = 5 * time.Minute
 type agent struct {
 	Options
 	client    kubernetes.Interface
-	picture   *picture
-	runtime   *runtimeLink
-	state     *runtimeState
-	status    *statusWriter
-	preparers []*preparer
-	repins    chan struct{}
+	picture   *publish.Picture
+	runtime   *runtimehooks.Runtime
+	status    *status.Writer
+	preparers []*claims.Preparer
 	health    progress
 }
 
@@ -94,13 +98,13 @@ func run(ctx context.Context, o Options) error {
 	}
 
 	a.health.waitFor("the kubelet")
-	go a.status.run(ctx)
+	go a.status.Run(ctx)
 	publishers, err := a.register(ctx, stop)
 	if err != nil {
 		return err
 	}
 
-	publish(ctx, publishers, a.picture.current())
+	publish.All(ctx, publishers, a.picture.Current())
 	a.health.done()
 	return a.follow(ctx, scans, publishers)
 }
@@ -114,8 +118,8 @@ func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
 		return nil, nil, err
 	}
 	a := &agent{
-		Options: o, client: client, picture: &picture{}, runtime: newRuntimeLink(o.NRISocket),
-		state: &runtimeState{}, status: newStatusWriter(client), repins: make(chan struct{}, 1),
+		Options: o, client: client, picture: &publish.Picture{}, runtime: runtimehooks.New(o.NRISocket),
+		status: status.NewWriter(client),
 	}
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make state directory: %w", err)
@@ -149,17 +153,17 @@ func firstScan(ctx context.Context, scans <-chan inventory.Snapshot, o Options) 
 
 // follow keeps what is published true until ctx ends, then takes leave of the
 // kubelet.
-func (a *agent) follow(ctx context.Context, scans <-chan inventory.Snapshot, publishers []*publisher) error {
+func (a *agent) follow(ctx context.Context, scans <-chan inventory.Snapshot, publishers []*publish.Publisher) error {
 	for scan := range scans {
 		if err := a.take(ctx, scan); err != nil {
 			klog.FromContext(ctx).Error(err, "the last picture of the machine stays true")
 			continue
 		}
-		publish(ctx, publishers, a.picture.current())
-		a.repin()
+		publish.All(ctx, publishers, a.picture.Current())
+		a.runtime.Repin()
 	}
 	for _, p := range publishers {
-		p.helper.Stop()
+		p.Helper.Stop()
 	}
 	return context.Cause(ctx)
 }
@@ -199,11 +203,15 @@ func (a *agent) take(ctx context.Context, scan inventory.Snapshot) error {
 	for _, p := range scan.Problems {
 		klog.FromContext(ctx).Info("left out of the inventory", "what", p.String())
 	}
-	held, err := heldNICs(ctx, a.preparers)
-	if err != nil {
-		return err
+	var held []model.NIC
+	for _, p := range a.preparers {
+		nics, err := p.Held(ctx)
+		if err != nil {
+			return err
+		}
+		held = append(held, nics...)
 	}
-	return a.picture.update(scan.Machine, held)
+	return a.picture.Update(scan.Machine, held)
 }
 
 // readJournal opens what is on disk, and makes the CDI directory agree with it.
@@ -225,12 +233,12 @@ func (a *agent) readJournal(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p := &preparer{
-			servedDriver: served, journal: records, cdi: specs, bootID: bootID,
-			machine: a.picture.current, runtimeReady: a.runtime.ready, netns: a.state.netns,
-			status: a.status.set, changed: a.repin,
+		p := &claims.Preparer{
+			Driver: served, Journal: records, CDI: specs, BootID: bootID,
+			Machine: a.picture.Current, RuntimeReady: a.runtime.Ready, Netns: a.runtime.Netns,
+			Status: a.status.Set, Changed: a.runtime.Repin,
 		}
-		if err := p.recover(ctx); err != nil {
+		if err := p.Recover(ctx); err != nil {
 			return err
 		}
 		a.preparers = append(a.preparers, p)
@@ -240,8 +248,8 @@ func (a *agent) readJournal(ctx context.Context) error {
 
 func (a *agent) closeDrivers() {
 	for _, p := range a.preparers {
-		if p.close != nil {
-			p.close()
+		if p.Close != nil {
+			p.Close()
 		}
 	}
 }
@@ -252,20 +260,29 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 	if !a.needsRuntime() {
 		return nil
 	}
-	known, err := watchPods(ctx, a.client, a.NodeName)
+	known, err := nodepods.Watch(ctx, a.client, a.NodeName)
 	if err != nil {
 		return err
 	}
-	h := &hooks{
-		preparers: a.preparers, state: a.state, pods: known, deadline: a.runtime.deadline, repin: a.repin,
-		begin: a.runtime.begin,
-	}
-	go a.runtime.run(ctx, h)
-	go a.runRepins(ctx, h)
+	go a.runtime.Serve(ctx, a.preparers, known)
 	select {
-	case <-a.runtime.joined:
+	case <-a.runtime.Joined():
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// register offers every driver to the kubelet.
+func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) ([]*publish.Publisher, error) {
+	node := claims.Node{Name: a.NodeName, KubeletRoot: a.KubeletRoot, Client: a.client}
+	var publishers []*publish.Publisher
+	for _, p := range a.preparers {
+		helper, err := p.Register(klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name())), node, func(err error) { stop(err) })
+		if err != nil {
+			return nil, err
+		}
+		publishers = append(publishers, &publish.Publisher{Driver: p.Name(), Pool: a.NodeName, Reserved: a.ReservedCPUs, Helper: helper})
+	}
+	return publishers, nil
 }

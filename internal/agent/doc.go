@@ -8,8 +8,12 @@
 //	kubelet ──Prepare──► plan ─► journal ─► CDI file
 //	runtime ──NRI──────► records of the pod ─► attach, pin ─► claim status
 //
-// Here live the wiring and the one start order (Run). What a device needs is
-// decided in driver/*, what is remembered in journal; an NRI hook decides from
-// those records alone and adds only what is missing, because two agents overlap
-// during an upgrade.
+//	claims        kubelet: plan, journal, CDI
+//	runtimehooks  container runtime: attach, detach, pin, repair
+//	nodepods      what the API says of this node's pods
+//	status        what people are told
+//	publish       the picture of the machine, as ResourceSlices
+//
+// Here live the options, the wiring and the one start order (Run). What a device
+// needs is decided in driver/*, what is remembered in journal.
 package agent

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/driver/cpu"
 	"plumbline.dev/plumbline/internal/driver/gpu"
 	"plumbline.dev/plumbline/internal/driver/netdev"
@@ -19,42 +19,24 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// servedDriver is one DRA driver as the agent sees it: what it can plan, and
-// which of the two other halves it has.
-type servedDriver struct {
-	driver.Planner
-	// attacher is nil where nothing goes into a network namespace.
-	attacher driver.Attacher
-	// pinner is nil where nothing is pinned.
-	pinner driver.Pinner
-	// heldNICs are the NICs of a record as they were before they left the
-	// host; nil for drivers without NICs.
-	heldNICs func(driver.Record) ([]model.NIC, error)
-	// close is nil where nothing is open.
-	close func()
-}
-
-// needsRuntime says whether a claim of the driver is only kept by NRI hooks.
-func (d servedDriver) needsRuntime() bool { return d.attacher != nil || d.pinner != nil }
-
 // newDriver is the list of drivers there are.
-func newDriver(name string, o Options, bootID string) (servedDriver, error) {
+func newDriver(name string, o Options, bootID string) (claims.Driver, error) {
 	switch name {
 	case slicecodec.DriverNet:
 		d, err := netdev.New(netdev.Options{
 			Host: netns.Self, BootID: bootID, Sys: os.DirFS(o.SysfsRoot),
 		})
 		if err != nil {
-			return servedDriver{}, err
+			return claims.Driver{}, err
 		}
-		return servedDriver{Planner: d, attacher: d, heldNICs: netdev.HeldNICs, close: d.Close}, nil
+		return claims.Driver{Planner: d, Attacher: d, HeldNICs: netdev.HeldNICs, Close: d.Close}, nil
 	case slicecodec.DriverCPU:
 		d := cpu.Driver{Reserved: o.ReservedCPUs}
-		return servedDriver{Planner: d, pinner: d}, nil
+		return claims.Driver{Planner: d, Pinner: d}, nil
 	case slicecodec.DriverGPU:
-		return servedDriver{Planner: gpu.Driver{}}, nil
+		return claims.Driver{Planner: gpu.Driver{}}, nil
 	}
-	return servedDriver{}, fmt.Errorf("driver %s: not built into this agent", name)
+	return claims.Driver{}, fmt.Errorf("driver %s: not built into this agent", name)
 }
 
 // gpuSource is nil where another driver owns the GPUs.

@@ -117,14 +117,14 @@ func (a *agent) ready() error {
 		return err
 	}
 	if a.needsRuntime() {
-		return a.runtime.ready()
+		return a.runtime.Ready()
 	}
 	return nil
 }
 
 func (a *agent) needsRuntime() bool {
 	for _, p := range a.preparers {
-		if p.needsRuntime() {
+		if p.NeedsRuntime() {
 			return true
 		}
 	}

@@ -169,11 +169,5 @@ func (o Options) served(nodeLabels labels.Set) []string {
 func (o Options) journalDir() string   { return filepath.Join(o.StateDir, "journal") }
 func (o Options) healthSocket() string { return HealthSocket(o.StateDir) }
 
-func (o Options) pluginDir(driver string) string {
-	return filepath.Join(o.KubeletRoot, "plugins", driver)
-}
-
-func (o Options) registryDir() string { return filepath.Join(o.KubeletRoot, "plugins_registry") }
-
 // HealthSocket is where an agent with that state directory answers healthz.
 func HealthSocket(stateDir string) string { return filepath.Join(stateDir, "health.sock") }

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 )
@@ -66,7 +67,7 @@ func holds(r driver.Record, pod types.UID) bool {
 
 // admitSandbox returns the records to attach, or refuses the pod. facts is nil
 // while the pod is unknown to the API watch.
-func admitSandbox(s sandboxFacts, records []driver.Record, facts *podFacts) ([]driver.Record, error) {
+func admitSandbox(s sandboxFacts, records []driver.Record, facts *nodepods.Facts) ([]driver.Record, error) {
 	var mine []driver.Record
 	for _, r := range records {
 		switch {
@@ -92,7 +93,7 @@ func refuseSecondPod(s sandboxFacts, r driver.Record) error {
 
 // sharesOf says what of the records a container has: the devices that it names,
 // or all of a claim that no container of the pod names.
-func sharesOf(s sandboxFacts, c containerFacts, records []driver.Record, facts *podFacts) ([]share, error) {
+func sharesOf(s sandboxFacts, c containerFacts, records []driver.Record, facts *nodepods.Facts) ([]share, error) {
 	var shares []share
 	for _, r := range records {
 		named := namedDevices(r, c)

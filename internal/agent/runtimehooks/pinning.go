@@ -1,11 +1,10 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -20,20 +20,20 @@ import (
 // lacks says what a container still needs, from the journal's records and what
 // the runtime shows of it. It waits for the API watch only where that matters.
 func (h *hooks) lacks(ctx context.Context, c runningContainer, records []driver.Record, wait time.Duration) (change, error) {
-	facts := h.pods.get(c.sandbox.UID)
+	facts := h.pods.Get(c.sandbox.UID)
 	shares, err := sharesOf(c.sandbox, c.facts, records, facts)
 	if err != nil && facts == nil && wait > 0 {
-		shares, err = sharesOf(c.sandbox, c.facts, records, h.pods.wait(ctx, c.sandbox.UID, wait))
+		shares, err = sharesOf(c.sandbox, c.facts, records, h.pods.Wait(ctx, c.sandbox.UID, wait))
 	}
 	if err != nil {
 		return change{}, err
 	}
 	var pin driver.Pin
 	for _, p := range h.preparers {
-		if p.pinner == nil {
+		if p.Pinner == nil {
 			continue
 		}
-		if pin, err = placement(p.pinner, p.machine(), c.confined, ofDriver(shares, p.Name()), recordsOf(records, p.Name())); err != nil {
+		if pin, err = placement(p.Pinner, p.Machine(), c.confined, ofDriver(shares, p.Name()), recordsOf(records, p.Name())); err != nil {
 			return change{}, err
 		}
 	}
@@ -65,7 +65,7 @@ func recordsOf(records []driver.Record, name string) []driver.Record {
 // updates lists the running containers that are not where they belong; none
 // where the journal cannot be read, which leaves them where they are.
 func (h *hooks) updates(ctx context.Context) []*api.ContainerUpdate {
-	records, err := h.records((*preparer).needsRuntime)
+	records, err := h.records((*claims.Preparer).NeedsRuntime)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "no container is moved")
 		return nil
@@ -168,37 +168,4 @@ func onlineCPUs(m *model.Machine) cpuset.CPUSet {
 		}
 	}
 	return cpuset.New(ids...)
-}
-
-// repin asks for a look at where containers run. It never waits, so a hook may
-// call it.
-func (a *agent) repin() {
-	select {
-	case a.repins <- struct{}{}:
-	default: // one is asked for already
-	}
-}
-
-// runRepins moves containers that are not where they belong, outside of hooks.
-func (a *agent) runRepins(ctx context.Context, h *hooks) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.repins:
-		}
-		if a.runtime.ready() != nil {
-			continue // the next connection begins by placing everything
-		}
-		updates := h.updates(ctx)
-		if len(updates) == 0 {
-			continue
-		}
-		if err := a.runtime.update(updates); err != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("place containers: %w", err), "will be tried again")
-			time.AfterFunc(time.Second, a.repin)
-			continue
-		}
-		h.moved(updates)
-	}
 }

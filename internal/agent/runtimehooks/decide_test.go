@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/cpu"
@@ -41,15 +42,15 @@ func TestAdmitSandbox(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		sandbox sandboxFacts
-		facts   *podFacts
+		facts   *nodepods.Facts
 		want    string // claims, or the refusal
 	}{
 		{"its own claim", trainer, nil, "mine"},
-		{"the watch agrees", trainer, &podFacts{Namespace: "default", Claims: []string{"mine"}}, "mine"},
+		{"the watch agrees", trainer, &nodepods.Facts{Namespace: "default", Claims: []string{"mine"}}, "mine"},
 		{"the host's network", onHost, nil, "pod default/trainer uses the host's network, so claim default/mine of dra.net cannot give it an interface: want hostNetwork: false"},
-		{"another pod's claim", trainer, &podFacts{Namespace: "default", Claims: []string{"mine", "other"}},
+		{"another pod's claim", trainer, &nodepods.Facts{Namespace: "default", Claims: []string{"mine", "other"}},
 			"claim default/other of dra.net is held by pod other, so pod default/trainer cannot have it: want a claim per pod, as resourceClaimTemplateName gives"},
-		{"a claim of that name elsewhere", trainer, &podFacts{Namespace: "elsewhere", Claims: []string{"other"}}, "mine"},
+		{"a claim of that name elsewhere", trainer, &nodepods.Facts{Namespace: "elsewhere", Claims: []string{"other"}}, "mine"},
 		{"a pod without claims", sandboxFacts{UID: "x", Netns: "/run/netns/2"}, nil, ""},
 		{"a pod of the host without claims", sandboxFacts{UID: "x"}, nil, ""},
 	} {
@@ -73,13 +74,13 @@ func TestAdmitSandbox(t *testing.T) {
 func TestSharesOf(t *testing.T) {
 	two := recordOf("dra.cpu", "two", "trainer-uid", "cpudevnuma000", "cpudevnuma001")
 	stranger := recordOf("dra.cpu", "stranger", "other-uid", "cpudevnuma000")
-	podLevel := &podFacts{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{}}
-	named := &podFacts{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{"two": true}}
-	extended := &podFacts{Namespace: "default", Named: map[string]bool{}} // not in spec.resourceClaims
+	podLevel := &nodepods.Facts{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{}}
+	named := &nodepods.Facts{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{"two": true}}
+	extended := &nodepods.Facts{Namespace: "default", Named: map[string]bool{}} // not in spec.resourceClaims
 	for _, test := range []struct {
 		name      string
 		container containerFacts
-		facts     *podFacts
+		facts     *nodepods.Facts
 		want      string
 	}{
 		{"names one request", containerFacts{CDI: []string{cdi.ID(two, 1)}}, named, "two[1]"},

@@ -1,19 +1,21 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
+
+	"plumbline.dev/plumbline/internal/agent/agenttest"
 )
 
 // Under the kubelet's static CPU policy a container may come with a cpuset of
 // its own. Without a claim, that is nobody's business here.
 func TestKubeletsCPUSetIsNotWidened(t *testing.T) {
 	a, _ := connected(t, "/nowhere")
-	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: func() {}, begin: a.runtime.begin}
+	h := a.hooks()
 	pod := podOf("b", "/run/netns/b")
 	container := func(id, cpus string) *api.Container {
 		c := &api.Container{Id: id, PodSandboxId: pod.Id, Name: id, State: api.ContainerState_CONTAINER_RUNNING}
@@ -32,10 +34,8 @@ func TestKubeletsCPUSetIsNotWidened(t *testing.T) {
 
 	// What is created while a claim holds CPUs is confined by us, and set free
 	// even when the claim goes before anyone has looked again.
-	claim := claimFor("a", "cpudevnuma001")
-	if _, err := a.preparers[1].record(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
+	claim := agenttest.ClaimFor("a", "cpudevnuma001")
+	prepared(t, a.preparers[1], claim)
 	adjustment, _, err = h.CreateContainer(t.Context(), pod, container("late", ""))
 	if cpus := adjustment.GetLinux().GetResources().GetCpu().GetCpus(); err != nil || cpus != "0-3" {
 		t.Errorf("create beside a claim: CPUs %q, %v; want 0-3", cpus, err)
@@ -43,7 +43,7 @@ func TestKubeletsCPUSetIsNotWidened(t *testing.T) {
 	if err := h.PostCreateContainer(t.Context(), pod, container("late", "0-3")); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.preparers[1].journal.Delete("dra.cpu", claim.UID); err != nil {
+	if err := a.preparers[1].Journal.Delete("dra.cpu", claim.UID); err != nil {
 		t.Fatal(err)
 	}
 	updates = h.updates(t.Context())

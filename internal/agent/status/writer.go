@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package status
 
 import (
 	"context"
@@ -31,53 +31,53 @@ const (
 	maxMessage = 32768
 )
 
-// deviceState is what the claim's status says about one device.
-type deviceState struct {
-	pool, device, shareID string
-	// err is nil when the device is ready.
-	err     error
-	reason  string
-	network *driver.DeviceStatus // nil for what is in no pod's namespace
+// DeviceState is what the claim's status says about one device.
+type DeviceState struct {
+	Pool, Device, ShareID string
+	// Err is nil when the device is ready.
+	Err     error
+	Reason  string
+	Network *driver.DeviceStatus // nil for what is in no pod's namespace
 }
 
-// statusKey is one driver's part of one claim.
-type statusKey struct {
+// claimKey is one driver's part of one claim.
+type claimKey struct {
 	driver string
 	uid    types.UID
 }
 
-type desiredStatus struct {
+type wanted struct {
 	claim   driver.ClaimRef
-	devices []deviceState // empty: clear our entries
+	devices []DeviceState // empty: clear our entries
 	since   time.Time
 }
 
-// statusWriter writes status.devices of claims. Nobody waits for it, and it
+// Writer writes status.devices of claims. Nobody waits for it, and it
 // tries until the API server has taken it.
-type statusWriter struct {
+type Writer struct {
 	client kubernetes.Interface
-	queue  workqueue.TypedRateLimitingInterface[statusKey]
+	queue  workqueue.TypedRateLimitingInterface[claimKey]
 
 	mu      sync.Mutex
-	desired map[statusKey]desiredStatus
+	desired map[claimKey]wanted
 	// told is what was last asked for, so that repairs which find everything in
 	// place write nothing.
-	told map[statusKey][]deviceState
+	told map[claimKey][]DeviceState
 }
 
-func newStatusWriter(client kubernetes.Interface) *statusWriter {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[statusKey](50*time.Millisecond, 30*time.Second)
-	return &statusWriter{
+func NewWriter(client kubernetes.Interface) *Writer {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[claimKey](50*time.Millisecond, 30*time.Second)
+	return &Writer{
 		client:  client,
 		queue:   workqueue.NewTypedRateLimitingQueue(limiter),
-		desired: map[statusKey]desiredStatus{},
-		told:    map[statusKey][]deviceState{},
+		desired: map[claimKey]wanted{},
+		told:    map[claimKey][]DeviceState{},
 	}
 }
 
-// set replaces what the claim's status says about the driver's devices.
-func (w *statusWriter) set(driverName string, claim driver.ClaimRef, devices []deviceState) {
-	key := statusKey{driver: driverName, uid: claim.UID}
+// Set replaces what the claim's status says about the driver's devices.
+func (w *Writer) Set(driverName string, claim driver.ClaimRef, devices []DeviceState) {
+	key := claimKey{driver: driverName, uid: claim.UID}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if told, ok := w.told[key]; ok && slices.EqualFunc(told, devices, sameState) {
@@ -87,17 +87,17 @@ func (w *statusWriter) set(driverName string, claim driver.ClaimRef, devices []d
 	if len(devices) == 0 {
 		delete(w.told, key)
 	}
-	w.desired[key] = desiredStatus{claim: claim, devices: devices, since: time.Now()}
+	w.desired[key] = wanted{claim: claim, devices: devices, since: time.Now()}
 	w.queue.Add(key)
 }
 
-func sameState(a, b deviceState) bool {
-	return a.pool == b.pool && a.device == b.device && a.shareID == b.shareID && a.reason == b.reason &&
-		fmt.Sprint(a.err) == fmt.Sprint(b.err) && reflect.DeepEqual(a.network, b.network)
+func sameState(a, b DeviceState) bool {
+	return a.Pool == b.Pool && a.Device == b.Device && a.ShareID == b.ShareID && a.Reason == b.Reason &&
+		fmt.Sprint(a.Err) == fmt.Sprint(b.Err) && reflect.DeepEqual(a.Network, b.Network)
 }
 
-// run writes until ctx ends.
-func (w *statusWriter) run(ctx context.Context) {
+// Run writes until ctx ends.
+func (w *Writer) Run(ctx context.Context) {
 	defer context.AfterFunc(ctx, w.queue.ShutDown)()
 	for {
 		key, shutdown := w.queue.Get()
@@ -114,7 +114,7 @@ func (w *statusWriter) run(ctx context.Context) {
 	}
 }
 
-func (w *statusWriter) write(ctx context.Context, key statusKey) error {
+func (w *Writer) write(ctx context.Context, key claimKey) error {
 	w.mu.Lock()
 	want, ok := w.desired[key]
 	w.mu.Unlock()
@@ -142,7 +142,7 @@ func (w *statusWriter) write(ctx context.Context, key statusKey) error {
 }
 
 // forget drops what was written, unless it has changed meanwhile.
-func (w *statusWriter) forget(key statusKey, written desiredStatus) {
+func (w *Writer) forget(key claimKey, written wanted) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.desired[key].since.Equal(written.since) {
@@ -150,19 +150,19 @@ func (w *statusWriter) forget(key statusKey, written desiredStatus) {
 	}
 }
 
-func deviceEntries(driverName string, want desiredStatus) []*resourceapply.AllocatedDeviceStatusApplyConfiguration {
+func deviceEntries(driverName string, want wanted) []*resourceapply.AllocatedDeviceStatusApplyConfiguration {
 	var entries []*resourceapply.AllocatedDeviceStatusApplyConfiguration
 	for _, d := range want.devices {
-		entry := resourceapply.AllocatedDeviceStatus().WithDriver(driverName).WithPool(d.pool).WithDevice(d.device).
+		entry := resourceapply.AllocatedDeviceStatus().WithDriver(driverName).WithPool(d.Pool).WithDevice(d.Device).
 			WithConditions(condition(conditionReady, d, want.since))
-		if d.shareID != "" {
-			entry.WithShareID(d.shareID)
+		if d.ShareID != "" {
+			entry.WithShareID(d.ShareID)
 		}
 		if driverName == slicecodec.DriverNet {
 			entry.WithConditions(condition(conditionNetworkReady, d, want.since))
 		}
-		if d.network != nil {
-			entry.WithNetworkData(networkData(*d.network))
+		if d.Network != nil {
+			entry.WithNetworkData(networkData(*d.Network))
 		}
 		entries = append(entries, entry)
 	}
@@ -181,20 +181,20 @@ func networkData(d driver.DeviceStatus) *resourceapply.NetworkDeviceDataApplyCon
 	return data
 }
 
-func condition(kind string, d deviceState, since time.Time) *metaapply.ConditionApplyConfiguration {
+func condition(kind string, d DeviceState, since time.Time) *metaapply.ConditionApplyConfiguration {
 	status, message := metav1.ConditionTrue, ""
-	if d.err != nil {
-		status, message = metav1.ConditionFalse, d.err.Error()
+	if d.Err != nil {
+		status, message = metav1.ConditionFalse, d.Err.Error()
 	}
-	return metaapply.Condition().WithType(kind).WithStatus(status).WithReason(d.reason).
+	return metaapply.Condition().WithType(kind).WithStatus(status).WithReason(d.Reason).
 		WithMessage(message[:min(len(message), maxMessage)]).WithLastTransitionTime(metav1.NewTime(since))
 }
 
-// states describes every device of a record alike.
-func states(r driver.Record, reason string, err error) []deviceState {
-	var all []deviceState
+// States describes every device of a record alike.
+func States(r driver.Record, reason string, err error) []DeviceState {
+	var all []DeviceState
 	for _, d := range r.Devices {
-		all = append(all, deviceState{pool: d.Pool, device: d.Device, shareID: d.ShareID, reason: reason, err: err})
+		all = append(all, DeviceState{Pool: d.Pool, Device: d.Device, ShareID: d.ShareID, Reason: reason, Err: err})
 	}
 	return all
 }

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package status
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/driver"
 )
 
@@ -79,17 +80,17 @@ func (s *apiServer) seen() []string {
 	return append([]string(nil), s.written...)
 }
 
-func startWriter(t *testing.T, s *apiServer) *statusWriter {
+func startWriter(t *testing.T, s *apiServer) *Writer {
 	t.Helper()
 	server := httptest.NewServer(s)
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newStatusWriter(client)
+	w := NewWriter(client)
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	group.Go(func() { w.run(ctx) })
+	group.Go(func() { w.Run(ctx) })
 	t.Cleanup(func() { stop(); group.Wait(); server.Close() })
 	return w
 }
@@ -101,10 +102,10 @@ const writtenPath = "PATCH /apis/resource.k8s.io/v1/namespaces/default/resourcec
 func TestStatusIsRetriedUntilWritten(t *testing.T) {
 	s := &apiServer{refuse: 3, code: http.StatusServiceUnavailable}
 	w := startWriter(t, s)
-	w.set("dra.net", written, []deviceState{{
-		pool: "node", device: "nic0", reason: "Attached", network: &driver.DeviceStatus{InterfaceName: "net1"},
+	w.Set("dra.net", written, []DeviceState{{
+		Pool: "node", Device: "nic0", Reason: "Attached", Network: &driver.DeviceStatus{InterfaceName: "net1"},
 	}})
-	eventually(t, "the status is written", func() bool { return len(s.seen()) == 1 })
+	agenttest.Eventually(t, "the status is written", func() bool { return len(s.seen()) == 1 })
 	if got, want := s.seen()[0], writtenPath+" nic0 Ready=True:Attached NetworkReady=True:Attached net1"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -113,12 +114,12 @@ func TestStatusIsRetriedUntilWritten(t *testing.T) {
 func TestStatusOfAFailureAndItsEnd(t *testing.T) {
 	s := &apiServer{}
 	w := startWriter(t, s)
-	failed := []deviceState{{pool: "node", device: "nic0", reason: "AttachFailed", err: errors.New("interface is down")}}
-	w.set("dra.net", written, failed)
-	eventually(t, "the failure is written", func() bool { return len(s.seen()) == 1 })
-	w.set("dra.net", written, failed) // nothing new
-	w.set("dra.net", written, nil)
-	eventually(t, "the end is written", func() bool { return len(s.seen()) == 2 })
+	failed := []DeviceState{{Pool: "node", Device: "nic0", Reason: "AttachFailed", Err: errors.New("interface is down")}}
+	w.Set("dra.net", written, failed)
+	agenttest.Eventually(t, "the failure is written", func() bool { return len(s.seen()) == 1 })
+	w.Set("dra.net", written, failed) // nothing new
+	w.Set("dra.net", written, nil)
+	agenttest.Eventually(t, "the end is written", func() bool { return len(s.seen()) == 2 })
 	want := writtenPath + " nic0 Ready=False:AttachFailed:interface is down NetworkReady=False:AttachFailed:interface is down\n" + writtenPath
 	if got := strings.Join(s.seen(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -130,8 +131,8 @@ func TestStatusOfAClaimThatIsGone(t *testing.T) {
 	for _, code := range []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity} {
 		s := &apiServer{refuse: 1, code: code}
 		w := startWriter(t, s)
-		w.set("dra.net", written, []deviceState{{pool: "node", device: "nic0", reason: "Attached"}})
-		eventually(t, "it is given up", func() bool {
+		w.Set("dra.net", written, []DeviceState{{Pool: "node", Device: "nic0", Reason: "Attached"}})
+		agenttest.Eventually(t, "it is given up", func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return len(w.desired) == 0

@@ -1,13 +1,14 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package claims
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,27 +20,38 @@ import (
 	"plumbline.dev/plumbline/internal/driver"
 )
 
+// Node is where a driver is offered.
+type Node struct {
+	// Name is also the pool's.
+	Name string
+	// KubeletRoot holds plugins and plugins_registry.
+	KubeletRoot string
+	Client      kubernetes.Interface
+}
+
 // plugin is one driver as the kubelet sees it.
 type plugin struct {
-	*preparer
+	*Preparer
 	pool string
 	// fatal stops the agent: something that no retry mends.
 	fatal func(error)
 }
 
-// register offers the driver to the kubelet. From then on claims come in.
-func (p *plugin) register(ctx context.Context, client kubernetes.Interface, o Options) (*kubeletplugin.Helper, error) {
-	for _, dir := range []string{o.pluginDir(p.Name()), o.registryDir()} {
+// Register offers the driver to the kubelet. From then on claims come in. fatal
+// hears of what no retry mends.
+func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*kubeletplugin.Helper, error) {
+	data, registry := filepath.Join(n.KubeletRoot, "plugins", p.Name()), filepath.Join(n.KubeletRoot, "plugins_registry")
+	for _, dir := range []string{data, registry} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, fmt.Errorf("register %s: %w", p.Name(), err)
 		}
 	}
-	helper, err := kubeletplugin.Start(ctx, p,
+	helper, err := kubeletplugin.Start(ctx, &plugin{Preparer: p, pool: n.Name, fatal: fatal},
 		kubeletplugin.DriverName(p.Name()),
-		kubeletplugin.NodeName(o.NodeName),
-		kubeletplugin.KubeClient(client),
-		kubeletplugin.PluginDataDirectoryPath(o.pluginDir(p.Name())),
-		kubeletplugin.RegistrarDirectoryPath(o.registryDir()),
+		kubeletplugin.NodeName(n.Name),
+		kubeletplugin.KubeClient(n.Client),
+		kubeletplugin.PluginDataDirectoryPath(data),
+		kubeletplugin.RegistrarDirectoryPath(registry),
 		kubeletplugin.Serialize(false), // the journal's locks are per claim
 		kubeletplugin.HealthService(false),
 	)
@@ -54,7 +66,7 @@ func (p *plugin) register(ctx context.Context, client kubernetes.Interface, o Op
 func (p *plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	for _, c := range claims {
-		r, err := p.prepare(ctx, driver.FromAPI(c, p.Name(), p.pool))
+		r, err := p.Prepare(ctx, driver.FromAPI(c, p.Name(), p.pool))
 		if err != nil {
 			results[c.UID] = kubeletplugin.PrepareResult{Err: err}
 			continue
@@ -83,7 +95,7 @@ func answerOf(r driver.Record) []kubeletplugin.Device {
 func (p *plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	results := make(map[types.UID]error, len(claims))
 	for _, c := range claims {
-		results[c.UID] = p.unprepare(ctx, driver.ClaimRef{UID: c.UID, Namespace: c.Namespace, Name: c.Name})
+		results[c.UID] = p.Unprepare(ctx, driver.ClaimRef{UID: c.UID, Namespace: c.Namespace, Name: c.Name})
 	}
 	return results, nil
 }

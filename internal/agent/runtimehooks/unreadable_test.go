@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"os"
@@ -15,19 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/journal"
 )
 
 // podsOf is an API watch that has shown these pods.
-func podsOf(t *testing.T, list ...*corev1.Pod) pods {
+func podsOf(t *testing.T, list ...*corev1.Pod) nodepods.Pods {
 	t.Helper()
-	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{podByUID: indexByUID})
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{nodepods.ByUID: nodepods.IndexByUID})
 	for _, p := range list {
 		if err := indexer.Add(p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return pods{indexer: indexer}
+	return nodepods.From(indexer)
 }
 
 func podWith(name string, claims ...string) *corev1.Pod {
@@ -49,21 +51,17 @@ func TestUnreadableJournalFailsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range a.preparers {
-		p.journal = records
+		p.Journal = records
 	}
-	if _, err := a.preparers[0].record(t.Context(), claimFor("good", "nic0")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.preparers[1].record(t.Context(), claimFor("cpus", "cpudevnuma001")); err != nil {
-		t.Fatal(err)
-	}
+	prepared(t, a.preparers[0], agenttest.ClaimFor("good", "nic0"))
+	prepared(t, a.preparers[1], agenttest.ClaimFor("cpus", "cpudevnuma001"))
 	for _, name := range []string{"dra.net", "dra.cpu"} {
 		if err := os.WriteFile(filepath.Join(dir, name, "bad-uid.json"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	h := &hooks{
-		preparers: a.preparers, state: &runtimeState{}, deadline: a.runtime.deadline, repin: a.repin, begin: a.runtime.begin,
+		preparers: a.preparers, state: &state{}, deadline: a.link.deadline, repin: a.Repin, begin: a.link.begin,
 		pods: podsOf(t, podWith("plain"), podWith("claiming", "bad")),
 	}
 	for name, admitted := range map[string]bool{"plain": true, "claiming": false, "unknown": false} {
@@ -84,7 +82,7 @@ func TestUnreadableJournalFailsClosed(t *testing.T) {
 		t.Error(err)
 	}
 	want := "detach good from ; detach good from /run/netns/good"
-	if got := strings.Join(nic.actions, "; "); got != want {
+	if got := strings.Join(nic.Actions, "; "); got != want {
 		t.Errorf("actions %q, want %q", got, want)
 	}
 }

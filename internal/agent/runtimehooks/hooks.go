@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"context"
@@ -15,6 +15,9 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/nodepods"
+	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 )
 
@@ -26,9 +29,9 @@ const podWait = 500 * time.Millisecond
 // two seconds, so what is slow happens elsewhere; an error refuses the pod or
 // container, and the kubelet tries again.
 type hooks struct {
-	preparers []*preparer
-	state     *runtimeState
-	pods      pods
+	preparers []*claims.Preparer
+	state     *state
+	pods      nodepods.Pods
 	// deadline bounds a hook below the runtime's own limit.
 	deadline func(context.Context) (context.Context, context.CancelFunc)
 	// begin is called when the runtime starts to tell what it runs, and what it
@@ -40,19 +43,19 @@ type hooks struct {
 
 // records are those of this boot, of all drivers that keep claims by hooks. An
 // error says that there may be more, which nobody can read.
-func (h *hooks) records(want func(*preparer) bool) ([]driver.Record, error) {
+func (h *hooks) records(want func(*claims.Preparer) bool) ([]driver.Record, error) {
 	var all []driver.Record
 	var errs []error
 	for _, p := range h.preparers {
 		if !want(p) {
 			continue
 		}
-		records, problems, err := p.journal.List(p.Name())
+		records, problems, err := p.Journal.List(p.Name())
 		if err := errors.Join(append([]error{err}, asErrors(problems)...)...); err != nil {
 			errs = append(errs, fmt.Errorf("the journal of %s cannot be read, so nobody knows all that claims hold: %w", p.Name(), err))
 		}
 		for _, r := range records {
-			if r.BootID == p.bootID {
+			if r.BootID == p.BootID {
 				all = append(all, r)
 			}
 		}
@@ -77,7 +80,7 @@ func asErrors[E error](list []E) []error {
 	return errs
 }
 
-func attaches(p *preparer) bool { return p.attacher != nil }
+func attaches(p *claims.Preparer) bool { return p.Attacher != nil }
 
 // RunPodSandbox brings the pod's devices into its network namespace.
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
@@ -95,7 +98,7 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 
 // attachPod attaches what the pod's claims hold, or refuses the pod.
 func (h *hooks) attachPod(ctx context.Context, sandbox sandboxFacts) error {
-	facts := h.pods.get(sandbox.UID)
+	facts := h.pods.Get(sandbox.UID)
 	records, err := h.records(attaches)
 	if err != nil && (facts == nil || len(facts.Claims) > 0) {
 		return fmt.Errorf("pod %s: %w", sandbox, err) // it may lack a device that nobody remembers
@@ -144,31 +147,31 @@ func (h *hooks) attach(ctx context.Context, r driver.Record, netns string) error
 	}
 	defer unlock()
 	start := time.Now()
-	found, err := p.attacher.Attach(ctx, r, netns)
+	found, err := p.Attacher.Attach(ctx, r, netns)
 	if took := time.Since(start); took > time.Second {
 		klog.FromContext(ctx).Info("attaching took long", "driver", r.Driver, "claim", r.Claim.String(), "took", took)
 	}
 	if err != nil {
-		p.status(r.Driver, r.Claim, states(r, "AttachFailed", err))
+		p.Status(r.Driver, r.Claim, status.States(r, "AttachFailed", err))
 		return err
 	}
-	p.status(r.Driver, r.Claim, attachedStates(r, found))
+	p.Status(r.Driver, r.Claim, attachedStates(r, found))
 	return nil
 }
 
-func attachedStates(r driver.Record, found []driver.DeviceStatus) []deviceState {
-	all := states(r, "Attached", nil)
+func attachedStates(r driver.Record, found []driver.DeviceStatus) []status.DeviceState {
+	all := status.States(r, "Attached", nil)
 	for i := range all {
 		for j := range found {
-			if found[j].Device == all[i].device {
-				all[i].network = &found[j]
+			if found[j].Device == all[i].Device {
+				all[i].Network = &found[j]
 			}
 		}
 	}
 	return all
 }
 
-func (h *hooks) preparerOf(r driver.Record) *preparer {
+func (h *hooks) preparerOf(r driver.Record) *claims.Preparer {
 	for _, p := range h.preparers {
 		if p.Name() == r.Driver {
 			return p
@@ -207,7 +210,7 @@ func (h *hooks) detach(ctx context.Context, r driver.Record, netns string) error
 		return err
 	}
 	defer unlock()
-	return p.attacher.Detach(ctx, r, netns)
+	return p.Attacher.Detach(ctx, r, netns)
 }
 
 // errSuperseded says that a record read before the claim was locked is no
@@ -217,12 +220,12 @@ var errSuperseded = errors.New("the claim was unprepared or prepared anew meanwh
 // lockCurrent locks the record's claim and makes sure that the journal still
 // says the same. A hook's work may outlive the hook: without this a late attach
 // could take a NIC that nobody remembers.
-func (h *hooks) lockCurrent(ctx context.Context, p *preparer, r driver.Record) (unlock func(), err error) {
-	unlock, err = p.journal.LockClaim(ctx, r.Driver, r.Claim.UID)
+func (h *hooks) lockCurrent(ctx context.Context, p *claims.Preparer, r driver.Record) (unlock func(), err error) {
+	unlock, err = p.Journal.LockClaim(ctx, r.Driver, r.Claim.UID)
 	if err != nil {
 		return nil, err
 	}
-	now, err := p.journal.Get(r.Driver, r.Claim.UID)
+	now, err := p.Journal.Get(r.Driver, r.Claim.UID)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !reflect.DeepEqual(now.Devices, r.Devices) {
 		err = fmt.Errorf("claim %s of %s: %w", r.Claim, r.Driver, errSuperseded)
 	}
@@ -249,7 +252,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, contai
 	if err := h.attachPod(ctx, sandbox); err != nil {
 		return nil, nil, err
 	}
-	records, err := h.records((*preparer).needsRuntime)
+	records, err := h.records((*claims.Preparer).NeedsRuntime)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pod %s, container %s: %w", sandbox, container.GetName(), err)
 	}

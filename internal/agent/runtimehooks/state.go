@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"maps"
@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// runtimeState is what the container runtime last said it runs. A connection
+// state is what the container runtime last said it runs. A connection
 // begins by filling it, the hooks keep it current.
-type runtimeState struct {
+type state struct {
 	mu         sync.Mutex
 	sandboxes  map[string]sandboxFacts // by sandbox ID
 	containers map[string]runningContainer
@@ -32,7 +32,7 @@ type runningContainer struct {
 }
 
 // reset replaces everything.
-func (s *runtimeState) reset(pods []*api.PodSandbox, containers []*api.Container) {
+func (s *state) reset(pods []*api.PodSandbox, containers []*api.Container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sandboxes = map[string]sandboxFacts{}
@@ -51,7 +51,7 @@ func (s *runtimeState) reset(pods []*api.PodSandbox, containers []*api.Container
 
 func stopped(c *api.Container) bool { return c.GetState() == api.ContainerState_CONTAINER_STOPPED }
 
-func (s *runtimeState) addSandbox(id string, f sandboxFacts) {
+func (s *state) addSandbox(id string, f sandboxFacts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sandboxes == nil {
@@ -60,13 +60,13 @@ func (s *runtimeState) addSandbox(id string, f sandboxFacts) {
 	s.sandboxes[id] = f
 }
 
-func (s *runtimeState) removeSandbox(id string) {
+func (s *state) removeSandbox(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sandboxes, id)
 }
 
-func (s *runtimeState) setContainer(c runningContainer) {
+func (s *state) setContainer(c runningContainer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.containers == nil {
@@ -75,7 +75,7 @@ func (s *runtimeState) setContainer(c runningContainer) {
 	s.containers[c.facts.ID] = c
 }
 
-func (s *runtimeState) removeContainer(id string) {
+func (s *state) removeContainer(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.containers, id)
@@ -83,7 +83,7 @@ func (s *runtimeState) removeContainer(id string) {
 }
 
 // confine notes that a container's CPUs are ours to give back.
-func (s *runtimeState) confine(id string) {
+func (s *state) confine(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.confined == nil {
@@ -93,7 +93,7 @@ func (s *runtimeState) confine(id string) {
 }
 
 // placed notes where a container has been moved.
-func (s *runtimeState) placed(id string, moved change) {
+func (s *state) placed(id string, moved change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, ok := s.containers[id]
@@ -110,7 +110,7 @@ func (s *runtimeState) placed(id string, moved change) {
 }
 
 // running lists the containers in the order of their IDs.
-func (s *runtimeState) running() []runningContainer {
+func (s *state) running() []runningContainer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []runningContainer
@@ -129,7 +129,7 @@ func (s *runtimeState) running() []runningContainer {
 
 // netns is the network namespace of a pod that still exists, or empty. A pod
 // may have had several sandboxes; only the last one's namespace is there.
-func (s *runtimeState) netns(pod types.UID) string {
+func (s *state) netns(pod types.UID) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.sandboxes {

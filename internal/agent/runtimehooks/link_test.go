@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"errors"
@@ -18,15 +18,15 @@ func TestLostWhileSynchronising(t *testing.T) {
 	waiting, lost := errors.New("waiting"), errors.New("lost")
 	for _, test := range []struct {
 		name  string
-		then  func(*runtimeLink)
+		then  func(*link)
 		ready bool
 	}{
-		{"kept", func(*runtimeLink) {}, true},
-		{"lost", func(l *runtimeLink) { l.set(nil, lost) }, false},
-		{"another since", func(l *runtimeLink) { l.set(nil, lost); l.set(connection{}, waiting) }, false},
+		{"kept", func(*link) {}, true},
+		{"lost", func(l *link) { l.set(nil, lost) }, false},
+		{"another since", func(l *link) { l.set(nil, lost); l.set(connection{}, waiting) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l := newRuntimeLink("/nowhere")
+			l := newLink("/nowhere")
 			l.set(connection{}, waiting)
 			synced := l.begin()
 			test.then(l)
@@ -46,7 +46,7 @@ func TestLostWhileSynchronising(t *testing.T) {
 			}
 		})
 	}
-	l := newRuntimeLink("/nowhere")
+	l := newLink("/nowhere")
 	l.begin()()
 	if l.ready() == nil {
 		t.Error("ready without a connection")

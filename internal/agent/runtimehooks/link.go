@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"context"
@@ -27,8 +27,8 @@ const (
 	nriBackOffMost  = 5 * time.Second
 )
 
-// runtimeLink keeps the agent connected to the container runtime, for ever.
-type runtimeLink struct {
+// link keeps the agent connected to the container runtime, for ever.
+type link struct {
 	socket string
 
 	mu         sync.Mutex
@@ -39,12 +39,12 @@ type runtimeLink struct {
 	joinOnce   sync.Once
 }
 
-func newRuntimeLink(socket string) *runtimeLink {
-	return &runtimeLink{socket: socket, problem: errors.New("not tried yet"), joined: make(chan struct{})}
+func newLink(socket string) *link {
+	return &link{socket: socket, problem: errors.New("not tried yet"), joined: make(chan struct{})}
 }
 
 // ready says why hooks do not reach the agent, or nil.
-func (l *runtimeLink) ready() error {
+func (l *link) ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.problem == nil {
@@ -53,7 +53,7 @@ func (l *runtimeLink) ready() error {
 	return fmt.Errorf("the container runtime is not connected and synchronised through %s: %w; want NRI enabled in the runtime's configuration, prepared again when it is", l.socket, l.problem)
 }
 
-func (l *runtimeLink) set(s stub.Stub, problem error) {
+func (l *link) set(s stub.Stub, problem error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stub, l.problem = s, problem
@@ -62,7 +62,7 @@ func (l *runtimeLink) set(s stub.Stub, problem error) {
 
 // begin is called when the runtime starts to tell what it runs, and synced when
 // it has told everything. A connection that was lost meanwhile stays lost.
-func (l *runtimeLink) begin() (synced func()) {
+func (l *link) begin() (synced func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	generation := l.generation
@@ -78,7 +78,7 @@ func (l *runtimeLink) begin() (synced func()) {
 }
 
 // deadline is the runtime's request time-out less the time to answer in.
-func (l *runtimeLink) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+func (l *link) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limit := stub.DefaultRequestTimeout
@@ -90,7 +90,7 @@ func (l *runtimeLink) deadline(ctx context.Context) (context.Context, context.Ca
 
 // update moves running containers. Never from within a hook: the runtime
 // answers only after the hook has returned.
-func (l *runtimeLink) update(updates []*api.ContainerUpdate) error {
+func (l *link) update(updates []*api.ContainerUpdate) error {
 	l.mu.Lock()
 	s, problem := l.stub, l.problem
 	l.mu.Unlock()
@@ -111,7 +111,7 @@ func (l *runtimeLink) update(updates []*api.ContainerUpdate) error {
 }
 
 // run connects, and connects again whenever the runtime went away.
-func (l *runtimeLink) run(ctx context.Context, plugin any) {
+func (l *link) run(ctx context.Context, plugin any) {
 	logger := klog.FromContext(ctx).WithName("nri")
 	wait := nriBackOffFirst
 	for ctx.Err() == nil {
@@ -133,7 +133,7 @@ func (l *runtimeLink) run(ctx context.Context, plugin any) {
 }
 
 // session is one connection, from dialling to its end.
-func (l *runtimeLink) session(ctx context.Context, plugin any) (connected bool, err error) {
+func (l *link) session(ctx context.Context, plugin any) (connected bool, err error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", l.socket)
 	if err != nil {
 		return false, err

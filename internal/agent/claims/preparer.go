@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package claims
 
 import (
 	"context"
@@ -13,51 +13,52 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// preparer prepares and unprepares claims of one driver. It keeps nothing in
+// Preparer prepares and unprepares claims of one driver. It keeps nothing in
 // memory: another process may unprepare what this one prepared.
-type preparer struct {
-	servedDriver
-	journal *journal.Journal
-	cdi     *cdi.Dir
-	bootID  string
-	// machine is the newest picture of the host.
-	machine func() *model.Machine
-	// runtimeReady says why the container runtime cannot be reached, or nil.
-	runtimeReady func() error
-	// netns is a pod's network namespace as a path; empty when there is none.
-	netns func(types.UID) string
-	// status tells the claim's readers.
-	status func(driverName string, claim driver.ClaimRef, devices []deviceState)
-	// changed is called after a record came or went.
-	changed func()
+type Preparer struct {
+	Driver
+	Journal *journal.Journal
+	CDI     *cdi.Dir
+	BootID  string
+	// Machine is the newest picture of the host.
+	Machine func() *model.Machine
+	// RuntimeReady says why the container runtime cannot be reached, or nil.
+	RuntimeReady func() error
+	// Netns is a pod's network namespace as a path; empty when there is none.
+	Netns func(types.UID) string
+	// Status tells the claim's readers.
+	Status func(driverName string, claim driver.ClaimRef, devices []status.DeviceState)
+	// Changed is called after a record came or went.
+	Changed func()
 }
 
-// prepare makes a claim ready to be used. Asked again, it answers the same.
-func (p *preparer) prepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
+// Prepare makes a claim ready to be used. Asked again, it answers the same.
+func (p *Preparer) Prepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
 	r, err := p.tryPrepare(ctx, c)
 	if err != nil {
-		p.status(p.Name(), c.ClaimRef, refusedStates(c, err))
+		p.Status(p.Name(), c.ClaimRef, refusedStates(c, err))
 		return driver.Record{}, err
 	}
-	if p.attacher == nil { // a device for the namespace is not ready before it is there
-		p.status(p.Name(), c.ClaimRef, states(r, "Prepared", nil))
+	if p.Attacher == nil { // a device for the namespace is not ready before it is there
+		p.Status(p.Name(), c.ClaimRef, status.States(r, "Prepared", nil))
 	}
 	return r, nil
 }
 
-func (p *preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
-	if p.needsRuntime() {
-		if err := p.runtimeReady(); err != nil {
+func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
+	if p.NeedsRuntime() {
+		if err := p.RuntimeReady(); err != nil {
 			return driver.Record{}, fmt.Errorf("prepare claim %s for %s: %w", c.ClaimRef, p.Name(), err)
 		}
 	}
-	unlock, err := p.journal.LockClaim(ctx, p.Name(), c.UID)
+	unlock, err := p.Journal.LockClaim(ctx, p.Name(), c.UID)
 	if err != nil {
 		return driver.Record{}, err
 	}
@@ -66,28 +67,28 @@ func (p *preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Recor
 	if err != nil {
 		return driver.Record{}, err
 	}
-	if err := p.cdi.Write(r); err != nil {
+	if err := p.CDI.Write(r); err != nil {
 		return driver.Record{}, err
 	}
-	p.changed()
+	p.Changed()
 	return r, nil
 }
 
 // record returns the claim's journaled record, or plans and journals one. The
 // claim is locked.
-func (p *preparer) record(ctx context.Context, c driver.Claim) (driver.Record, error) {
-	known, err := p.journal.Get(p.Name(), c.UID)
+func (p *Preparer) record(ctx context.Context, c driver.Claim) (driver.Record, error) {
+	known, err := p.Journal.Get(p.Name(), c.UID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return driver.Record{}, err
-	case known.BootID == p.bootID && sameDevices(known, c):
+	case known.BootID == p.BootID && sameDevices(known, c):
 		if slices.Equal(known.Pods, c.Pods) {
 			return known, nil
 		}
 		known.Pods = c.Pods
-		return known, p.journal.Put(known)
-	case known.BootID == p.bootID:
+		return known, p.Journal.Put(known)
+	case known.BootID == p.BootID:
 		// The claim was given other devices since, and nobody said that the
 		// old ones are free.
 		if err := p.detach(ctx, known); err != nil {
@@ -99,13 +100,13 @@ func (p *preparer) record(ctx context.Context, c driver.Claim) (driver.Record, e
 
 // plan decides under the driver's allocation lock: what is read as taken must
 // still be taken when the decision is journaled.
-func (p *preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, error) {
-	unlock, err := p.journal.LockAllocation(ctx, p.Name())
+func (p *Preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, error) {
+	unlock, err := p.Journal.LockAllocation(ctx, p.Name())
 	if err != nil {
 		return driver.Record{}, err
 	}
 	defer unlock()
-	held, problems, err := p.journal.List(p.Name())
+	held, problems, err := p.Journal.List(p.Name())
 	if err != nil {
 		return driver.Record{}, err
 	}
@@ -114,27 +115,27 @@ func (p *preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, err
 		// What an unreadable record holds must not be given away twice.
 		return driver.Record{}, fmt.Errorf("prepare claim %s: a record in the journal cannot be read, so nobody knows which devices it holds: %w", c.ClaimRef, problems[0])
 	}
-	r, err := p.Plan(c, p.machine(), held)
+	r, err := p.Plan(c, p.Machine(), held)
 	if err != nil {
 		return driver.Record{}, err
 	}
-	r.BootID = p.bootID
-	return r, p.journal.Put(r)
+	r.BootID = p.BootID
+	return r, p.Journal.Put(r)
 }
 
-// unprepare undoes a claim by its UID alone; the claim may be deleted, and the
+// Unprepare undoes a claim by its UID alone; the claim may be deleted, and the
 // process another one. It is no error when there is nothing to undo.
-func (p *preparer) unprepare(ctx context.Context, claim driver.ClaimRef) error {
-	unlock, err := p.journal.LockClaim(ctx, p.Name(), claim.UID)
+func (p *Preparer) Unprepare(ctx context.Context, claim driver.ClaimRef) error {
+	unlock, err := p.Journal.LockClaim(ctx, p.Name(), claim.UID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	r, err := p.journal.Get(p.Name(), claim.UID)
+	r, err := p.Journal.Get(p.Name(), claim.UID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return p.cdi.Remove(p.Name(), claim.UID)
-	case err != nil && p.attacher != nil:
+		return p.CDI.Remove(p.Name(), claim.UID)
+	case err != nil && p.Attacher != nil:
 		return fmt.Errorf("unprepare claim %s: the record that says how to bring its devices back cannot be read: %w", claim, err)
 	case err != nil:
 		klog.FromContext(ctx).Error(err, "dropping an unreadable record", "driver", p.Name(), "claim", claim.String())
@@ -143,40 +144,40 @@ func (p *preparer) unprepare(ctx context.Context, claim driver.ClaimRef) error {
 			return err
 		}
 	}
-	if err := p.cdi.Remove(p.Name(), claim.UID); err != nil {
+	if err := p.CDI.Remove(p.Name(), claim.UID); err != nil {
 		return err
 	}
 	// Last, so that an interrupted unprepare is found and repeated.
-	if err := p.journal.Delete(p.Name(), claim.UID); err != nil {
+	if err := p.Journal.Delete(p.Name(), claim.UID); err != nil {
 		return err
 	}
-	p.status(p.Name(), claim, nil)
-	p.changed()
+	p.Status(p.Name(), claim, nil)
+	p.Changed()
 	return nil
 }
 
 // detach brings the record's devices back from wherever its pods have them.
 // After a reboot the kernel has done so itself.
-func (p *preparer) detach(ctx context.Context, r driver.Record) error {
-	if p.attacher == nil || r.BootID != p.bootID {
+func (p *Preparer) detach(ctx context.Context, r driver.Record) error {
+	if p.Attacher == nil || r.BootID != p.BootID {
 		return nil
 	}
 	path := ""
 	for _, pod := range r.Pods {
-		if found := p.netns(pod.UID); found != "" {
+		if found := p.Netns(pod.UID); found != "" {
 			path = found
 		}
 	}
-	if err := p.attacher.Detach(ctx, r, path); err != nil {
+	if err := p.Attacher.Detach(ctx, r, path); err != nil {
 		return fmt.Errorf("detach claim %s: %w", r.Claim, err)
 	}
 	return nil
 }
 
-// recover makes the CDI directory say what the journal says: a crash may have
+// Recover makes the CDI directory say what the journal says: a crash may have
 // come between the two, and /run is empty after a reboot.
-func (p *preparer) recover(ctx context.Context) error {
-	records, problems, err := p.journal.List(p.Name())
+func (p *Preparer) Recover(ctx context.Context) error {
+	records, problems, err := p.Journal.List(p.Name())
 	if err != nil {
 		return err
 	}
@@ -186,11 +187,11 @@ func (p *preparer) recover(ctx context.Context) error {
 	known := map[types.UID]bool{}
 	for _, r := range records {
 		known[r.Claim.UID] = true
-		if err := p.cdi.Write(r); err != nil {
+		if err := p.CDI.Write(r); err != nil {
 			return err
 		}
 	}
-	uids, err := p.cdi.Claims(p.Name())
+	uids, err := p.CDI.Claims(p.Name())
 	if err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ func (p *preparer) recover(ctx context.Context) error {
 		if known[uid] || len(problems) > 0 {
 			continue
 		}
-		if err := p.cdi.Remove(p.Name(), uid); err != nil {
+		if err := p.CDI.Remove(p.Name(), uid); err != nil {
 			return err
 		}
 	}
@@ -215,12 +216,12 @@ func sameDevices(r driver.Record, c driver.Claim) bool {
 	})
 }
 
-func refusedStates(c driver.Claim, err error) []deviceState {
-	var all []deviceState
+func refusedStates(c driver.Claim, err error) []status.DeviceState {
+	var all []status.DeviceState
 	for _, a := range c.Devices {
-		s := deviceState{pool: a.Pool, device: a.Device, reason: "PrepareFailed", err: err}
+		s := status.DeviceState{Pool: a.Pool, Device: a.Device, Reason: "PrepareFailed", Err: err}
 		if a.ShareID != nil {
-			s.shareID = string(*a.ShareID)
+			s.ShareID = string(*a.ShareID)
 		}
 		all = append(all, s)
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package runtimehooks
 
 import (
 	"context"
@@ -21,6 +21,10 @@ import (
 	nrilog "github.com/containerd/nri/pkg/log"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/cpu"
 	"plumbline.dev/plumbline/internal/journal"
@@ -125,39 +129,58 @@ func (quiet) Infof(context.Context, string, ...any)  {}
 func (quiet) Warnf(context.Context, string, ...any)  {}
 func (quiet) Errorf(context.Context, string, ...any) {}
 
+// agent is what the tests look at: a runtime, and the preparers of a NIC driver
+// and of the CPU driver, in this order.
+type agent struct {
+	*Runtime
+	preparers []*claims.Preparer
+}
+
+func (a *agent) hooks() *hooks {
+	return &hooks{preparers: a.preparers, state: a.state, deadline: a.link.deadline, repin: a.Repin, begin: a.link.begin}
+}
+
 // connected is an agent with a NIC driver that writes down its moves and the
 // real CPU driver, on a machine of two nodes with four CPUs each.
-func connected(t *testing.T, socket string) (*agent, *fakeDriver) {
+func connected(t *testing.T, socket string) (*agent, *agenttest.FakeDriver) {
 	t.Helper()
-	n, nic := newNode(t), &fakeDriver{name: "dra.net"}
+	nic := &agenttest.FakeDriver{DriverName: "dra.net"}
 	m := twoNodes(t)
-	a := &agent{runtime: newRuntimeLink(socket), state: &runtimeState{}, repins: make(chan struct{}, 1)}
-	nics := n.start(nic)
-	cpus := n.start(&fakeDriver{name: "dra.cpu"})
-	cpus.servedDriver = servedDriver{Planner: cpu.Driver{}, pinner: cpu.Driver{}}
-	a.preparers = []*preparer{nics, cpus}
-	for _, p := range a.preparers {
-		p.machine = func() *model.Machine { return m }
-		p.runtimeReady, p.netns, p.changed = a.runtime.ready, a.state.netns, a.repin
+	a := &agent{Runtime: New(socket)}
+	records, err := journal.Open(filepath.Join(t.TempDir(), "journal"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin, begin: a.runtime.begin}
+	specs, err := cdi.Open(filepath.Join(t.TempDir(), "cdi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []claims.Driver{{Planner: nic, Attacher: nic}, {Planner: cpu.Driver{}, Pinner: cpu.Driver{}}} {
+		a.preparers = append(a.preparers, &claims.Preparer{
+			Driver: d, Journal: records, CDI: specs, BootID: "first-boot",
+			Machine: func() *model.Machine { return m }, RuntimeReady: a.Ready, Netns: a.Netns, Changed: a.Repin,
+			Status: func(string, driver.ClaimRef, []status.DeviceState) {},
+		})
+	}
+	h := a.hooks()
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	group.Go(func() { a.runtime.run(ctx, h) })
+	group.Go(func() { a.link.run(ctx, h) })
 	group.Go(func() { a.runRepins(ctx, h) })
 	t.Cleanup(func() { stop(); group.Wait() })
 	return a, nic
 }
 
-func eventually(t *testing.T, what string, true func() bool) {
+// prepared is a record as a connected agent would have made it.
+func prepared(t *testing.T, p *claims.Preparer, c driver.Claim) driver.Record {
 	t.Helper()
-	for range 500 {
-		if true() {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
+	before := *p
+	before.RuntimeReady = func() error { return nil }
+	r, err := before.Prepare(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("waited in vain: %s", what)
+	return r
 }
 
 func podOf(name, netns string) *api.PodSandbox {
@@ -178,26 +201,26 @@ func TestRuntimeLink(t *testing.T) {
 	}
 	a, nic := connected(t, socket)
 	nicClaims, cpuClaims := a.preparers[0], a.preparers[1]
-	claim := claimFor("a", "cpudevnuma001")
+	claim := agenttest.ClaimFor("a", "cpudevnuma001")
 
-	if _, err := cpuClaims.prepare(t.Context(), claim); err == nil || !strings.Contains(err.Error(), "not connected") {
+	if _, err := cpuClaims.Prepare(t.Context(), claim); err == nil || !strings.Contains(err.Error(), "not connected") {
 		t.Errorf("prepare before there is a runtime: %v, want a refusal", err)
 	}
 
 	shared := &api.Container{Id: "shared", PodSandboxId: "b-sandbox", Name: "main", State: api.ContainerState_CONTAINER_RUNNING}
 	first := &containerRuntime{pods: []*api.PodSandbox{podOf("b", netns)}, containers: []*api.Container{shared}}
 	startRuntime(t, socket, first)
-	eventually(t, "the first synchronisation", func() bool { return a.runtime.ready() == nil })
+	agenttest.Eventually(t, "the first synchronisation", func() bool { return a.Ready() == nil })
 
 	// Preparing CPUs moves the container that was there off them.
-	r, err := cpuClaims.prepare(t.Context(), claim)
+	r, err := cpuClaims.Prepare(t.Context(), claim)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the shared container gives way", func() bool { return slices.Contains(first.seen(), "update shared to 0-3") })
+	agenttest.Eventually(t, "the shared container gives way", func() bool { return slices.Contains(first.seen(), "update shared to 0-3") })
 
 	pod := podOf("a", netns)
-	if _, err := nicClaims.prepare(t.Context(), claimFor("a", "nic0")); err != nil {
+	if _, err := nicClaims.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.RunPodSandbox(t.Context(), &api.RunPodSandboxRequest{Pod: pod}); err != nil {
@@ -205,7 +228,7 @@ func TestRuntimeLink(t *testing.T) {
 	}
 	container := &api.Container{
 		Id: "own", PodSandboxId: pod.Id, Name: "main",
-		CDIDevices: []*api.CDIDevice{{Name: answerOf(r)[0].CDIDeviceIDs[0]}, {Name: "dra.net/claim=a-uid-nic0"}},
+		CDIDevices: []*api.CDIDevice{{Name: cdi.ID(r, 0)}, {Name: "dra.net/claim=a-uid-nic0"}},
 	}
 	answer, err := first.CreateContainer(t.Context(), &api.CreateContainerRequest{Pod: pod, Container: container})
 	if err != nil {
@@ -218,62 +241,58 @@ func TestRuntimeLink(t *testing.T) {
 	// The runtime restarts: connected again, everything is looked at again.
 	// The pod of the NIC lives, so its NIC is attached, not brought back.
 	first.die()
-	eventually(t, "the loss is noticed", func() bool { return a.runtime.ready() != nil })
+	agenttest.Eventually(t, "the loss is noticed", func() bool { return a.Ready() != nil })
 	second := &containerRuntime{pods: []*api.PodSandbox{podOf("b", netns), pod}, containers: []*api.Container{shared}}
 	startRuntime(t, socket, second)
 	defer second.die()
-	eventually(t, "the second synchronisation", func() bool { return slices.Contains(second.seen(), "sync shared to 0-3") })
+	agenttest.Eventually(t, "the second synchronisation", func() bool { return slices.Contains(second.seen(), "sync shared to 0-3") })
 
 	if err := second.StopPodSandbox(t.Context(), &api.StopPodSandboxRequest{Pod: pod}); err != nil {
 		t.Fatal(err)
 	}
 	// At the sandbox, made sure of at the container, and after the restart.
 	want := strings.Repeat("attach a to "+netns+"; ", 3) + "detach a from " + netns
-	nic.mu.Lock()
-	got := strings.Join(nic.actions, "; ")
-	nic.mu.Unlock()
+	nic.Mu.Lock()
+	got := strings.Join(nic.Actions, "; ")
+	nic.Mu.Unlock()
 	if got != want {
 		t.Errorf("the NIC's moves: %q, want %q", got, want)
 	}
 
 	// With the claim gone the shared container has the whole machine again.
-	if err := cpuClaims.unprepare(t.Context(), claim.ClaimRef); err != nil {
+	if err := cpuClaims.Unprepare(t.Context(), claim.ClaimRef); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the shared container is set free", func() bool { return slices.Contains(second.seen(), "update shared to 0-7") })
+	agenttest.Eventually(t, "the shared container is set free", func() bool { return slices.Contains(second.seen(), "update shared to 0-7") })
 }
 
 // A pod that died together with the agent gets no StopPodSandbox any more.
 func TestSynchronizeBringsBackWhatNobodyHolds(t *testing.T) {
 	a, nic := connected(t, "/nowhere")
-	if _, err := a.preparers[0].record(t.Context(), claimFor("a", "nic0")); err != nil {
-		t.Fatal(err)
-	}
-	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin, begin: a.runtime.begin}
+	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
+	h := a.hooks()
 	if _, err := h.Synchronize(t.Context(), nil, nil); err != nil { //nolint:misspell // the library calls it so
 		t.Fatal(err)
 	}
-	if got := strings.Join(nic.actions, "; "); got != "detach a from " {
+	if got := strings.Join(nic.Actions, "; "); got != "detach a from " {
 		t.Errorf("actions %q, want the NIC brought back", got)
 	}
 }
 
 func TestRunPodSandboxFailsThePod(t *testing.T) {
 	a, nic := connected(t, "/nowhere")
-	if _, err := a.preparers[0].record(t.Context(), claimFor("a", "nic0")); err != nil {
-		t.Fatal(err)
-	}
-	var told []deviceState
-	a.preparers[0].status = func(_ string, _ driver.ClaimRef, devices []deviceState) { told = devices }
-	nic.refuse = errors.New("move eth3 into pod namespace: interface is down")
-	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin}
-	if err := h.RunPodSandbox(t.Context(), podOf("a", "/run/netns/a")); !errors.Is(err, nic.refuse) {
+	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
+	var told []status.DeviceState
+	a.preparers[0].Status = func(_ string, _ driver.ClaimRef, devices []status.DeviceState) { told = devices }
+	nic.Refuse = errors.New("move eth3 into pod namespace: interface is down")
+	h := a.hooks()
+	if err := h.RunPodSandbox(t.Context(), podOf("a", "/run/netns/a")); !errors.Is(err, nic.Refuse) {
 		t.Errorf("got %v, want the driver's reason", err)
 	}
 	if len(a.state.sandboxes) != 0 {
 		t.Errorf("sandboxes %v, want the refused one forgotten", a.state.sandboxes)
 	}
-	if len(told) != 1 || told[0].err == nil || told[0].reason != "AttachFailed" {
+	if len(told) != 1 || told[0].Err == nil || told[0].Reason != "AttachFailed" {
 		t.Errorf("claim status %+v, want AttachFailed", told)
 	}
 	if err := h.RunPodSandbox(t.Context(), podOf("a", "")); err == nil || !strings.Contains(err.Error(), "want hostNetwork: false") {
@@ -288,20 +307,20 @@ func TestHooksDecideFromDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.preparers[0].journal = other
-	r, err := nic.Plan(claimFor("late", "nic0"), nil, nil)
+	a.preparers[0].Journal = other
+	r, err := nic.Plan(agenttest.ClaimFor("late", "nic0"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.BootID = a.preparers[0].bootID
+	r.BootID = a.preparers[0].BootID
 	if err := other.Put(r); err != nil {
 		t.Fatal(err)
 	}
-	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin}
+	h := a.hooks()
 	if err := h.RunPodSandbox(t.Context(), podOf("late", "/run/netns/late")); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(nic.actions, "; "); got != "attach late to /run/netns/late" {
+	if got := strings.Join(nic.Actions, "; "); got != "attach late to /run/netns/late" {
 		t.Errorf("actions %q, want the attach", got)
 	}
 	if path := a.state.netns(types.UID("late-pod")); path != "" {
@@ -313,23 +332,22 @@ func TestHooksDecideFromDisk(t *testing.T) {
 // so a late hook is an error in time, and its work is not lost.
 func TestLateHookFailsInTime(t *testing.T) {
 	a, nic := connected(t, "/nowhere")
-	if _, err := a.preparers[0].record(t.Context(), claimFor("a", "nic0")); err != nil {
-		t.Fatal(err)
-	}
+	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
 	soon := func(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, 10*time.Millisecond)
 	}
-	h := &hooks{preparers: a.preparers, state: a.state, deadline: soon, repin: a.repin, begin: a.runtime.begin}
-	nic.mu.Lock() // the kernel is slow
+	h := a.hooks()
+	h.deadline = soon
+	nic.Mu.Lock() // the kernel is slow
 	err := h.RunPodSandbox(t.Context(), podOf("a", "/run/netns/a"))
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "goes on") {
 		t.Errorf("got %v, want the deadline's error", err)
 	}
-	nic.mu.Unlock()
-	eventually(t, "the attach is done", func() bool {
-		nic.mu.Lock()
-		defer nic.mu.Unlock()
-		return slices.Contains(nic.actions, "attach a to /run/netns/a")
+	nic.Mu.Unlock()
+	agenttest.Eventually(t, "the attach is done", func() bool {
+		nic.Mu.Lock()
+		defer nic.Mu.Unlock()
+		return slices.Contains(nic.Actions, "attach a to /run/netns/a")
 	})
 }
 
@@ -338,24 +356,21 @@ func TestLateHookFailsInTime(t *testing.T) {
 func TestLateAttachOfAClaimThatIsGone(t *testing.T) {
 	a, nic := connected(t, "/nowhere")
 	p := a.preparers[0]
-	p.status = func(string, driver.ClaimRef, []deviceState) {}
-	r, err := p.record(t.Context(), claimFor("a", "nic0"))
-	if err != nil {
+	p.Status = func(string, driver.ClaimRef, []status.DeviceState) {}
+	r := prepared(t, p, agenttest.ClaimFor("a", "nic0"))
+	if err := p.Unprepare(t.Context(), r.Claim); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.unprepare(t.Context(), r.Claim); err != nil {
-		t.Fatal(err)
-	}
-	h := &hooks{preparers: a.preparers, state: a.state, deadline: a.runtime.deadline, repin: a.repin}
+	h := a.hooks()
 	if err := h.attach(t.Context(), r, "/run/netns/a"); !errors.Is(err, errSuperseded) {
 		t.Errorf("attach: got %v, want errSuperseded", err)
 	}
 	if err := h.detach(t.Context(), r, "/run/netns/a"); err != nil {
 		t.Errorf("detach: %v", err)
 	}
-	for _, action := range nic.actions {
+	for _, action := range nic.Actions {
 		if strings.HasPrefix(action, "attach") {
-			t.Errorf("actions %q: the NIC was taken", nic.actions)
+			t.Errorf("actions %q: the NIC was taken", nic.Actions)
 		}
 	}
 }

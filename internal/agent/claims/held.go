@@ -1,0 +1,35 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// Held are the NICs of all records of this boot, as they were on the host: a
+// reboot has brought the others back. One record that cannot be read must not
+// keep the whole node's picture from changing.
+func (p *Preparer) Held(ctx context.Context) ([]model.NIC, error) {
+	if p.HeldNICs == nil {
+		return nil, nil
+	}
+	records, _, err := p.Journal.List(p.Name())
+	var held []model.NIC
+	for _, r := range records {
+		if r.BootID != p.BootID {
+			continue
+		}
+		nics, err := p.HeldNICs(r)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "held NICs are not published", "driver", p.Name(), "claim", r.Claim.String())
+			continue
+		}
+		held = append(held, nics...)
+	}
+	return held, err
+}

@@ -1,0 +1,330 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/cdi"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// node is what survives an agent: its directories.
+type node struct {
+	t           *testing.T
+	journal     *journal.Journal
+	journalPath string
+	cdiPath     string
+	bootID      string
+	statuses    map[types.UID][]status.DeviceState
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	dir := t.TempDir()
+	n := &node{t: t, journalPath: filepath.Join(dir, "journal"), cdiPath: filepath.Join(dir, "cdi"), bootID: "first-boot", statuses: map[types.UID][]status.DeviceState{}}
+	return n
+}
+
+// start is an agent's start: it opens the directories and recovers.
+func (n *node) start(d *agenttest.FakeDriver) *Preparer {
+	n.t.Helper()
+	records, err := journal.Open(n.journalPath)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.journal = records
+	specs, err := cdi.Open(n.cdiPath)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var mu sync.Mutex
+	p := &Preparer{
+		Driver: Driver{Planner: d, Attacher: d}, Journal: records, CDI: specs, BootID: n.bootID,
+		Machine: func() *model.Machine { return &model.Machine{} }, RuntimeReady: func() error { return nil },
+		Netns: func(types.UID) string { return "" }, Changed: func() {},
+		Status: func(_ string, c driver.ClaimRef, devices []status.DeviceState) {
+			mu.Lock()
+			defer mu.Unlock()
+			n.statuses[c.UID] = devices
+		},
+	}
+	if err := p.Recover(n.t.Context()); err != nil {
+		n.t.Fatal(err)
+	}
+	return p
+}
+
+// specs lists the claims with a CDI spec.
+func (n *node) specs(p *Preparer) string {
+	n.t.Helper()
+	uids, err := p.CDI.Claims(p.Name())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	slices.Sort(uids)
+	var words []string
+	for _, uid := range uids {
+		words = append(words, string(uid))
+	}
+	return strings.Join(words, " ")
+}
+
+func TestPrepareTwiceIsOnce(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	first, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The kubelet asks again, also of the next agent.
+	second, err := n.start(d).Prepare(t.Context(), agenttest.ClaimFor("a", "nic0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Plans != 1 || answerOf(first)[0].CDIDeviceIDs[0] != answerOf(second)[0].CDIDeviceIDs[0] {
+		t.Errorf("%d plans, answers %v and %v; want one plan and one answer", d.Plans, answerOf(first), answerOf(second))
+	}
+}
+
+func TestUnprepareTwiceAndAfterDeletion(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	if _, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	byUID := driver.ClaimRef{UID: "a-uid", Namespace: "default", Name: "a"}
+	for range 2 {
+		if err := n.start(d).Unprepare(t.Context(), byUID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Unprepare(t.Context(), driver.ClaimRef{UID: "never-seen", Namespace: "default", Name: "x"}); err != nil {
+		t.Errorf("a claim that was never prepared: %v", err)
+	}
+	if got := strings.Join(d.Actions, "; "); got != "detach a from " {
+		t.Errorf("actions %q, want one detach", got)
+	}
+	if got := n.specs(p); got != "" {
+		t.Errorf("CDI specs of %s are left", got)
+	}
+	if _, err := p.Prepare(t.Context(), agenttest.ClaimFor("b", "nic0")); err != nil {
+		t.Errorf("the device is not free again: %v", err)
+	}
+}
+
+func TestPrepareRefusesWithoutTheRuntime(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	p.RuntimeReady = func() error { return errors.New("the container runtime is not connected") }
+	_, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0"))
+	want := "prepare claim default/a for dra.net: the container runtime is not connected"
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if d.Plans != 0 || n.specs(p) != "" {
+		t.Errorf("%d plans, CDI specs %q; want nothing done", d.Plans, n.specs(p))
+	}
+	if s := n.statuses["a-uid"]; len(s) != 1 || !errors.Is(s[0].Err, err) {
+		t.Errorf("claim status %+v, want the refusal", s)
+	}
+}
+
+// A driver whose device is in the CDI file alone needs no hook.
+func TestPrepareWithoutTheRuntimeWhereNoHookIsNeeded(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "gpu.nvidia.com"}
+	p := n.start(d)
+	p.Driver = Driver{Planner: d}
+	p.RuntimeReady = func() error { return errors.New("nobody asks") }
+	if _, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "gpu-0")); err != nil {
+		t.Error(err)
+	}
+	if s := n.statuses["a-uid"]; len(s) != 1 || s[0].Err != nil {
+		t.Errorf("claim status %+v, want Ready", s)
+	}
+}
+
+// killedAfterJournal leaves what a process leaves that dies between the journal
+// and the CDI file.
+func TestKilledAfterTheJournal(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	if _, err := p.record(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.specs(p); got != "" {
+		t.Fatalf("CDI specs %q before the crash", got)
+	}
+	next := n.start(d)
+	if got := n.specs(next); got != "a-uid" {
+		t.Errorf("after the restart there are CDI specs of %q, want a-uid", got)
+	}
+	if _, err := next.Prepare(t.Context(), agenttest.ClaimFor("b", "nic0")); err == nil {
+		t.Error("the device went to a second claim")
+	}
+	if _, err := next.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil || d.Plans != 2 {
+		t.Errorf("prepare again: %v after %d plans; want the journaled answer", err, d.Plans)
+	}
+}
+
+func TestKilledAfterTheSpec(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	if _, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	// The kubelet never heard of it, and the pod was deleted meanwhile: there
+	// is an Unprepare all the same.
+	next := n.start(d)
+	if err := next.Unprepare(t.Context(), agenttest.ClaimFor("a", "nic0").ClaimRef); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.specs(next); got != "" {
+		t.Errorf("CDI specs of %s are left", got)
+	}
+}
+
+// An unprepare that dies after the CDI file is repeated; one that died before
+// the journal's end leaves a spec that nobody owns when the record goes.
+func TestKilledWithinUnprepare(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	for _, name := range []string{"a", "b"} {
+		if _, err := p.Prepare(t.Context(), agenttest.ClaimFor(name, "nic-"+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.journal.Delete("dra.net", "a-uid"); err != nil { // only a spec is left of a
+		t.Fatal(err)
+	}
+	if err := p.CDI.Remove("dra.net", "b-uid"); err != nil { // only a record is left of b
+		t.Fatal(err)
+	}
+	next := n.start(d)
+	if got := n.specs(next); got != "b-uid" {
+		t.Errorf("CDI specs of %q, want b-uid", got)
+	}
+	if err := next.Unprepare(t.Context(), agenttest.ClaimFor("b", "nic-b").ClaimRef); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRebootPlansAgain(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	if _, err := n.start(d).Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	n.bootID = "second-boot"
+	p := n.start(d)
+	r, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.BootID != "second-boot" || d.Plans != 2 || len(d.Actions) > 0 {
+		t.Errorf("boot %s, %d plans, actions %v; want a new plan and nothing undone", r.BootID, d.Plans, d.Actions)
+	}
+}
+
+func TestNewAllocationOfThePreparedClaim(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	if _, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Devices[0].Device != "nic1" || strings.Join(d.Actions, "; ") != "detach a from " {
+		t.Errorf("got %s after %v; want nic1 after the old one came back", r.Devices[0].Device, d.Actions)
+	}
+}
+
+// What an unreadable record holds is not known, so nothing is given away until
+// somebody has looked at it.
+func TestUnreadableRecord(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	if _, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(n.journalPath, "dra.net", "a-uid.json")
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := n.start(d)
+	if got := n.specs(next); got != "a-uid" {
+		t.Errorf("CDI specs of %q, want those that were there", got)
+	}
+	for _, c := range []driver.Claim{agenttest.ClaimFor("b", "nic1"), agenttest.ClaimFor("a", "nic0")} {
+		if _, err := next.Prepare(t.Context(), c); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("prepare %s: got %v, want a refusal that names %s", c.Name, err, path)
+		}
+	}
+	if err := next.Unprepare(t.Context(), agenttest.ClaimFor("a", "nic0").ClaimRef); err == nil {
+		t.Error("unprepare lost the record that says how to bring the NIC back")
+	}
+}
+
+func TestFailedDetachKeepsTheRecord(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	if _, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	d.Refuse = errors.New("device or resource busy")
+	if err := p.Unprepare(t.Context(), agenttest.ClaimFor("a", "nic0").ClaimRef); err == nil {
+		t.Error("want the error")
+	}
+	if _, err := n.journal.Get("dra.net", "a-uid"); err != nil {
+		t.Errorf("the record: %v", err)
+	}
+	d.Refuse = nil
+	if err := p.Unprepare(t.Context(), agenttest.ClaimFor("a", "nic0").ClaimRef); err != nil {
+		t.Error(err)
+	}
+	if _, err := n.journal.Get("dra.net", "a-uid"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the record: %v, want none", err)
+	}
+}
+
+// Many claims at once, some for the same device: one of each wins.
+func TestConcurrentPrepare(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	won := make([]bool, 24)
+	var group sync.WaitGroup
+	for i := range won {
+		group.Go(func() {
+			c := agenttest.ClaimFor("c"+string(rune('a'+i)), "nic"+string(rune('a'+i%8)))
+			_, err := p.Prepare(t.Context(), c)
+			won[i] = err == nil
+		})
+	}
+	group.Wait()
+	for nic := range 8 {
+		count := 0
+		for i := nic; i < len(won); i += 8 {
+			if won[i] {
+				count++
+			}
+		}
+		if count != 1 {
+			t.Errorf("device %d went to %d claims", nic, count)
+		}
+	}
+}

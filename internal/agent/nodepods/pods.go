@@ -1,0 +1,146 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodepods
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Facts is what the kubelet does not tell a driver about a pod.
+type Facts struct {
+	UID             types.UID
+	Namespace, Name string
+	// Claims are the names of the ResourceClaims the pod uses.
+	Claims []string
+	// Named are the claims that at least one container names.
+	Named map[string]bool
+}
+
+// Pods answers questions about the pods of this node.
+type Pods struct {
+	indexer cache.Indexer
+}
+
+// ByUID is the index that Pods asks.
+const ByUID = "uid"
+
+// From answers from an indexer that has the index ByUID.
+func From(indexer cache.Indexer) Pods { return Pods{indexer: indexer} }
+
+// Watch starts the one watch of this node's pods.
+func Watch(ctx context.Context, client kubernetes.Interface, node string) (Pods, error) {
+	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
+		fields.OneTermEqualSelector("spec.nodeName", node))
+	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{ByUID: IndexByUID})
+	if err := informer.SetTransform(stripPod); err != nil {
+		return Pods{}, fmt.Errorf("watch pods: %w", err)
+	}
+	go informer.RunWithContext(ctx)
+	return From(informer.GetIndexer()), nil
+}
+
+// IndexByUID fills ByUID.
+func IndexByUID(obj any) ([]string, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, nil
+	}
+	return []string{string(pod.UID)}, nil
+}
+
+// stripPod keeps of a pod what Facts needs: the cache of a full node stays
+// small.
+func stripPod(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	small := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}}
+	small.Spec.ResourceClaims = pod.Spec.ResourceClaims
+	small.Spec.InitContainers = stripContainers(pod.Spec.InitContainers)
+	small.Spec.Containers = stripContainers(pod.Spec.Containers)
+	small.Status.ResourceClaimStatuses = pod.Status.ResourceClaimStatuses
+	return small, nil
+}
+
+func stripContainers(containers []corev1.Container) []corev1.Container {
+	var small []corev1.Container
+	for _, c := range containers {
+		if len(c.Resources.Claims) > 0 {
+			small = append(small, corev1.Container{Name: c.Name, Resources: corev1.ResourceRequirements{Claims: c.Resources.Claims}})
+		}
+	}
+	return small
+}
+
+// Get returns the facts of a pod, or nil while the watch has not shown it.
+func (p Pods) Get(uid types.UID) *Facts {
+	if p.indexer == nil {
+		return nil
+	}
+	found, err := p.indexer.ByIndex(ByUID, string(uid))
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	pod, ok := found[0].(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	return factsOf(pod)
+}
+
+// Wait is Get, giving the watch up to limit to catch up with the kubelet.
+func (p Pods) Wait(ctx context.Context, uid types.UID, limit time.Duration) *Facts {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		if facts := p.Get(uid); facts != nil {
+			return facts
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func factsOf(pod *corev1.Pod) *Facts {
+	facts := &Facts{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Named: map[string]bool{}}
+	claims := map[string]string{} // the pod's word for it -> ResourceClaim
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		if s.ResourceClaimName != nil {
+			claims[s.Name] = *s.ResourceClaimName
+		}
+	}
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil {
+			claims[c.Name] = *c.ResourceClaimName
+		}
+		if name, ok := claims[c.Name]; ok {
+			facts.Claims = append(facts.Claims, name)
+		}
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, container := range containers {
+			for _, c := range container.Resources.Claims {
+				if name, ok := claims[c.Name]; ok {
+					facts.Named[name] = true
+				}
+			}
+		}
+	}
+	return facts
+}

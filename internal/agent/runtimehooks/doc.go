@@ -1,0 +1,11 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package runtimehooks answers the container runtime's NRI hooks: it puts devices
+// into pods, takes them back, places containers, and after every connection
+// repairs what happened while nobody was there.
+//
+// A hook decides from the journal's records alone and adds only what is missing,
+// because two agents overlap during an upgrade. Each has less than the runtime's
+// two seconds, so what is slow happens in claims.
+package runtimehooks
