@@ -93,13 +93,33 @@ func (w *Workshop) fetch(ctx context.Context, parts *Parts, seccomp chan<- strin
 		return err
 	}
 	seccomp <- root
+	if parts.PCIIDs, err = w.archive.PCIIDs(ctx); err != nil {
+		return err
+	}
+	return w.fetchGuest(ctx, parts)
+}
+
+// Guest makes what a virtual machine without Kubernetes needs.
+func (w *Workshop) Guest(ctx context.Context) (parts *Parts, err error) {
+	parts = &Parts{}
+	if err := w.fetchGuest(ctx, parts); err != nil {
+		return nil, err
+	}
+	parts.GuestInit, err = w.builder.GuestInit(ctx)
+	return parts, err
+}
+
+// NetworkTools gets iproute2 and ethtool.
+func (w *Workshop) NetworkTools(ctx context.Context) (string, error) {
+	return w.archive.NetworkTools(ctx)
+}
+
+// fetchGuest gets the emulator, a kernel and its userland.
+func (w *Workshop) fetchGuest(ctx context.Context, parts *Parts) (err error) {
 	if parts.Kernel, parts.Modules, err = w.archive.Kernel(ctx); err != nil {
 		return err
 	}
 	if parts.Busybox, err = w.archive.Busybox(ctx); err != nil {
-		return err
-	}
-	if parts.PCIIDs, err = w.archive.PCIIDs(ctx); err != nil {
 		return err
 	}
 	if parts.Applets, err = image.Applets(ctx, parts.Busybox); err != nil {

@@ -60,3 +60,13 @@ func (a *Archive) PCIIDs(ctx context.Context) (string, error) {
 	}
 	return match(root, "usr/share/misc/pci.ids")
 }
+
+// NetworkTools returns a folder with iproute2 and ethtool and the libraries
+// they are linked against, unpacked: busybox knows neither namespaces by path
+// nor most kinds of link.
+func (a *Archive) NetworkTools(ctx context.Context) (string, error) {
+	return a.Fetch(ctx, Set{
+		Name: "network-tools", Title: "iproute2 and ethtool (unpacked)",
+		Packages: []string{"iproute2", "ethtool"},
+	})
+}

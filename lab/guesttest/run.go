@@ -1,0 +1,198 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guesttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"plumbline.dev/plumbline/lab/progress"
+	"plumbline.dev/plumbline/lab/vm"
+	"plumbline.dev/plumbline/lab/vm/guest"
+)
+
+// Default are the packages whose tests need a kernel of their own, PCI NICs or
+// link types that few hosts have.
+var Default = []string{"./internal/driver/netdev", "./internal/host/...", "./internal/inventory"}
+
+// Modules are kernel modules that tests use and a node does not.
+var Modules = []string{"bonding", "tun", "ifb", "macvtap", "vxlan", "sch_ingress", "cls_bpf", "sch_fq", "sch_prio"}
+
+// nicFlag is the flag of tests that move, reconfigure and lose a NIC.
+const nicFlag = "physical-nic"
+
+// ErrFailed is what a run ends with in which a test failed. Which one has been
+// printed by then.
+var ErrFailed = errors.New("guest-test: FAIL")
+
+// Runner runs tests.
+type Runner struct {
+	// Source is the checkout's root folder.
+	Source string
+	// Dir is the runner's own folder: test binaries, the machine, logs.
+	Dir string
+	// VM is the machine to boot, without files and services.
+	VM vm.Config
+	// Tools is the folder into which iproute2 and ethtool are unpacked.
+	Tools string
+	// Args go to every test binary, such as -test.run=TestX.
+	Args []string
+	// Variables are the tests' environment besides PLUMBLINE_GUEST=1.
+	Variables []string
+	// Limit ends the tests of one package.
+	Limit time.Duration
+	// Progress tells what goes on, Out gets the tally.
+	Progress *progress.Printer
+	Out      io.Writer
+}
+
+// MachineDir is the virtual machine's folder.
+func (r Runner) MachineDir() string { return filepath.Join(r.Dir, "vm") }
+
+// Run builds, boots, runs, counts and stops.
+func (r Runner) Run(ctx context.Context, patterns []string) (err error) {
+	binaries := filepath.Join(r.Dir, "binaries")
+	if err := os.MkdirAll(binaries, 0o755); err != nil {
+		return err
+	}
+	packages, err := r.build(ctx, binaries, patterns)
+	if err != nil {
+		return err
+	}
+	machine, err := r.boot(ctx, packages)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, machine.Stop(context.WithoutCancel(ctx))) }()
+	var tallies []Tally
+	ok := true
+	for _, p := range packages {
+		tally, err := r.one(ctx, machine, p)
+		if err != nil {
+			return err
+		}
+		ok = ok && tally.OK()
+		tallies = append(tallies, tally)
+	}
+	fmt.Fprintf(r.Out, "\nTests in a virtual %s (logs in %s)\n\n", r.VM.Shape.Name, r.Dir)
+	if err := Print(r.Out, tallies); err != nil {
+		return err
+	}
+	if !ok {
+		return ErrFailed
+	}
+	fmt.Fprintln(r.Out, "guest-test: PASS")
+	return nil
+}
+
+func (r Runner) build(ctx context.Context, dir string, patterns []string) ([]testPackage, error) {
+	task := r.Progress.Start("test binaries")
+	packages, err := build(ctx, r.Source, dir, patterns)
+	if err != nil {
+		task.Fail()
+		return nil, err
+	}
+	task.Done(fmt.Sprintf("%d built", len(packages)))
+	return packages, nil
+}
+
+// bootLimit is how long the guest may take; emulated it needs a tenth.
+const bootLimit = 3 * time.Minute
+
+func (r Runner) boot(ctx context.Context, packages []testPackage) (*vm.VM, error) {
+	files, err := excerpt(r.Source, packages)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := Tools(r.Tools)
+	if err != nil {
+		return nil, err
+	}
+	files.Add(tools)
+	c := r.VM
+	c.Dir, c.Files, c.Modules = r.MachineDir(), files, Modules
+	task := r.Progress.Start("virtual machine " + c.Shape.Name)
+	machine, err := start(ctx, c)
+	for again := 1; errors.Is(err, vm.ErrEnded) && again < boots; again++ {
+		r.Progress.Note("  the machine ended while it booted, and is started again: %v", err)
+		machine, err = start(ctx, c)
+	}
+	if err != nil {
+		task.Fail()
+		return nil, err
+	}
+	task.Done("booted")
+	return machine, nil
+}
+
+// boots is how often a machine is started that ends before its guest is up, as
+// package cluster has it.
+const boots = 3
+
+func start(ctx context.Context, c vm.Config) (*vm.VM, error) {
+	ctx, cancel := context.WithTimeout(ctx, bootLimit)
+	defer cancel()
+	machine, _, err := vm.Start(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := machine.Wait(ctx, guest.Started); err != nil {
+		return nil, errors.Join(err, machine.Stop(context.WithoutCancel(ctx)))
+	}
+	return machine, nil
+}
+
+// one runs one package's tests in its own folder and keeps what they print. They
+// run in short mode: tests of fixtures alone are the same on every kernel, and
+// emulated they would take minutes.
+func (r Runner) one(ctx context.Context, machine *vm.VM, p testPackage) (Tally, error) {
+	task := r.Progress.Start(p.Dir)
+	began := time.Now()
+	limit := int(r.Limit.Seconds())
+	words := append([]string{"./" + path.Base(p.Binary), "-test.v", "-test.short", fmt.Sprintf("-test.timeout=%ds", limit)}, r.Args...)
+	if p.NIC {
+		nics := vm.NICs(r.VM.Shape)
+		if len(nics) == 0 {
+			return Tally{}, fmt.Errorf("%s needs a NIC, and %s has none", p.Dir, r.VM.Shape.Name)
+		}
+		words = append(words, "-"+nicFlag+"="+nics[len(nics)-1].Name)
+	}
+	script := fmt.Sprintf("cd %s && exec env PLUMBLINE_GUEST=1 %s", quote([]string{path.Join(guestSource, p.Dir)}),
+		quote(append(r.Variables, words...)))
+	response, err := machine.Exec(ctx, guest.Request{
+		Argv: []string{"/bin/sh", "-c", script + " 2>&1"}, TimeoutSeconds: limit + 10,
+	})
+	if err != nil {
+		task.Fail()
+		return Tally{}, err
+	}
+	log := filepath.Join(r.Dir, strings.ReplaceAll(p.Dir, "/", "-")+".log")
+	if err := os.WriteFile(log, response.Stdout, 0o644); err != nil {
+		return Tally{}, err
+	}
+	tally := count(p.Dir, string(response.Stdout), response.Code)
+	tally.Seconds = time.Since(began).Seconds()
+	if tally.OK() {
+		task.Done(fmt.Sprintf("%d passed", tally.Passed))
+	} else {
+		task.Fail()
+	}
+	return tally, nil
+}
+
+// quote makes words of the shell of them.
+func quote(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return strings.Join(quoted, " ")
+}

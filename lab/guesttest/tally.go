@@ -1,0 +1,107 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package guesttest
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+)
+
+// Tally is what became of one package's tests, subtests counted as well.
+type Tally struct {
+	Package                 string
+	Passed, Failed, Skipped int
+	// Skips are the tests that did not run, each with its reason.
+	Skips []string
+	// Failures name the tests that failed.
+	Failures []string
+	// Broken says why the binary's own end is no verdict: a panic, a
+	// time-out. Empty where there is none.
+	Broken string
+	// Seconds is how long it took in the guest.
+	Seconds float64
+}
+
+// OK says whether everything that ran passed, and something did.
+func (t Tally) OK() bool { return t.Failed == 0 && t.Broken == "" && t.Passed > 0 }
+
+// result is a line such as "    --- SKIP: TestX/y (0.00s)".
+var result = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+)`)
+
+// count reads what a test binary prints with -test.v. The reason of a skip is
+// the last thing the test said.
+func count(name, output string, code int) Tally {
+	t := Tally{Package: name}
+	last := ""
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(line, "\n")
+		match := result.FindStringSubmatch(line)
+		if match == nil {
+			last = strings.TrimSpace(line)
+			continue
+		}
+		switch match[1] {
+		case "PASS":
+			t.Passed++
+		case "FAIL":
+			t.Failed++
+			t.Failures = append(t.Failures, match[2])
+		case "SKIP":
+			t.Skipped++
+			t.Skips = append(t.Skips, match[2]+": "+last)
+		}
+	}
+	if code != 0 && t.Failed == 0 {
+		t.Broken = fmt.Sprintf("exit code %d: %s", code, lastLine(output))
+	}
+	return t
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for _, line := range lines {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return line
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// Print writes the tallies as a table, and below it every skip and failure.
+func Print(w io.Writer, tallies []Tally) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  \tPACKAGE\tPASSED\tFAILED\tSKIPPED\tSECONDS")
+	var total Tally
+	for _, p := range tallies {
+		fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%.1f\n", word(p.OK()), p.Package, p.Passed, p.Failed, p.Skipped, p.Seconds)
+		total.Passed, total.Failed, total.Skipped = total.Passed+p.Passed, total.Failed+p.Failed, total.Skipped+p.Skipped
+		total.Seconds += p.Seconds
+	}
+	fmt.Fprintf(t, "  \tall\t%d\t%d\t%d\t%.1f\n", total.Passed, total.Failed, total.Skipped, total.Seconds)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, p := range tallies {
+		for _, skip := range p.Skips {
+			fmt.Fprintf(w, "  skipped  %s %s\n", p.Package, skip)
+		}
+		for _, failure := range p.Failures {
+			fmt.Fprintf(w, "  FAILED   %s %s\n", p.Package, failure)
+		}
+		if p.Broken != "" {
+			fmt.Fprintf(w, "  BROKEN   %s %s\n", p.Package, p.Broken)
+		}
+	}
+	return nil
+}
+
+func word(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "FAIL"
+}
