@@ -34,7 +34,7 @@ var importTable = []struct {
 	{"internal/inventory", []string{"internal/model/...", "internal/host/..."}},
 	{"internal/machine/...", []string{"internal/machine/...", "internal/model/...", "internal/host/...", "machines"}},
 	{"machines", nil},
-	{"api/...", nil},
+	{"api/...", []string{"api/..."}},
 	{"internal/driver", []string{"internal/model/..."}},
 	{"internal/driver/...", []string{"internal/driver", "internal/model/...", "api/...", "internal/host/..."}},
 	{"internal/journal", []string{"internal/driver", "internal/model/..."}},

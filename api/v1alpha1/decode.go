@@ -4,7 +4,6 @@
 package v1alpha1
 
 import (
-	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -14,7 +13,9 @@ import (
 )
 
 // DecodeNetworkConfig reads one layer of parameters strictly: an unknown or
-// repeated field is an error. Values are checked by Validate, after merging.
+// repeated field is an error, and so is one of the wrong type. The error is an
+// aggregate of *field.Error unless the text is no JSON. Values are checked by
+// Validate, after merging.
 func DecodeNetworkConfig(text []byte) (*NetworkConfig, error) {
 	var c NetworkConfig
 	if err := decodeStrict(text, &c); err != nil {
@@ -33,37 +34,25 @@ func DecodeNetworkConfig(text []byte) (*NetworkConfig, error) {
 	return &c, nil
 }
 
+// decodeStrict reads text into a pointer to a struct.
 func decodeStrict(text []byte, into any) error {
-	strict, err := json.UnmarshalStrict(text, into)
-	var wrongType *stdjson.UnmarshalTypeError
-	if errors.As(err, &wrongType) {
-		return fmt.Errorf("%s: is a JSON %s, want %s", orRoot(wrongType.Field), wrongType.Value, wanted(wrongType.Type))
+	var document any
+	if err := json.UnmarshalCaseSensitivePreserveInts(text, &document); err != nil {
+		return fmt.Errorf("parameters are no JSON: %w", err)
 	}
-	if err != nil {
-		return fmt.Errorf("parameters are no JSON object: %w", err)
+	if _, ok := document.(map[string]any); !ok {
+		return wrongType(field.NewPath("parameters"), document, "an object").ToAggregate()
 	}
-	// Each names the field by its path.
-	return errors.Join(strict...)
-}
-
-func orRoot(path string) string {
-	if path == "" {
-		return "parameters"
+	errs := checkShape(nil, document, reflect.TypeOf(into))
+	repeated, err := json.UnmarshalStrict(text, into, json.DisallowDuplicateFields)
+	if len(errs) == 0 && err != nil {
+		return fmt.Errorf("read parameters: %w", err)
 	}
-	return path
-}
-
-// wanted says in JSON's words what a Go type is read from.
-func wanted(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int32, reflect.Int64:
-		return fmt.Sprintf("a whole number of at most %d bits", t.Bits())
-	case reflect.String:
-		return "a string"
-	case reflect.Slice:
-		return "a list"
+	for _, e := range repeated {
+		var at interface{ FieldPath() string }
+		if errors.As(e, &at) {
+			errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: at.FieldPath(), Detail: "is there twice"})
+		}
 	}
-	return "an object"
+	return errs.ToAggregate()
 }

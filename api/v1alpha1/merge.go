@@ -3,81 +3,105 @@
 
 package v1alpha1
 
-import "maps"
+import (
+	"maps"
+	"strings"
+
+	"k8s.io/utils/ptr"
+)
+
+// Layer is one set of parameters, and where it comes from in words, such as
+// "class dra.net" or "claim".
+type Layer struct {
+	Source string
+	Config *NetworkConfig
+}
+
+// SourceDefault is the source of what no layer says.
+const SourceDefault = "default"
+
+// Origins says where the value of each field comes from: the source of a layer,
+// or SourceDefault, by the path of the field as in error messages, such as
+// interface.mtu, routes[0].gateway and ethtool.features[tso]. An empty list has
+// the path of the list.
+type Origins map[string]string
 
 // MergeNetworkConfigs lays later layers over earlier ones, field by field. A
 // list replaces the list below it, also when it is empty; features and flags
 // merge by name. The layers stay as they are.
 func MergeNetworkConfigs(layers ...*NetworkConfig) *NetworkConfig {
-	out := &NetworkConfig{}
+	var unnamed []Layer
 	for _, l := range layers {
-		over(&out.Profile, l.Profile)
-		out.Interface.merge(&l.Interface)
-		overList(&out.Routes, l.Routes)
-		overList(&out.Rules, l.Rules)
-		overList(&out.Neighbors, l.Neighbors)
-		if l.Ethtool != nil {
-			e := overObject(&out.Ethtool)
-			overMap(&e.Features, l.Ethtool.Features)
-			overMap(&e.PrivateFlags, l.Ethtool.PrivateFlags)
-		}
-		if l.RDMA != nil {
-			r := overObject(&out.RDMA)
-			over(&r.UMAD, l.RDMA.UMAD)
-			over(&r.ISSM, l.RDMA.ISSM)
-		}
+		unnamed = append(unnamed, Layer{Config: l})
 	}
+	out, _ := mergeLayers(unnamed)
 	return out
 }
 
-func (c *InterfaceConfig) merge(l *InterfaceConfig) {
-	over(&c.Name, l.Name)
-	over(&c.Type, l.Type)
-	over(&c.Mode, l.Mode)
-	over(&c.VLANID, l.VLANID)
-	over(&c.Addressing, l.Addressing)
-	overList(&c.Addresses, l.Addresses)
-	over(&c.DHCP, l.DHCP)
-	if l.IPAM != nil {
-		over(&overObject(&c.IPAM).Pool, l.IPAM.Pool)
+// EffectiveNetworkConfig merges layers, the weakest first (cloud profile, device
+// class, claim), over the driver's defaults, and says of each field where it
+// comes from. What is left out in the result stays as it is on the host.
+func EffectiveNetworkConfig(layers ...Layer) (*NetworkConfig, Origins) {
+	out, origins := mergeLayers(layers)
+	fill := func(path string, field **string, value string) {
+		if *field == nil {
+			*field, origins[path] = &value, SourceDefault
+		}
 	}
-	over(&c.MTU, l.MTU)
-	over(&c.HardwareAddr, l.HardwareAddr)
-	over(&c.GSOMaxSize, l.GSOMaxSize)
-	over(&c.GROMaxSize, l.GROMaxSize)
-	over(&c.GSOIPv4MaxSize, l.GSOIPv4MaxSize)
-	over(&c.GROIPv4MaxSize, l.GROIPv4MaxSize)
-	over(&c.DisableEBPFPrograms, l.DisableEBPFPrograms)
-	over(&c.Forwarding, l.Forwarding)
-	over(&c.ARPIgnore, l.ARPIgnore)
-	over(&c.ARPAnnounce, l.ARPAnnounce)
-	if l.VRF != nil {
-		v := overObject(&c.VRF)
-		over(&v.Name, l.VRF.Name)
-		over(&v.Table, l.VRF.Table)
+	i := &out.Interface
+	fill("interface.type", &i.Type, TypePassthrough)
+	switch *i.Type {
+	case TypeMacvlan:
+		fill("interface.mode", &i.Mode, "bridge")
+	case TypeIPvlan:
+		fill("interface.mode", &i.Mode, "l2")
+	}
+	if is(i.DHCP, true) {
+		fill("interface.addressing", &i.Addressing, AddressingDHCP)
+		origins["interface.addressing"] = origins["interface.dhcp"]
+	} else {
+		fill("interface.addressing", &i.Addressing, AddressingStatic)
+	}
+	asked := overObject(&out.RDMA)
+	for path, device := range map[string]**bool{"rdma.umad": &asked.UMAD, "rdma.issm": &asked.ISSM} {
+		if *device == nil {
+			*device, origins[path] = ptr.To(false), SourceDefault
+		}
+	}
+	return out, origins
+}
+
+func mergeLayers(layers []Layer) (*NetworkConfig, Origins) {
+	out, origins := &NetworkConfig{}, Origins{}
+	for _, l := range layers {
+		settleAddressing(&out.Interface, l.Config.Interface, origins)
+		lay(out, l.Config, l.Source, origins)
+	}
+	return out, origins
+}
+
+// settleAddressing takes the lower layer's word on DHCP back where the layer
+// above says otherwise in the other spelling.
+func settleAddressing(below *InterfaceConfig, above InterfaceConfig, origins Origins) {
+	switch {
+	case above.DHCP != nil && above.Addressing == nil && below.Addressing != nil:
+		if *above.DHCP != is(below.Addressing, AddressingDHCP) {
+			below.Addressing = nil
+			delete(origins, "interface.addressing")
+		}
+	case above.Addressing != nil && above.DHCP == nil && below.DHCP != nil:
+		if *below.DHCP != is(above.Addressing, AddressingDHCP) {
+			below.DHCP = nil
+			delete(origins, "interface.dhcp")
+		}
 	}
 }
 
-func over[T any](below **T, above *T) {
-	if above != nil {
-		*below = above
-	}
-}
-
-func overList[T any](below *[]T, above []T) {
-	if above != nil {
-		*below = above
-	}
-}
-
-func overMap(below *map[string]bool, above map[string]bool) {
-	if above == nil {
-		return
-	}
-	if *below == nil {
-		*below = map[string]bool{}
-	}
-	maps.Copy(*below, above)
+// forget takes back the origins of a list and of all that it holds.
+func (o Origins) forget(list string) {
+	maps.DeleteFunc(o, func(path, _ string) bool {
+		return path == list || strings.HasPrefix(path, list+"[")
+	})
 }
 
 func overObject[T any](below **T) *T {

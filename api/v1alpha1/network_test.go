@@ -63,15 +63,24 @@ func TestAccepted(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                               `parameters are no JSON object: unexpected end of JSON input`,
-		`[]`:                             `parameters: is a JSON array, want an object`,
-		`{"interface": {"mtu": "9000"}}`: `interface.mtu: is a JSON string, want a whole number of at most 32 bits`,
-		`{"interface": {"mtu": 1.5}}`:    `interface.mtu: is a JSON number 1.5, want a whole number of at most 32 bits`,
-		`{"interface": {"dhcp": 1}}`:     `interface.dhcp: is a JSON number, want true or false`,
-		`{"interface": {"MTU": 9000}}`:   `unknown field "interface.MTU"`,
-		`{"interfaces": {}}`:             `unknown field "interfaces"`,
-		`{"ethtool": {"privateFlags": {"a": true, "a": false}}}`:                                 `duplicate field "ethtool.privateFlags.a"`,
-		`{"interface": {"mtu": 1, "mtu": 2}}`:                                                    `duplicate field "interface.mtu"`,
+		``:                                         `parameters are no JSON: unexpected end of JSON input`,
+		`[]`:                                       `parameters: Invalid value: is a list, want an object`,
+		`{"interface": {"mtu": "9000"}}`:           `interface.mtu: Invalid value: "9000": is a string, want a whole number of at most 32 bits`,
+		`{"interface": {"mtu": 1.5}}`:              `interface.mtu: Invalid value: 1.5: is a number, want a whole number of at most 32 bits`,
+		`{"interface": {"mtu": 2147483648}}`:       `interface.mtu: Invalid value: 2147483648: is a number, want a whole number of at most 32 bits`,
+		`{"interface": {"dhcp": 1}}`:               `interface.dhcp: Invalid value: 1: is a number, want true or false`,
+		`{"interface": {"MTU": 9000}}`:             `interface.MTU: Forbidden: no such field: did you mean mtu?`,
+		`{"interfaces": {}}`:                       `interfaces: Forbidden: no such field: did you mean interface?`,
+		`{"rdma": {"verbs": true}}`:                `rdma.verbs: Forbidden: no such field: want one of issm, umad`,
+		`{"routes": [{}, {"mtu": {}}]}`:            `routes[1].mtu: Invalid value: is an object, want a whole number`,
+		`{"routes": [null]}`:                       `routes[0]: Invalid value: null: is null, want an object`,
+		`{"interface": {"addresses": [1]}}`:        `interface.addresses[0]: Invalid value: 1: is a number, want a string`,
+		`{"interface": []}`:                        `interface: Invalid value: is a list, want an object`,
+		`{"routes": {}}`:                           `routes: Invalid value: is an object, want a list`,
+		`{"ethtool": {"features": true}}`:          `ethtool.features: Invalid value: true: is a boolean, want an object`,
+		`{"ethtool": {"features": {"tso": null}}}`: `ethtool.features[tso]: Invalid value: null: is null, want true or false`,
+		`{"ethtool": {"privateFlags": {"a": true, "a": false}}}`:                                 `ethtool.privateFlags.a: Forbidden: is there twice`,
+		`{"interface": {"mtu": 1, "mtu": 2}}`:                                                    `interface.mtu: Forbidden: is there twice`,
 		`{"apiVersion": "v1"}`:                                                                   `apiVersion: Unsupported value: "v1": supported values: "plumbline.dev/v1alpha1"`,
 		`{"kind": "CPUConfig"}`:                                                                  `kind: Unsupported value: "CPUConfig": supported values: "NetworkConfig"`,
 		`{"interface": {"mtu": 67}}`:                                                             `interface.mtu: Invalid value: 67: want 68-65535`,
@@ -104,8 +113,26 @@ func TestRefused(t *testing.T) {
 		`{"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1", "scope": 254}]}`:       `routes[0].scope: Invalid value: 254: want 0 (universe) or 253 (link)`,
 		`{"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1", "table": -1}]}`:        `routes[0].table: Invalid value: -1: want 0-4294967295`,
 		`{"rules": [{"priority": 32768}]}`:                                                       `rules[0].priority: Invalid value: 32768: want 0-32767`,
-		`{"neighbors": [{"ipAddress": "10.0.0.9"}]}`:                                             `neighbors[0].hardwareAddr: Required value`,
-		`{"ethtool": {"features": {"a b": true}}}`:                                               `ethtool.features[a b]: Invalid value: "a b": want a name as ethtool prints it`,
+		`{"routes": [{"destination": "10.0.0.0/8", "scope": 253, "metric": 4294967296}]}`:        `routes[0].metric: Invalid value: 4294967296: want 0-4294967295`,
+		`{"routes": [{"destination": "10.0.0.0/8", "scope": 253, "mtu": 67}]}`:                   `routes[0].mtu: Invalid value: 67: want 68-65535`,
+		`{"routes": [{"destination": "fd00::/8", "scope": 253, "mtu": 1279}]}`:                   `routes[0].mtu: Invalid value: 1279: want at least 1280, the least of IPv6`,
+		`{"routes": [{"destination": "10.0.0.0/8", "scope": 253, "onlink": true}]}`:              `routes[0].onlink: Forbidden: a route of scope 253 (link) has no gateway to reach`,
+		`{"routes": [{"destination": "10.0.0.0/8", "gateway": "0.0.0.0"}]}`:                      `routes[0].gateway: Invalid value: "0.0.0.0": want the address of one station`,
+		`{"routes": [{"destination": "10.0.0.0/8", "scope": 253}, {"destination": "10.1.0.0/8", "scope": 253, "table": 254}]}`: `routes[1]: Duplicate value: "destination 10.1.0.0/8 with the same table and metric"`,
+		`{"rules": [{"table": 7}, {"table": 7}]}`:                                      `rules[1]: Duplicate value: "the same rule"`,
+		`{"rules": [{"source": "10.0.0.0/8"}]}`:                                        `rules[0].table: Required value: the table to look into`,
+		`{"rules": [{"source": "10.0.0.0/8", "destination": "fd00::/8", "table": 7}]}`: `rules[0].destination: Invalid value: "fd00::/8": want the same family as source 10.0.0.0/8`,
+		`{"neighbors": [{"ipAddress": "10.0.0.9", "hardwareAddr": "02:00:00:00:00:09"}, {"destination": "10.0.0.9", "hardwareAddr": "02:00:00:00:00:08"}]}`: `neighbors[1].destination: Duplicate value: "10.0.0.9"`,
+		`{"interface": {"mtu": 1279, "addresses": ["10.0.0.1/8", "fd00::1/64"]}}`:                                                                           `interface.mtu: Invalid value: 1279: want at least 1280, the least of IPv6, beside address fd00::1/64`,
+		`{"interface": {"addresses": ["10.0.0.1/8", "10.0.0.1/24"]}}`:                                                                                       `interface.addresses[1]: Duplicate value: "10.0.0.1/24"`,
+		`{"interface": {"addresses": ["224.0.0.1/8"]}}`:                                                                                                     `interface.addresses[0]: Invalid value: "224.0.0.1/8": want the address of one station`,
+		`{"interface": {"hardwareAddr": "01:00:5e:00:00:01"}}`:                                                                                              `interface.hardwareAddr: Invalid value: "01:00:5e:00:00:01": want the address of one station`,
+		`{"interface": {"type": "ipvlan", "hardwareAddr": "02:00:00:00:00:01"}}`:                                                                            `interface.hardwareAddr: Forbidden: an ipvlan has the address of its NIC`,
+		`{"interface": {"ipam": {"pool": "a"}, "dhcp": true}}`:                                                                                              `interface.ipam: Forbidden: cannot be set beside dhcp or addressing: unnumbered`,
+		`{"interface": {"ipam": {"pool": "A_b"}}}`:                                                                                                          `interface.ipam.pool: Invalid value: "A_b"`,
+		`{"interface": {"name": "a", "vrf": {"name": "a"}}}`:                                                                                                `interface.vrf.name: Invalid value: "a": is the interface's own name: want another`,
+		`{"neighbors": [{"ipAddress": "10.0.0.9"}]}`:                                                                                                        `neighbors[0].hardwareAddr: Required value`,
+		`{"ethtool": {"features": {"a b": true}}}`:                                                                                                          `ethtool.features[a b]: Invalid value: "a b": want a name as ethtool prints it`,
 	} {
 		c, err := v1alpha1.DecodeNetworkConfig([]byte(text))
 		if err == nil {
@@ -155,25 +182,6 @@ func requireAllSet(t *testing.T, path string, v reflect.Value) {
 		if f.Kind() == reflect.Struct {
 			requireAllSet(t, path+name+".", f)
 		}
-	}
-}
-
-func TestMerge(t *testing.T) {
-	class := decode(t, `{"interface": {"name": "a", "mtu": 9000, "dhcp": true, "addresses": ["10.0.0.1/24"], "vrf": {"name": "v", "table": 7}},
-		"routes": [{"destination": "10.0.0.0/8", "scope": 253}], "ethtool": {"features": {"a": true, "b": true}}}`)
-	claim := decode(t, `{"interface": {"mtu": 1500, "dhcp": false, "addresses": [], "vrf": {"table": 8}},
-		"routes": [], "ethtool": {"features": {"b": false}, "privateFlags": {"c": true}}}`)
-	before, err := json.Marshal(class)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := decode(t, `{"interface": {"name": "a", "mtu": 1500, "dhcp": false, "addresses": [], "vrf": {"name": "v", "table": 8}},
-		"routes": [], "ethtool": {"features": {"a": true, "b": false}, "privateFlags": {"c": true}}}`)
-	if diff := cmp.Diff(want, v1alpha1.MergeNetworkConfigs(class, claim)); diff != "" {
-		t.Errorf("merged (-want +got):\n%s", diff)
-	}
-	if after, err := json.Marshal(class); err != nil || string(after) != string(before) {
-		t.Errorf("merging changed a layer: %s, was %s", after, before)
 	}
 }
 

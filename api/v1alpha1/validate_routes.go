@@ -4,11 +4,17 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
+
+// mainTable is RT_TABLE_MAIN.
+const mainTable = 254
 
 // Values of RouteConfig.Scope (include/uapi/linux/rtnetlink.h).
 const (
@@ -18,6 +24,46 @@ const (
 
 // maxUint32 is the largest number of a table or metric.
 const maxUint32 = 1<<32 - 1
+
+func (c *NetworkConfig) validateRoutes(p *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, r := range c.Routes {
+		e := r.validate(p.Index(i))
+		if len(e) == 0 && seen[r.key()] {
+			e = field.ErrorList{field.Duplicate(p.Index(i), "destination "+*r.Destination+" with the same table and metric")}
+		}
+		if len(e) == 0 {
+			seen[r.key()] = true
+		}
+		errs = append(errs, e...)
+	}
+	return errs
+}
+
+// key is what the kernel allows one route of.
+func (r RouteConfig) key() string {
+	destination := netip.MustParsePrefix(*r.Destination).Masked()
+	table := ptr.Deref(r.Table, 0)
+	if table == 0 {
+		table = mainTable
+	}
+	return fmt.Sprint(destination, table, ptr.Deref(r.Metric, 0))
+}
+
+func (c *NetworkConfig) validateRules(p *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(c.Rules) > 0 && c.Interface.VRF != nil {
+		errs = append(errs, field.Forbidden(p, "a VRF brings its own rule: leave out rules or interface.vrf"))
+	}
+	for i, r := range c.Rules {
+		errs = append(errs, r.validate(p.Index(i))...)
+		if slices.ContainsFunc(c.Rules[:i], func(other RuleConfig) bool { return reflect.DeepEqual(r, other) }) {
+			errs = append(errs, field.Duplicate(p.Index(i), "the same rule"))
+		}
+	}
+	return errs
+}
 
 func (r RouteConfig) validate(p *field.Path) field.ErrorList {
 	errs := slices.Concat(
@@ -52,21 +98,6 @@ func (r RouteConfig) validate(p *field.Path) field.ErrorList {
 		checkIP(p.Child("source"), r.Source, destination))
 }
 
-// checkIP wants an address of the same family as a prefix, if that is valid.
-func checkIP(p *field.Path, text *string, beside netip.Prefix) field.ErrorList {
-	if text == nil {
-		return nil
-	}
-	ip, err := netip.ParseAddr(*text)
-	if err != nil || ip.Zone() != "" || ip.Is4In6() {
-		return field.ErrorList{field.Invalid(p, *text, "want an address, such as 10.0.0.1")}
-	}
-	if beside.IsValid() && ip.Is4() != beside.Addr().Is4() {
-		return field.ErrorList{field.Invalid(p, *text, "want an address of the same family as "+beside.String())}
-	}
-	return nil
-}
-
 func (r RuleConfig) validate(p *field.Path) field.ErrorList {
 	errs := slices.Concat(
 		inRange(p.Child("priority"), r.Priority, 0, 32767),
@@ -90,36 +121,6 @@ func (r RuleConfig) validate(p *field.Path) field.ErrorList {
 	}
 	if len(both) == 2 && both[0].Addr().Is4() != both[1].Addr().Is4() {
 		errs = append(errs, field.Invalid(p.Child("destination"), *r.Destination, "want the same family as source "+*r.Source))
-	}
-	return errs
-}
-
-func (n NeighborConfig) validate(p *field.Path) field.ErrorList {
-	errs := slices.Concat(
-		checkIP(p.Child("ipAddress"), n.IPAddress, netip.Prefix{}),
-		checkIP(p.Child("destination"), n.Destination, netip.Prefix{}),
-		checkMAC(p.Child("hardwareAddr"), n.HardwareAddr))
-	switch {
-	case n.IPAddress == nil && n.Destination == nil:
-		errs = append(errs, field.Required(p.Child("ipAddress"), "the neighbour's address"))
-	case n.IPAddress != nil && n.Destination != nil && *n.IPAddress != *n.Destination:
-		errs = append(errs, field.Invalid(p.Child("destination"), *n.Destination, "is the other spelling of ipAddress: leave one out"))
-	}
-	if n.HardwareAddr == nil {
-		errs = append(errs, field.Required(p.Child("hardwareAddr"), "the neighbour's hardware address"))
-	}
-	return errs
-}
-
-func (v *VRFConfig) validate(p *field.Path) field.ErrorList {
-	errs := checkInterfaceName(p.Child("name"), v.Name)
-	if v.Name == nil {
-		errs = append(errs, field.Required(p.Child("name"), "the VRF's name"))
-	}
-	// 253-255 are the tables default, main and local.
-	errs = append(errs, inRange(p.Child("table"), v.Table, 1, maxUint32)...)
-	if v.Table != nil && *v.Table >= 253 && *v.Table <= 255 {
-		errs = append(errs, field.Invalid(p.Child("table"), *v.Table, "is a table of the system: want another"))
 	}
 	return errs
 }

@@ -167,7 +167,7 @@ func TestPlanRefuses(t *testing.T) {
 			`device pci-0000-93-00-0: interface.name: "net0" is in the pod already, for device pci-0000-91-00-0: give each its own name`},
 		{claim(`{"interface": {"gsoIPv4MaxSize": 65536}}`, "pci-0000-91-00-0"), "interface.gsoIPv4MaxSize: 65536: this node's kernel has no such setting"},
 		{claim(`{"interface": {"mtu": 9000}}`, "pci-0000-95-00-0"), "an RDMA device without a network interface takes none"},
-		{claim(`{"interface": {"mtu": true}}`, "pci-0000-91-00-0"), "parameters of the claim: interface.mtu: is a JSON bool, want a whole number"},
+		{claim(`{"interface": {"mtu": true}}`, "pci-0000-91-00-0"), "parameters of the claim: interface.mtu: Invalid value: true: is a boolean, want a whole number"},
 		{claim(`{"interface": {"name": "a/b"}}`, "pci-0000-91-00-0"), `parameters: interface.name: Invalid value: "a/b"`},
 	} {
 		_, err := planIn(t, c.claim)

@@ -1,0 +1,114 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Leaf is a field that is set.
+type Leaf struct {
+	// Path is as in error messages, such as interface.mtu, routes[0].gateway and
+	// ethtool.features[tso].
+	Path string
+	// Value is a string, bool, int32 or int64, or an empty list.
+	Value any
+}
+
+// Leaves are the fields that a configuration sets, in the order of the types;
+// apiVersion and kind are no settings. Merging and everything that has to know
+// every field goes by the types, so that a new field cannot be forgotten.
+func (c *NetworkConfig) Leaves() []Leaf {
+	var leaves []Leaf
+	walk("", reflect.ValueOf(c), func(path string, v reflect.Value) {
+		leaves = append(leaves, Leaf{Path: path, Value: v.Interface()})
+	})
+	return leaves
+}
+
+func walk(path string, v reflect.Value, leaf func(string, reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			walk(path, v.Elem(), leaf)
+		}
+	case reflect.Struct:
+		eachField(path, v, func(at string, i int) { walk(at, v.Field(i), leaf) })
+	case reflect.Map:
+		for _, k := range slices.Sorted(maps.Keys(v.Interface().(map[string]bool))) {
+			leaf(path+"["+k+"]", v.MapIndex(reflect.ValueOf(k)))
+		}
+	case reflect.Slice:
+		if !v.IsNil() && v.Len() == 0 {
+			leaf(path, v)
+		}
+		for i := range v.Len() {
+			walk(fmt.Sprintf("%s[%d]", path, i), v.Index(i), leaf)
+		}
+	default:
+		leaf(path, v)
+	}
+}
+
+// eachField calls for the fields of a struct but apiVersion and kind, the only
+// ones that cannot be left out.
+func eachField(path string, v reflect.Value, call func(path string, i int)) {
+	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.String {
+			continue
+		}
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if path != "" {
+			name = path + "." + name
+		}
+		call(name, i)
+	}
+}
+
+// lay lays one configuration over another, and notes the source of every leaf
+// that it takes.
+func lay(below, above *NetworkConfig, source string, origins Origins) {
+	layValue("", reflect.ValueOf(below), reflect.ValueOf(above), func(path string, taken reflect.Value) {
+		if taken.Kind() == reflect.Slice {
+			origins.forget(path)
+		}
+		walk(path, taken, func(leaf string, _ reflect.Value) { origins[leaf] = source })
+	})
+}
+
+func layValue(path string, below, above reflect.Value, note func(string, reflect.Value)) {
+	switch {
+	case above.IsNil():
+	case above.Kind() == reflect.Pointer && above.Type().Elem().Kind() == reflect.Struct:
+		if below.IsNil() {
+			below.Set(reflect.New(above.Type().Elem()))
+		}
+		eachField(path, above.Elem(), func(at string, i int) {
+			layValue(at, pointerTo(below, i), pointerTo(above, i), note)
+		})
+	case above.Kind() == reflect.Map:
+		if below.IsNil() {
+			below.Set(reflect.MakeMap(above.Type()))
+		}
+		maps.Copy(below.Interface().(map[string]bool), above.Interface().(map[string]bool))
+		note(path, above)
+	default:
+		below.Set(above)
+		note(path, above)
+	}
+}
+
+// pointerTo is a field of a struct, as a pointer also where it is a struct
+// itself.
+func pointerTo(structure reflect.Value, i int) reflect.Value {
+	f := structure.Elem().Field(i)
+	if f.Kind() == reflect.Struct {
+		return f.Addr()
+	}
+	return f
+}
