@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -17,9 +18,10 @@ import (
 // Attributes of RTM_NEWADDR and values that x/sys does not name
 // (include/uapi/linux/if_addr.h).
 const (
-	ifaProto     = 11 // IFA_PROTO, since Linux 5.18
-	protoStatic  = 0  // not set: an administrator's or a client's
-	keptFlags    = unix.IFA_F_HOMEADDRESS | unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_MCAUTOJOIN | unix.IFA_F_NODAD
+	ifaProto      = 11 // IFA_PROTO, since Linux 5.18
+	protoKernelLL = 3  // IFAPROT_KERNEL_LL, the last of the kernel's own
+	keptFlags     = unix.IFA_F_HOMEADDRESS | unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_MCAUTOJOIN | unix.IFA_F_NODAD |
+		unix.IFA_F_MANAGETEMPADDR
 	addressBytes = unix.SizeofIfAddrmsg
 )
 
@@ -30,7 +32,9 @@ type Address struct {
 	Prefix netip.Prefix
 	// Index is the link's ifindex.
 	Index int
-	// Global is true in the scope of the whole network (RT_SCOPE_UNIVERSE).
+	// Scope is RT_SCOPE_*, and Global whether it is that of the whole network
+	// (RT_SCOPE_UNIVERSE).
+	Scope  uint8
 	Global bool
 	// Kernel is true for an address that the kernel made itself and makes
 	// again: link-local, from router advertisements, temporary.
@@ -44,23 +48,53 @@ func (c *Conn) Addresses() ([]Address, error) {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
 	var list []Address
+	var origins []origin
+	told := false
 	for _, m := range messages {
-		a, err := parseAddress(m)
+		a, o, err := parseAddress(m, c.now())
 		if err != nil {
 			return nil, fmt.Errorf("list addresses: %w", err)
 		}
-		list = append(list, a)
+		told = told || o.told
+		list, origins = append(list, a), append(origins, o)
+	}
+	for i, o := range origins {
+		list[i].Kernel = o.kernel || o.likely && !told
 	}
 	return list, nil
 }
 
-func parseAddress(body []byte) (Address, error) {
+// origin is who made an address. A kernel that tells (since Linux 5.18) does so
+// of each one that it made; of an older one the most likely is taken.
+type origin struct {
+	told, kernel, likely bool
+}
+
+func originOf(m message, flags uint32) origin {
+	if m.header[0] != unix.AF_INET6 {
+		proto := m.get(ifaProto)
+		return origin{told: proto != nil, kernel: kernelMade(proto)}
+	}
+	proto := m.get(ifaProto)
+	dynamic := flags&unix.IFA_F_PERMANENT == 0 && flags&unix.IFA_F_TENTATIVE == 0
+	return origin{
+		told:   proto != nil,
+		kernel: kernelMade(proto) || flags&unix.IFA_F_TEMPORARY != 0,
+		likely: proto == nil && (dynamic || m.header[3] == unix.RT_SCOPE_LINK),
+	}
+}
+
+func kernelMade(proto []byte) bool {
+	return len(proto) == 1 && proto[0] != 0 && proto[0] <= protoKernelLL
+}
+
+func parseAddress(body []byte, now time.Time) (Address, origin, error) {
 	m, err := parseMessage(body, addressBytes)
 	if err != nil {
-		return Address{}, err
+		return Address{}, origin{}, err
 	}
 	// struct ifaddrmsg: family, prefixlen, flags, scope, index.
-	family, bits, scope := m.header[0], int(m.header[1]), m.header[3]
+	bits, scope := int(m.header[1]), m.header[3]
 	flags := uint32(m.header[2])
 	if all, ok := m.number(unix.IFA_FLAGS); ok {
 		flags = all
@@ -73,24 +107,26 @@ func parseAddress(body []byte) (Address, error) {
 	}
 	ip, ok := netip.AddrFromSlice(own)
 	if !ok || bits > ip.BitLen() {
-		return Address{}, fmt.Errorf("an address of %d bytes and prefix length %d", len(own), bits)
+		return Address{}, origin{}, fmt.Errorf("an address of %d bytes and prefix length %d", len(own), bits)
 	}
 	a := Address{
 		Prefix: netip.PrefixFrom(ip, bits),
 		Index:  int(binary.NativeEndian.Uint32(m.header[4:8])),
+		Scope:  scope,
 		Global: scope == unix.RT_SCOPE_UNIVERSE,
 	}
-	proto := m.get(ifaProto)
-	dynamic := flags&unix.IFA_F_PERMANENT == 0 && flags&unix.IFA_F_TENTATIVE == 0
-	a.Kernel = len(proto) == 1 && proto[0] != protoStatic ||
-		family == unix.AF_INET6 && proto == nil && (scope == unix.RT_SCOPE_LINK || dynamic)
+	made := originOf(m, flags)
+	a.Preferred, a.Valid = ends(m.get(unix.IFA_CACHEINFO), now)
 
 	m.header[2] = 0
 	clear(m.header[4:8])
 	kept := nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(flags&keptFlags)).Serialize()
 	// The label is IPv4's, and part of the address; a plain one is the link's
 	// name, which must not come back under another.
-	drop := []uint16{unix.IFA_CACHEINFO, unix.IFA_FLAGS, ifaProto}
+	drop := []uint16{unix.IFA_CACHEINFO, unix.IFA_FLAGS}
+	if made.kernel {
+		drop = append(drop, ifaProto)
+	}
 	label := unix.ByteSliceToString(m.get(unix.IFA_LABEL))
 	if !strings.Contains(label, ":") {
 		drop = append(drop, unix.IFA_LABEL)
@@ -98,7 +134,7 @@ func parseAddress(body []byte) (Address, error) {
 	}
 	a.Message = append(m.without(drop...), kept...)
 	a.Text = addressText(m, a, label, flags)
-	return a, nil
+	return a, made, nil
 }
 
 func addressText(m message, a Address, label string, flags uint32) string {
@@ -121,27 +157,58 @@ func addressText(m message, a Address, label string, flags uint32) string {
 	return text
 }
 
+// AddressConfig is an address to give to a link.
+type AddressConfig struct {
+	// Prefix is the address itself with its prefix length.
+	Prefix netip.Prefix
+	// Scope is RT_SCOPE_*; 0 is the whole network. The kernel knows that of an
+	// IPv6 address itself.
+	Scope uint8
+	// Valid and Preferred are when the kernel shall take the address away, and
+	// stop using it for new connections; zero is never.
+	Valid, Preferred time.Time
+}
+
 // AddAddress adds a plain address. IPv6 comes without duplicate address
 // detection, so that it can be used at once. It is no error when the address is
 // there already.
 func (c *Conn) AddAddress(index int, p netip.Prefix) error {
-	header := nl.NewIfAddrmsg(unix.AF_INET)
-	header.Prefixlen = uint8(p.Bits())
-	header.Index = uint32(index)
-	ip := p.Addr().AsSlice()
-	data := []nl.NetlinkRequestData{header, nl.NewRtAttr(unix.IFA_LOCAL, ip), nl.NewRtAttr(unix.IFA_ADDRESS, ip)}
-	switch {
-	case p.Addr().Is6():
-		header.Family = unix.AF_INET6
-		data = append(data, nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(unix.IFA_F_NODAD)))
-	case p.Bits() <= 30:
-		data = append(data, nl.NewRtAttr(unix.IFA_BROADCAST, broadcast(p)))
-	}
-	err := c.change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, data...)
+	err := c.change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, AddressConfig{Prefix: p}.data(index)...)
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("add address %s to link %d: %w", p, index, err)
 	}
 	return nil
+}
+
+// SetAddress adds an address as AddAddress does, or gives one that is there its
+// lifetimes anew.
+func (c *Conn) SetAddress(index int, a AddressConfig) error {
+	preferred, valid := lifetimes(known(a.Preferred), known(a.Valid), c.now())
+	if valid == 0 {
+		return fmt.Errorf("set address %s of link %d: valid until %s, which is past", a.Prefix, index, a.Valid)
+	}
+	data := append(a.data(index), cacheInfo(preferred, valid))
+	if err := c.change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, data...); err != nil {
+		return fmt.Errorf("set address %s of link %d: %w", a.Prefix, index, err)
+	}
+	return nil
+}
+
+func (a AddressConfig) data(index int) []nl.NetlinkRequestData {
+	header := nl.NewIfAddrmsg(unix.AF_INET)
+	header.Prefixlen = uint8(a.Prefix.Bits())
+	header.Index = uint32(index)
+	header.Scope = a.Scope
+	ip := a.Prefix.Addr().AsSlice()
+	data := []nl.NetlinkRequestData{header, nl.NewRtAttr(unix.IFA_LOCAL, ip), nl.NewRtAttr(unix.IFA_ADDRESS, ip)}
+	switch {
+	case a.Prefix.Addr().Is6():
+		header.Family = unix.AF_INET6
+		data = append(data, nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(unix.IFA_F_NODAD)))
+	case a.Prefix.Bits() <= 30:
+		data = append(data, nl.NewRtAttr(unix.IFA_BROADCAST, broadcast(a.Prefix)))
+	}
+	return data
 }
 
 // broadcast is the last address of an IPv4 prefix.
@@ -165,8 +232,9 @@ func (c *Conn) DeleteAddress(index int, s Saved) error {
 	return nil
 }
 
-// RestoreAddress puts a saved address back, without duplicate address
-// detection: it was this link's address before.
+// RestoreAddress puts a saved address back for what is left of its time, without
+// duplicate address detection: it was this link's address before. One that has
+// expired stays away.
 func (c *Conn) RestoreAddress(index int, s Saved) error {
 	if err := c.restoreAddress(index, s); err != nil {
 		return fmt.Errorf("restore address %s on link %d: %w", s.Text, index, err)
@@ -180,19 +248,24 @@ func (c *Conn) restoreAddress(index int, s Saved) error {
 		return err
 	}
 	binary.NativeEndian.PutUint32(m.header[4:8], uint32(index))
+	preferred, valid := lifetimes(s.Preferred, s.Valid, c.now())
+	if valid == 0 {
+		return nil
+	}
+	life := cacheInfo(preferred, valid)
 	flags, _ := m.number(unix.IFA_FLAGS)
 	if m.header[0] == unix.AF_INET6 && flags&unix.IFA_F_NODAD == 0 {
 		quiet := append(m.without(unix.IFA_FLAGS),
 			nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(flags|unix.IFA_F_NODAD)).Serialize()...)
-		err := c.change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, raw(quiet))
+		err := c.change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, raw(quiet), life)
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			return err
 		}
 		// A replacement starts no detection, and takes the flag away again
 		// (net/ipv6/addrconf.c, inet6_addr_modify).
-		return c.change(unix.RTM_NEWADDR, unix.NLM_F_REPLACE, raw(m.without()))
+		return c.change(unix.RTM_NEWADDR, unix.NLM_F_REPLACE, raw(m.without()), life)
 	}
-	err = c.change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, raw(m.without()))
+	err = c.change(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, raw(m.without()), life)
 	if errors.Is(err, unix.EEXIST) {
 		return nil
 	}

@@ -4,6 +4,7 @@
 package rtnl
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink/nl"
@@ -78,6 +79,57 @@ func (c *Conn) altName(kind, flags, index int, name string) error {
 	list.AddRtAttr(unix.IFLA_ALT_IFNAME, nl.ZeroTerminated(name))
 	if err := c.change(kind, flags, header, list); err != nil {
 		return fmt.Errorf("change alternative name %q of link %d: %w", name, index, err)
+	}
+	return nil
+}
+
+// SetMaster makes a link a port of another one, of none with nil. The kernel
+// drops global IPv6 addresses of a link that becomes a VRF's port: give it its
+// addresses afterwards (net/ipv6/addrconf.c, addrconf_notify).
+func (c *Conn) SetMaster(index int, master *int) error {
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Index = int32(index)
+	var to uint32
+	if master != nil {
+		to = uint32(*master)
+	}
+	if err := c.change(unix.RTM_NEWLINK, 0, header, nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(to))); err != nil {
+		return fmt.Errorf("make link %d a port of link %d: %w", index, to, err)
+	}
+	return nil
+}
+
+// CreateVRF makes a VRF with a routing table, down, or finds the one that is
+// there with that name and table.
+func (c *Conn) CreateVRF(name string, table uint32) (index int, err error) {
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(unix.IFLA_INFO_KIND, nl.NonZeroTerminated("vrf"))
+	info.AddRtAttr(unix.IFLA_INFO_DATA, nil).AddRtAttr(unix.IFLA_VRF_TABLE, nl.Uint32Attr(table))
+	err = c.change(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, nl.NewIfInfomsg(unix.AF_UNSPEC),
+		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)), info)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return 0, fmt.Errorf("make VRF %s of table %d: %w", name, table, err)
+	}
+	l, err := c.LinkByName(name)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("make VRF %s of table %d: %w", name, table, err)
+	case l == nil:
+		return 0, fmt.Errorf("make VRF %s of table %d: it is gone again", name, table)
+	case l.VRFTable == nil:
+		return 0, fmt.Errorf("make VRF %s of table %d: another kind of link has that name", name, table)
+	case *l.VRFTable != table:
+		return 0, fmt.Errorf("make VRF %s of table %d: there is one of table %d", name, table, *l.VRFTable)
+	}
+	return l.Index, nil
+}
+
+// DeleteLink ends a virtual link. It is no error when it is gone.
+func (c *Conn) DeleteLink(index int) error {
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Index = int32(index)
+	if err := c.change(unix.RTM_DELLINK, 0, header); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("delete link %d: %w", index, err)
 	}
 	return nil
 }

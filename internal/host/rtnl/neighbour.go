@@ -5,10 +5,12 @@ package rtnl
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,6 +55,33 @@ func (c *Conn) Neighbours(index int) ([]Saved, error) {
 func neighbourText(m message) string {
 	ip, _ := netip.AddrFromSlice(m.get(ndaDst))
 	return fmt.Sprintf("%s lladdr %s", ip, net.HardwareAddr(m.get(ndaLLAddr)))
+}
+
+// SetNeighbour adds a permanent entry, in place of one for the same address.
+func (c *Conn) SetNeighbour(index int, ip netip.Addr, mac net.HardwareAddr) error {
+	err := c.change(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, neighbourHeader(index, ip),
+		nl.NewRtAttr(ndaDst, ip.AsSlice()), nl.NewRtAttr(ndaLLAddr, mac))
+	if err != nil {
+		return fmt.Errorf("add neighbour %s lladdr %s to link %d: %w", ip, mac, index, err)
+	}
+	return nil
+}
+
+// DeleteNeighbour takes an entry away. It is no error when there is none.
+func (c *Conn) DeleteNeighbour(index int, ip netip.Addr) error {
+	err := c.change(unix.RTM_DELNEIGH, 0, neighbourHeader(index, ip), nl.NewRtAttr(ndaDst, ip.AsSlice()))
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("delete neighbour %s of link %d: %w", ip, index, err)
+	}
+	return nil
+}
+
+func neighbourHeader(index int, ip netip.Addr) raw {
+	header := make(raw, unix.SizeofNdMsg)
+	header[0] = family(ip)
+	binary.NativeEndian.PutUint32(header[4:8], uint32(index))
+	binary.NativeEndian.PutUint16(header[8:10], nudPermanent)
+	return header
 }
 
 // RestoreNeighbour puts a saved entry back, in place of one for the same

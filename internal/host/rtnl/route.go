@@ -28,8 +28,19 @@ type Route struct {
 	Table uint32
 	// Links are the ifindexes the route leads through, one or more.
 	Links []int
+	// Gateway is the next hop's address; invalid when there is none, or several.
+	Gateway netip.Addr
 	// Source is the preferred source address; invalid when there is none.
 	Source netip.Addr
+	// Metric is the route's priority, the lower the better.
+	Metric uint32
+	// Scope is RT_SCOPE_*; that of IPv6 routes is always 0.
+	Scope uint8
+	// MTU is that of packets on this route, in bytes; 0 is the link's.
+	MTU uint32
+	// OnLink is true when the gateway is taken to be on the link, whatever the
+	// addresses say.
+	OnLink bool
 	// Kernel is true for a route that the kernel makes itself with an address,
 	// or from router advertisements.
 	Kernel bool
@@ -85,7 +96,13 @@ func parseRoute(body []byte, own int) (r Route, cached bool, err error) {
 	// type, flags.
 	flags := binary.NativeEndian.Uint32(m.header[8:12])
 	binary.NativeEndian.PutUint32(m.header[8:12], flags&unix.RTNH_F_ONLINK)
-	r = Route{Table: uint32(m.header[4]), Unicast: m.header[7] == unix.RTN_UNICAST}
+	r = Route{
+		Table:   uint32(m.header[4]),
+		Scope:   m.header[6],
+		Unicast: m.header[7] == unix.RTN_UNICAST,
+		OnLink:  flags&unix.RTNH_F_ONLINK != 0,
+		MTU:     metricMTU(m.get(unix.RTA_METRICS)),
+	}
 	if t, ok := m.number(unix.RTA_TABLE); ok {
 		r.Table = t
 	}
@@ -97,6 +114,8 @@ func parseRoute(body []byte, own int) (r Route, cached bool, err error) {
 		return Route{}, false, err
 	}
 	r.Source, _ = netip.AddrFromSlice(m.get(unix.RTA_PREFSRC))
+	r.Gateway, _ = netip.AddrFromSlice(m.get(unix.RTA_GATEWAY))
+	r.Metric, _ = m.number(unix.RTA_PRIORITY)
 	_, r.Shared = m.number(rtaNHID)
 	if index, ok := m.number(unix.RTA_OIF); ok {
 		r.Links = append(r.Links, int(index))
@@ -113,6 +132,17 @@ func parseRoute(body []byte, own int) (r Route, cached bool, err error) {
 	r.Message = m.without(unix.RTA_CACHEINFO, rtaNHID)
 	r.Text = routeText(m, r)
 	return r, flags&unix.RTM_F_CLONED != 0, nil
+}
+
+// metricMTU is RTAX_MTU within RTA_METRICS.
+func metricMTU(metrics []byte) (mtu uint32) {
+	_ = each(metrics, func(kind uint16, value []byte) error {
+		if n := number(value); kind == unix.RTAX_MTU && n != nil {
+			mtu = *n
+		}
+		return nil
+	})
+	return mtu
 }
 
 func routePrefix(m message) (netip.Prefix, error) {
@@ -152,8 +182,8 @@ func eachHop(hops []byte, do func(hop []byte)) error {
 
 func routeText(m message, r Route) string {
 	text := r.Destination.String()
-	if gateway, ok := netip.AddrFromSlice(m.get(unix.RTA_GATEWAY)); ok {
-		text += " via " + gateway.String()
+	if r.Gateway.IsValid() {
+		text += " via " + r.Gateway.String()
 	}
 	if len(r.Links) > 1 {
 		text += fmt.Sprintf(" by %d paths", len(r.Links))
@@ -177,14 +207,24 @@ func (c *Conn) RestoreRoute(index int, s Saved) error {
 	return nil
 }
 
-func (c *Conn) restoreRoute(index int, s Saved) error {
+// withIndex is a saved route's body with the ifindex of its link.
+func withIndex(s Saved, index int) (body []byte, err error) {
 	m, err := parseMessage(s.Message, unix.SizeofRtMsg)
+	if err != nil {
+		return nil, err
+	}
+	swapIndex(m.get(unix.RTA_OIF), 0, index)
+	err = eachHop(m.get(unix.RTA_MULTIPATH), func(hop []byte) { swapIndex(hop[4:8], 0, index) })
+	return m.without(), err
+}
+
+func (c *Conn) restoreRoute(index int, s Saved) error {
+	body, err := withIndex(s, index)
 	if err != nil {
 		return err
 	}
-	swapIndex(m.get(unix.RTA_OIF), 0, index)
-	hops := m.get(unix.RTA_MULTIPATH)
-	if err := eachHop(hops, func(hop []byte) { swapIndex(hop[4:8], 0, index) }); err != nil {
+	m, err := parseMessage(body, unix.SizeofRtMsg)
+	if err != nil {
 		return err
 	}
 	// IPv4 may hold several routes that differ in the nexthop only. Appended
@@ -193,11 +233,11 @@ func (c *Conn) restoreRoute(index int, s Saved) error {
 	if m.header[0] == unix.AF_INET6 {
 		flags = unix.NLM_F_CREATE | unix.NLM_F_EXCL
 	}
-	if hops != nil {
+	if m.get(unix.RTA_MULTIPATH) != nil {
 		// What is left of it leads through the other links only.
 		flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
 	}
-	err = c.change(unix.RTM_NEWROUTE, flags, raw(m.without()))
+	err = c.change(unix.RTM_NEWROUTE, flags, raw(body))
 	if errors.Is(err, unix.EEXIST) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
@@ -98,8 +99,8 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte{2, 24, 0, 0, 7, 0, 0, 0, 8, 0, 2, 0, 10, 0, 0, 1}, 7)
 	f.Add([]byte{2, 8, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0, 12, 0, 9, 0, 8, 0, 0, 0, 7, 0, 0, 0}, 7)
 	f.Fuzz(func(t *testing.T, body []byte, index int) {
-		if a, err := parseAddress(body); err == nil {
-			b, err := parseAddress(a.Message)
+		if a, _, err := parseAddress(body, time.Time{}); err == nil {
+			b, _, err := parseAddress(a.Message, time.Time{})
 			if err != nil || !slices.Equal(a.Message, b.Message) {
 				t.Errorf("an address does not stay the same: %v\n%x\n%x", err, a.Message, b.Message)
 			}

@@ -1,0 +1,172 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Values of include/uapi/linux/fib_rules.h that x/sys does not name.
+const (
+	fibRuleInvert = 2 // FIB_RULE_INVERT
+	ruleBytes     = 12
+)
+
+// Rule is a rule of policy routing.
+type Rule struct {
+	Saved
+	// Priority orders rules, the lowest first; Table is where it leads to.
+	Priority, Table uint32
+	// Source and Destination are invalid where the rule has none.
+	Source, Destination netip.Prefix
+	// Input and Output are the names of the interfaces it is about; empty for
+	// any. A rule stays when its interface leaves, and binds again when one of
+	// that name comes.
+	Input, Output string
+	// Kernel is true for the rules that the kernel makes itself.
+	Kernel bool
+}
+
+// RuleConfig is a rule to add: traffic from, to, or from and to a prefix looks
+// into a table.
+type RuleConfig struct {
+	Priority, Table uint32
+	// Source and Destination are invalid for all.
+	Source, Destination netip.Prefix
+	// Family is AF_INET or AF_INET6 where neither prefix tells.
+	Family uint8
+}
+
+// String is the rule much as ip prints it.
+func (r RuleConfig) String() string {
+	return ruleText(Rule{Priority: r.Priority, Table: r.Table, Source: r.Source, Destination: r.Destination})
+}
+
+// Rules lists the rules of the namespace, both families.
+func (c *Conn) Rules() ([]Rule, error) {
+	var list []Rule
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		header := make(raw, ruleBytes)
+		header[0] = family
+		messages, err := c.dump(unix.RTM_GETRULE, unix.RTM_NEWRULE, header)
+		if err != nil {
+			return nil, fmt.Errorf("list rules: %w", err)
+		}
+		for _, body := range messages {
+			r, err := parseRule(body)
+			if err != nil {
+				return nil, fmt.Errorf("list rules: %w", err)
+			}
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+func parseRule(body []byte) (Rule, error) {
+	m, err := parseMessage(body, ruleBytes)
+	if err != nil {
+		return Rule{}, err
+	}
+	// struct fib_rule_hdr: family, dst_len, src_len, tos, table, reserved,
+	// action, flags. Beside inversion, the flags tell what the rule met.
+	flags := binary.NativeEndian.Uint32(m.header[8:12])
+	binary.NativeEndian.PutUint32(m.header[8:12], flags&fibRuleInvert)
+	r := Rule{Table: uint32(m.header[4])}
+	if t, ok := m.number(unix.FRA_TABLE); ok {
+		r.Table = t
+	}
+	r.Priority, _ = m.number(unix.FRA_PRIORITY)
+	if r.Destination, err = rulePrefix(m.get(unix.FRA_DST), m.header[1]); err != nil {
+		return Rule{}, err
+	}
+	if r.Source, err = rulePrefix(m.get(unix.FRA_SRC), m.header[2]); err != nil {
+		return Rule{}, err
+	}
+	r.Input = unix.ByteSliceToString(m.get(unix.FRA_IIFNAME))
+	r.Output = unix.ByteSliceToString(m.get(unix.FRA_OIFNAME))
+	proto := m.get(unix.FRA_PROTOCOL)
+	r.Kernel = len(proto) == 1 && proto[0] == unix.RTPROT_KERNEL
+	r.Message = m.without()
+	r.Text = ruleText(r)
+	return r, nil
+}
+
+func rulePrefix(value []byte, bits byte) (netip.Prefix, error) {
+	if value == nil {
+		return netip.Prefix{}, nil
+	}
+	ip, ok := netip.AddrFromSlice(value)
+	if !ok || int(bits) > ip.BitLen() {
+		return netip.Prefix{}, fmt.Errorf("a rule's prefix of %d bytes and length %d", len(value), bits)
+	}
+	return netip.PrefixFrom(ip, int(bits)), nil
+}
+
+func ruleText(r Rule) string {
+	text := fmt.Sprintf("%d: from ", r.Priority)
+	if r.Source.IsValid() {
+		text += r.Source.String()
+	} else {
+		text += "all"
+	}
+	if r.Destination.IsValid() {
+		text += " to " + r.Destination.String()
+	}
+	if r.Input != "" {
+		text += " iif " + r.Input
+	}
+	if r.Output != "" {
+		text += " oif " + r.Output
+	}
+	return text + fmt.Sprintf(" lookup %d", r.Table)
+}
+
+// AddRule adds a rule. It is no error when it is there already.
+func (c *Conn) AddRule(r RuleConfig) error {
+	// The same layout as struct fib_rule_hdr.
+	header := nl.NewRtMsg()
+	header.RtMsg = unix.RtMsg{Family: r.Family, Protocol: 0, Type: unix.FR_ACT_TO_TBL}
+	data := []nl.NetlinkRequestData{header,
+		nl.NewRtAttr(unix.FRA_PRIORITY, nl.Uint32Attr(r.Priority)),
+		nl.NewRtAttr(unix.FRA_TABLE, nl.Uint32Attr(r.Table)),
+		nl.NewRtAttr(unix.FRA_PROTOCOL, []byte{unix.RTPROT_STATIC}),
+	}
+	if p := r.Destination; p.IsValid() {
+		header.Family, header.Dst_len = family(p.Addr()), uint8(p.Bits())
+		data = append(data, nl.NewRtAttr(unix.FRA_DST, p.Masked().Addr().AsSlice()))
+	}
+	if p := r.Source; p.IsValid() {
+		header.Family, header.Src_len = family(p.Addr()), uint8(p.Bits())
+		data = append(data, nl.NewRtAttr(unix.FRA_SRC, p.Masked().Addr().AsSlice()))
+	}
+	err := c.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, data...)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add rule %s: %w", r, err)
+	}
+	return nil
+}
+
+// DeleteRule takes a saved rule away. It is no error when it is gone.
+func (c *Conn) DeleteRule(s Saved) error {
+	if err := c.change(unix.RTM_DELRULE, 0, raw(s.Message)); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("delete rule %s: %w", s.Text, err)
+	}
+	return nil
+}
+
+// RestoreRule puts a saved rule back. It is no error when it is there already.
+func (c *Conn) RestoreRule(s Saved) error {
+	err := c.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, raw(s.Message))
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("restore rule %s: %w", s.Text, err)
+	}
+	return nil
+}
