@@ -80,6 +80,9 @@ const (
 	attrDriverVersion = "driverVersion"
 	attrCUDAVersion   = "cudaDriverVersion"
 	capacityMemory    = "memory"
+
+	// typeGPU is attrGPUType of a whole GPU.
+	typeGPU = "gpu"
 )
 
 // dropOrder is what a device loses first when it has more attributes and

@@ -5,6 +5,7 @@ package slicecodec
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -46,10 +47,20 @@ func (b *builder) text(name string, v *string) {
 }
 
 func (b *builder) version(name string, v *string) {
-	if v != nil {
-		b.set(name, resourceapi.DeviceAttribute{VersionValue: v})
+	if v == nil {
+		return
 	}
+	if len(*v) > resourceapi.DeviceAttributeMaxValueLength || !semanticVersion.MatchString(*v) {
+		b.omit("attribute %s: %.80q is no semantic version", name, *v)
+		return
+	}
+	b.set(name, resourceapi.DeviceAttribute{VersionValue: v})
 }
+
+// semanticVersion is what the API takes for a version, by semver.org 2.0.0.
+var semanticVersion = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
+	`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
+	`(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
 
 func (b *builder) number(name string, v *int) {
 	if v != nil {

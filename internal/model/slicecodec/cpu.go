@@ -28,18 +28,7 @@ func AllocatableCPUs(m *model.Machine, node int, reserved cpuset.CPUSet) cpuset.
 	return cpuset.New(online...).Difference(reserved)
 }
 
-// encodeCPUs lists one device for each NUMA node that has CPUs to give.
-func encodeCPUs(m *model.Machine, reserved cpuset.CPUSet) []resourceapi.Device {
-	var devices []resourceapi.Device
-	for _, n := range m.NUMANodes {
-		if cpus := AllocatableCPUs(m, n.ID, reserved); !cpus.IsEmpty() {
-			devices = append(devices, encodeCPUGroup(m, n.ID, cpus))
-		}
-	}
-	return devices
-}
-
-func encodeCPUGroup(m *model.Machine, node int, cpus cpuset.CPUSet) resourceapi.Device {
+func encodeCPUGroup(m *model.Machine, node int, cpus cpuset.CPUSet) *builder {
 	b := newBuilder(CPUGroupName(node))
 	b.numaNode(&node)
 	b.number(attrCPUNUMANode, &node)
@@ -55,7 +44,7 @@ func encodeCPUGroup(m *model.Machine, node int, cpus cpuset.CPUSet) resourceapi.
 	b.device.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
 		CapacityCPU: cpuCapacity(int64(cpus.Size())),
 	}
-	return b.build()
+	return b
 }
 
 // cpuCapacity lets claims take whole CPUs, the whole group when they name no

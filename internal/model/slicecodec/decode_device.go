@@ -97,7 +97,7 @@ func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
 		L3: r.number(attrL3), SMT: r.flag(attrSMT), Count: ptr.Deref(r.number(attrNumCPUs), 0),
 	}
 	if list := r.text(attrCPUList); list != nil {
-		cpus, err := cpuset.Parse(*list)
+		cpus, err := parseCPUs(*list)
 		if err != nil {
 			r.fail(attrCPUList, err)
 			return
@@ -115,12 +115,17 @@ func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
 }
 
 func (d *decoder) gpu(device resourceapi.Device, r *reader) {
+	index, whole := gpuIndex(device.Name)
+	if kind := r.text(attrGPUType); !whole && kind != nil && *kind != typeGPU {
+		return // a slice of a GPU, or one handed to a virtual machine: the vendor's driver offers those too
+	}
 	g := model.GPU{
+		Index:    index,
 		NUMANode: r.number(AttrNUMANode), UUID: r.text(attrUUID), ProductName: ptr.Deref(r.text(attrProductName), ""),
 		Brand: r.text(attrBrand), Architecture: r.text(attrArchitecture), ComputeCapability: r.version(attrComputeCap),
 		DriverVersion: r.version(attrDriverVersion), CUDAVersion: r.version(attrCUDAVersion),
 	}
-	if _, err := fmt.Sscanf(device.Name, "gpu-%d", &g.Index); err != nil {
+	if !whole {
 		r.fail("name", fmt.Errorf("%q is not gpu-<n>", device.Name))
 	}
 	address := r.address(AttrPCIBusID)
@@ -140,4 +145,18 @@ func (d *decoder) gpu(device resourceapi.Device, r *reader) {
 	d.node(g.NUMANode)
 	d.function(model.PCIFunction{Address: g.PCI, Class: model.PCIClassDisplay << 16, NUMANode: g.NUMANode}, r.text(AttrPCIeRoot))
 	d.parts.GPUs = append(d.parts.GPUs, g)
+}
+
+// mostCPUs is beyond any machine's number of CPUs (NR_CPUS is 8192 at most,
+// arch/x86/Kconfig): a list that goes further is not expanded.
+const mostCPUs = 1 << 16
+
+// parseCPUs reads a list such as "0-3,8" that somebody else may have written.
+func parseCPUs(list string) (cpuset.CPUSet, error) {
+	for number := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == '-' }) {
+		if n, err := strconv.Atoi(number); err != nil || n >= mostCPUs {
+			return cpuset.New(), fmt.Errorf("parse CPU list %q: %q is no CPU", list, number)
+		}
+	}
+	return cpuset.Parse(list)
 }

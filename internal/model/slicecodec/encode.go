@@ -4,9 +4,11 @@
 package slicecodec
 
 import (
+	"fmt"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -18,15 +20,61 @@ func Drivers() []string { return []string{DriverNet, DriverCPU, DriverGPU} }
 // Encode lists the devices of one driver, in the machine's order. reserved are
 // CPUs that no claim may have.
 func Encode(m *model.Machine, driver string, reserved cpuset.CPUSet) []resourceapi.Device {
+	devices, _ := Explain(m, driver, reserved)
+	return devices
+}
+
+// Explain is Encode, and says one line for everything that was left out: a
+// device the API server would refuse, an attribute beyond its limits.
+func Explain(m *model.Machine, driver string, reserved cpuset.CPUSet) ([]resourceapi.Device, []string) {
+	l := list{names: map[string]bool{}}
 	switch driver {
 	case DriverNet:
-		return encodeNICs(m)
+		for _, n := range m.NICs {
+			if n.Withheld == nil {
+				l.add(encodeNIC(m, n))
+			}
+		}
 	case DriverCPU:
-		return encodeCPUs(m, reserved)
+		// One device for each NUMA node that has CPUs to give.
+		for _, n := range m.NUMANodes {
+			if cpus := AllocatableCPUs(m, n.ID, reserved); !cpus.IsEmpty() {
+				l.add(encodeCPUGroup(m, n.ID, cpus))
+			}
+		}
 	case DriverGPU:
-		return encodeGPUs(m)
+		for _, g := range m.GPUs {
+			l.add(encodeGPU(m, g))
+		}
+	default:
+		return nil, nil
 	}
-	return nil
+	return l.devices, l.omitted
+}
+
+// list gathers devices. One that the API server would refuse takes its whole
+// slice along, so it is not taken.
+type list struct {
+	devices []resourceapi.Device
+	omitted []string
+	names   map[string]bool
+}
+
+func (l *list) add(b *builder) {
+	d := b.build()
+	switch problems := validation.IsDNS1123Label(d.Name); {
+	case len(problems) > 0:
+		l.omitted = append(l.omitted, fmt.Sprintf("device %.80q: its name %s", d.Name, problems[0]))
+		return
+	case l.names[d.Name]:
+		l.omitted = append(l.omitted, fmt.Sprintf("device %s: another one has this name", d.Name))
+		return
+	}
+	l.names[d.Name] = true
+	l.devices = append(l.devices, d)
+	for _, o := range b.omitted {
+		l.omitted = append(l.omitted, "device "+d.Name+": "+o)
+	}
 }
 
 // MaxDevices is the most devices a slice holds: the API's limit once any device

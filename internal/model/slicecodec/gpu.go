@@ -11,18 +11,10 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-func encodeGPUs(m *model.Machine) []resourceapi.Device {
-	devices := make([]resourceapi.Device, 0, len(m.GPUs))
-	for _, g := range m.GPUs {
-		devices = append(devices, encodeGPU(m, g))
-	}
-	return devices
-}
-
-func encodeGPU(m *model.Machine, g model.GPU) resourceapi.Device {
+func encodeGPU(m *model.Machine, g model.GPU) *builder {
 	b := newBuilder(GPUName(g))
 	b.numaNode(g.NUMANode)
-	b.text(attrGPUType, ptr.To("gpu"))
+	b.text(attrGPUType, ptr.To(typeGPU))
 	b.text(attrUUID, g.UUID)
 	if g.ProductName != "" {
 		b.text(attrProductName, &g.ProductName)
@@ -41,5 +33,5 @@ func encodeGPU(m *model.Machine, g model.GPU) resourceapi.Device {
 			capacityMemory: {Value: *resource.NewQuantity(int64(*g.MemoryBytes), resource.BinarySI)},
 		}
 	}
-	return b.build()
+	return b
 }

@@ -4,8 +4,10 @@
 package slicecodec
 
 import (
+	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -34,7 +36,17 @@ func NICName(n model.NIC) string {
 }
 
 // GPUName is the device name of a GPU, such as "gpu-0".
-func GPUName(g model.GPU) string { return fmt.Sprintf("gpu-%d", g.Index) }
+func GPUName(g model.GPU) string { return gpuPrefix + strconv.Itoa(g.Index) }
+
+const gpuPrefix = "gpu-"
+
+// gpuIndex is the n of "gpu-<n>", and of no other name: a slice of a GPU is
+// called "gpu-0-mig-..." by the vendor's driver.
+func gpuIndex(name string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, gpuPrefix)
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n >= 0 && strconv.Itoa(n) == digits
+}
 
 // CPUGroupName is the device name of a NUMA node's CPUs, such as
 // "cpudevnuma000".
@@ -71,12 +83,22 @@ func FindCPUGroup(m *model.Machine, device string) *model.NUMANode {
 }
 
 // labelOr returns name where it is a DNS label that cannot be taken for a
-// generated one, else prefix and the lower-case base32 of name.
+// generated one, else prefix and the lower-case base32 of name; of a name too
+// long for that, the base32 of its hash: an RDMA device's may have 63 bytes
+// (include/rdma/ib_verbs.h, IB_DEVICE_NAME_MAX).
 func labelOr(prefix, name string) string {
 	generated := strings.HasPrefix(name, prefix) || strings.HasPrefix(name, "pci-")
 	if len(validation.IsDNS1123Label(name)) == 0 && !generated {
 		return name
 	}
-	encoded := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(name))
-	return prefix + strings.ToLower(encoded)
+	label := prefix + encode([]byte(name))
+	if len(label) > validation.DNS1123LabelMaxLength {
+		sum := sha256.Sum256([]byte(name))
+		label = prefix + encode(sum[:])
+	}
+	return label
+}
+
+func encode(b []byte) string {
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
 }

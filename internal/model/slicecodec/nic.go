@@ -6,24 +6,12 @@ package slicecodec
 import (
 	"fmt"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// encodeNICs lists the NICs that may be offered.
-func encodeNICs(m *model.Machine) []resourceapi.Device {
-	devices := make([]resourceapi.Device, 0, len(m.NICs))
-	for _, n := range m.NICs {
-		if n.Withheld == nil {
-			devices = append(devices, encodeNIC(m, n))
-		}
-	}
-	return devices
-}
-
-func encodeNIC(m *model.Machine, n model.NIC) resourceapi.Device {
+func encodeNIC(m *model.Machine, n model.NIC) *builder {
 	b := newBuilder(NICName(n))
 	b.numaNode(n.NUMANode)
 	b.rdma(n.RDMA)
@@ -37,7 +25,7 @@ func encodeNIC(m *model.Machine, n model.NIC) resourceapi.Device {
 		b.flag(AttrSimulated, true)
 	}
 	b.foreign(n.Attributes)
-	return b.build()
+	return b
 }
 
 // rdma is always said, true or false: device classes select on it.

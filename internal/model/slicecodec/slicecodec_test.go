@@ -9,10 +9,12 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	"k8s.io/utils/cpuset"
@@ -125,6 +127,8 @@ func TestNICNames(t *testing.T) {
 		"net-mv2gqmbomeyta":   {Interface: &model.Interface{Name: "eth0.a10"}},
 		"net-nzsxillyne":      {Interface: &model.Interface{Name: "net-xi"}},
 		"siw0":                {RDMA: &model.RDMADevice{Name: "siw0"}},
+		"net-obrwsljq":        {Interface: &model.Interface{Name: "pci-0"}},
+		"rdma-663lsrubsx44ffcstsw3ul76ropkmyvfznivo7qhfkfc44zm3pxa": {RDMA: &model.RDMADevice{Name: strings.Repeat("X", 63)}},
 	} {
 		if got := NICName(n); got != want {
 			t.Errorf("NICName(%v) = %q, want %q", n, got, want)
@@ -244,5 +248,89 @@ func TestDecodeLeavesOutOnlyTheBadDevice(t *testing.T) {
 	}
 	if len(node.Machine.NICs) != len(Encode(m, DriverNet, cpuset.New())) {
 		t.Errorf("%d NICs left of %d", len(node.Machine.NICs), len(m.NICs))
+	}
+}
+
+// Names are an administrator's, or a driver's: whatever they are, each NIC is
+// published, once, and none costs the others their slice.
+func TestHostileNamesBlankNoNode(t *testing.T) {
+	pieces := []string{
+		"eth0", "Eth0", "pci-0000-91-00-0", "net-", "rdma-x", "-", "a.b", "ü", "\xff", "a/b", "\n",
+		strings.Repeat("n", 15), strings.Repeat("R", 63),
+	}
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		name := func() string { return pieces[r.IntN(len(pieces))] + pieces[r.IntN(len(pieces))] }
+		var parts model.Machine
+		for range 100 {
+			n := model.NIC{}
+			if r.IntN(2) == 0 {
+				n.Interface = &model.Interface{Name: name(), Alias: ptr.To(name()), Kind: ptr.To(name())}
+			}
+			if r.IntN(2) == 0 {
+				n.RDMA = &model.RDMADevice{Name: name(), LinkLayer: ptr.To(name())}
+			}
+			parts.NICs = append(parts.NICs, n)
+		}
+		m, err := model.New(parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted, seen := map[string]bool{}, map[string]bool{}
+		for _, n := range m.NICs {
+			wanted[NICName(n)] = true
+		}
+		delete(wanted, "")
+		devices, omitted := Explain(m, DriverNet, cpuset.New())
+		for _, d := range devices {
+			checkLimits(t, d)
+			if seen[d.Name] {
+				t.Fatalf("seed %d: %s is there twice", seed, d.Name)
+			}
+			seen[d.Name] = true
+		}
+		if len(seen) != len(wanted) {
+			t.Errorf("seed %d: %d of %d names published", seed, len(seen), len(wanted))
+		}
+		if len(devices)+len(omitted) < len(m.NICs) {
+			t.Errorf("seed %d: %d NICs, %d published, %d explained", seed, len(m.NICs), len(devices), len(omitted))
+		}
+		for _, part := range Split(devices) {
+			if len(part) > resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures {
+				t.Errorf("a slice of %d devices", len(part))
+			}
+		}
+	}
+}
+
+func TestVersionsTheAPIRefusesAreLeftOut(t *testing.T) {
+	for text, want := range map[string]bool{
+		"580.126.20": true, "13.0.0": true, "1.2.3-rc.1+build": true, "13.0": false, "580.054.15": false,
+		"": false, "v1.2.3": false, "1.2.3\n": false, "1.0.0-" + strings.Repeat("x", 60): false,
+	} {
+		b := newBuilder("gpu-0")
+		b.version(attrDriverVersion, &text)
+		if _, there := b.device.Attributes[attrDriverVersion]; there != want || len(b.omitted) == 0 != want {
+			t.Errorf("%q: published %t, said %q", text, there, b.omitted)
+		}
+	}
+}
+
+func TestTaints(t *testing.T) {
+	since := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	devices := []resourceapi.Device{{Name: "pci-0000-91-00-0"}, {Name: "pci-0000-92-00-0"}}
+	faults := map[string][]model.Fault{"pci-0000-92-00-0": {
+		{Kind: model.FaultPCIe, Message: "x", Since: since}, {Kind: model.FaultCarrier, Since: since}, {Kind: "Unheard"},
+	}}
+	got := Taint(devices, faults, resourceapi.DeviceTaintEffectNoSchedule)
+	want := []resourceapi.DeviceTaint{
+		{Key: "plumbline.dev/carrier-lost", Effect: "NoSchedule", TimeAdded: ptr.To(metav1.NewTime(since))},
+		{Key: "plumbline.dev/pcie-degraded", Effect: "NoSchedule", TimeAdded: ptr.To(metav1.NewTime(since))},
+	}
+	if diff := cmp.Diff(want, got[1].Taints); diff != "" {
+		t.Errorf("taints (-want +got):\n%s", diff)
+	}
+	if got[0].Taints != nil || devices[1].Taints != nil {
+		t.Error("another device was tainted")
 	}
 }
