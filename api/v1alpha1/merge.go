@@ -38,8 +38,8 @@ func MergeNetworkConfigs(layers ...*NetworkConfig) *NetworkConfig {
 	return out
 }
 
-// EffectiveNetworkConfig merges layers, the weakest first (cloud profile, device
-// class, claim), over the driver's defaults, and says of each field where it
+// EffectiveNetworkConfig merges layers, the weakest first (cloud, profile,
+// device class, claim), over the driver's defaults, and says of each field where it
 // comes from. What is left out in the result stays as it is on the host.
 func EffectiveNetworkConfig(layers ...Layer) (*NetworkConfig, Origins) {
 	out, origins := mergeLayers(layers)

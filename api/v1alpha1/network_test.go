@@ -4,7 +4,6 @@
 package v1alpha1_test
 
 import (
-	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -183,32 +182,4 @@ func requireAllSet(t *testing.T, path string, v reflect.Value) {
 			requireAllSet(t, path+name+".", f)
 		}
 	}
-}
-
-func FuzzDecodeNetworkConfig(f *testing.F) {
-	f.Add([]byte(everything))
-	for _, text := range missions {
-		f.Add([]byte(text))
-	}
-	f.Add([]byte(`{"interface": {"mtu": 1e9, "name": "\u0000"}, "routes": [{}], "rules": [{}], "neighbors": [{}], "ethtool": {}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := v1alpha1.DecodeNetworkConfig(text)
-		if err != nil {
-			return
-		}
-		merged := v1alpha1.MergeNetworkConfigs(c)
-		_ = merged.Validate() // any answer but a crash
-		if merged.Validate() == nil && merged.Interface.Name != nil {
-			if err := v1alpha1.CheckInterfaceName(*merged.Interface.Name); err != nil {
-				t.Errorf("a valid configuration has a bad name: %v", err)
-			}
-		}
-		again, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := v1alpha1.DecodeNetworkConfig(again); err != nil {
-			t.Errorf("%s does not decode again: %v", again, err)
-		}
-	})
 }

@@ -1,0 +1,117 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package configtest
+
+// reach makes the object that a field lies in, where it is not there, and says
+// its path. A list gets one more element.
+func reach(doc map[string]any, where string) (object map[string]any, path string) {
+	switch where {
+	case "":
+		return doc, ""
+	case "interface.vrf", "interface.ipam":
+		iface, _ := reach(doc, "interface")
+		name := where[len("interface."):]
+		return child(iface, name), where
+	case "routes[]":
+		return element(doc, "routes", map[string]any{"destination": "172.16.0.0/12", "scope": 253})
+	case "rules[]":
+		return element(doc, "rules", map[string]any{"table": 7, "source": "172.16.0.0/12"})
+	case "neighbors[]":
+		return element(doc, "neighbors", map[string]any{"ipAddress": "172.16.0.1", "hardwareAddr": "02:00:00:00:00:09"})
+	}
+	return child(doc, where), where
+}
+
+func child(object map[string]any, name string) map[string]any {
+	made, ok := object[name].(map[string]any)
+	if !ok {
+		made = map[string]any{}
+		object[name] = made
+	}
+	return made
+}
+
+// element puts an element in front of a list, so that what it breaks cannot be
+// laid at another's door.
+func element(doc map[string]any, list string, value map[string]any) (map[string]any, string) {
+	rest, _ := doc[list].([]any)
+	doc[list] = append([]any{value}, rest...)
+	return value, list + "[0]"
+}
+
+// combinations are fields that are right each by itself, and not together.
+var combinations = []struct {
+	path string
+	make func(doc, iface map[string]any)
+}{
+	{"interface.addresses", func(_, i map[string]any) { i["addresses"], i["dhcp"] = []any{"10.0.0.2/24"}, true }},
+	{"interface.addresses", func(_, i map[string]any) { i["addresses"], i["addressing"] = []any{"10.0.0.2/24"}, "unnumbered" }},
+	{"interface.addresses", func(_, i map[string]any) {
+		i["addresses"], i["ipam"] = []any{"10.0.0.2/24"}, map[string]any{"pool": "a"}
+	}},
+	{"interface.dhcp", func(_, i map[string]any) { i["dhcp"], i["addressing"] = false, "dhcp" }},
+	{"interface.dhcp", func(_, i map[string]any) { i["dhcp"], i["addressing"] = true, "static" }},
+	{"interface.dhcp", func(_, i map[string]any) { i["dhcp"], i["addressing"] = true, "unnumbered" }},
+	{"interface.ipam", func(_, i map[string]any) { i["ipam"], i["dhcp"] = map[string]any{"pool": "a"}, true }},
+	{"interface.ipam.pool", func(_, i map[string]any) { i["ipam"] = map[string]any{} }},
+	{"interface.vlanID", func(_, i map[string]any) { i["type"], i["vlanID"] = "macvlan", 7 }},
+	{"interface.vlanID", func(_, i map[string]any) { delete(i, "vlanID"); i["type"] = "vlan" }},
+	{"interface.mode", func(_, i map[string]any) { i["type"], i["mode"] = "passthrough", "bridge" }},
+	{"interface.mode", func(_, i map[string]any) { i["type"], i["mode"] = "macvlan", "l2" }},
+	{"interface.mode", func(_, i map[string]any) { i["type"], i["mode"] = "ipvlan", "bridge" }},
+	{"interface.hardwareAddr", func(_, i map[string]any) { i["type"], i["hardwareAddr"] = "ipvlan", "02:00:00:00:00:01" }},
+	{"interface.mtu", func(_, i map[string]any) { i["mtu"], i["addresses"] = 1279, []any{"fd00::2/64"} }},
+	{"interface.vrf.name", func(_, i map[string]any) { i["vrf"] = map[string]any{"table": 7} }},
+	{"interface.vrf.name", func(_, i map[string]any) { i["name"], i["vrf"] = "a", map[string]any{"name": "a"} }},
+	{"rules", func(doc, i map[string]any) {
+		i["vrf"], doc["rules"] = map[string]any{"name": "v"}, []any{map[string]any{"table": 7, "source": "10.0.0.0/8"}}
+	}},
+	{"rules[1]", func(doc, _ map[string]any) {
+		doc["rules"] = []any{map[string]any{"table": 7}, map[string]any{"table": 7}}
+	}},
+	{"rules[0].table", func(doc, _ map[string]any) { doc["rules"] = []any{map[string]any{"source": "10.0.0.0/8"}} }},
+	{"rules[0].destination", func(doc, _ map[string]any) {
+		doc["rules"] = []any{map[string]any{"table": 7, "source": "10.0.0.0/8", "destination": "fd00::/8"}}
+	}},
+	{"routes[0].destination", func(doc, _ map[string]any) { doc["routes"] = []any{map[string]any{"scope": 253}} }},
+	{"routes[0].gateway", func(doc, _ map[string]any) { doc["routes"] = []any{map[string]any{"destination": "10.0.0.0/8"}} }},
+	{"routes[0].gateway", func(doc, _ map[string]any) {
+		doc["routes"] = []any{map[string]any{"destination": "10.0.0.0/8", "gateway": "fd00::1"}}
+	}},
+	{"routes[0].source", func(doc, _ map[string]any) {
+		doc["routes"] = []any{map[string]any{"destination": "fd00::/8", "scope": 253, "source": "10.0.0.1"}}
+	}},
+	{"routes[0].onlink", func(doc, _ map[string]any) {
+		doc["routes"] = []any{map[string]any{"destination": "10.0.0.0/8", "scope": 253, "onlink": true}}
+	}},
+	{"routes[0].mtu", func(doc, _ map[string]any) {
+		doc["routes"] = []any{map[string]any{"destination": "fd00::/8", "scope": 253, "mtu": 1279}}
+	}},
+	{"routes[1]", func(doc, _ map[string]any) {
+		doc["routes"] = []any{map[string]any{"destination": "10.0.0.0/8", "scope": 253}, map[string]any{"destination": "10.9.9.9/8", "scope": 253, "table": 254}}
+	}},
+	{"neighbors[0].ipAddress", func(doc, _ map[string]any) {
+		doc["neighbors"] = []any{map[string]any{"hardwareAddr": "02:00:00:00:00:09"}}
+	}},
+	{"neighbors[0].hardwareAddr", func(doc, _ map[string]any) { doc["neighbors"] = []any{map[string]any{"ipAddress": "10.0.0.1"}} }},
+	{"neighbors[0].destination", func(doc, _ map[string]any) {
+		doc["neighbors"] = []any{map[string]any{"ipAddress": "10.0.0.1", "destination": "10.0.0.2", "hardwareAddr": "02:00:00:00:00:09"}}
+	}},
+	{"neighbors[1].destination", func(doc, _ map[string]any) {
+		doc["neighbors"] = []any{map[string]any{"ipAddress": "fd00::1", "hardwareAddr": "02:00:00:00:00:09"},
+			map[string]any{"destination": "fd00:0::1", "hardwareAddr": "02:00:00:00:00:08"}}
+	}},
+	{"ethtool.features[a b]", func(doc, _ map[string]any) { child(doc, "ethtool")["features"] = map[string]any{"a b": true} }},
+	{"ethtool.features[tso]", func(doc, _ map[string]any) { child(doc, "ethtool")["features"] = map[string]any{"tso": nil} }},
+	{"ethtool.privateFlags[]", func(doc, _ map[string]any) { child(doc, "ethtool")["privateFlags"] = map[string]any{"": true} }},
+	{"routes[0]", func(doc, _ map[string]any) { doc["routes"] = []any{nil} }},
+	{"apiVersion", func(doc, _ map[string]any) { doc["apiVersion"] = "v1" }},
+	{"kind", func(doc, _ map[string]any) { doc["kind"] = "CPUConfig" }},
+}
+
+func (g generator) combine(doc map[string]any) string {
+	c := combinations[g.r.IntN(len(combinations))]
+	c.make(doc, child(doc, "interface"))
+	return c.path
+}

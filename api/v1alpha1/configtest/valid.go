@@ -1,0 +1,123 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package configtest makes NetworkConfig documents for tests, valid and invalid
+// ones, the same for the same seed. It knows what the documentation promises and
+// nothing of the code that checks it. No program links it.
+package configtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// Valid makes a document that decodes and validates.
+func Valid(r *rand.Rand) map[string]any {
+	g := generator{r}
+	doc := map[string]any{}
+	if iface := g.iface(); len(iface) > 0 {
+		doc["interface"] = iface
+	}
+	if g.maybe() {
+		doc["apiVersion"], doc["kind"] = "plumbline.dev/v1alpha1", "NetworkConfig"
+	}
+	g.set(doc, "profile", func() any { return g.pick("", "fast", "rail-optimized") })
+	g.set(doc, "routes", g.routes)
+	if iface, _ := doc["interface"].(map[string]any); iface["vrf"] == nil {
+		g.set(doc, "rules", g.rules)
+	}
+	g.set(doc, "neighbors", g.neighbors)
+	g.set(doc, "ethtool", func() any {
+		e := map[string]any{}
+		g.set(e, "features", func() any { return map[string]any{"tso": g.maybe(), "tx-checksum-ip-generic": g.maybe()} })
+		g.set(e, "privateFlags", func() any { return map[string]any{"enable-max-rx-buffer-size": g.maybe()} })
+		return e
+	})
+	g.set(doc, "rdma", func() any {
+		device := map[string]any{}
+		g.set(device, "umad", func() any { return g.maybe() })
+		g.set(device, "issm", func() any { return g.maybe() })
+		return device
+	})
+	return doc
+}
+
+type generator struct{ r *rand.Rand }
+
+func (g generator) maybe() bool { return g.r.IntN(2) == 0 }
+
+func (g generator) pick(of ...string) string { return of[g.r.IntN(len(of))] }
+
+// between is a number of the range, its ends more often than others.
+func (g generator) between(low, high int64) int64 {
+	switch g.r.IntN(4) {
+	case 0:
+		return low
+	case 1:
+		return high
+	}
+	return low + g.r.Int64N(high-low+1)
+}
+
+// set sets a field, or leaves it out.
+func (g generator) set(object map[string]any, name string, value func() any) {
+	if g.maybe() {
+		object[name] = value()
+	}
+}
+
+func (g generator) iface() map[string]any {
+	i := map[string]any{}
+	g.set(i, "name", func() any { return g.pick("dranet0", "net1", "a-b_c.d12345678", "0") })
+	g.set(i, "mtu", func() any { return g.between(1280, 65535) })
+	for _, name := range []string{"gsoMaxSize", "groMaxSize", "gsoIPv4MaxSize", "groIPv4MaxSize"} {
+		g.set(i, name, func() any { return g.between(1, 524280) })
+	}
+	for _, name := range []string{"disableEbpfPrograms", "forwarding"} {
+		g.set(i, name, func() any { return g.maybe() })
+	}
+	g.set(i, "arpIgnore", func() any { return []int{0, 1, 2, 3, 8}[g.r.IntN(5)] })
+	g.set(i, "arpAnnounce", func() any { return g.between(0, 2) })
+	g.set(i, "hardwareAddr", func() any { return g.pick("02:00:00:00:00:01", "be-ef-be-ef-be-ef", "0200.0000.0001") })
+	g.set(i, "vrf", func() any {
+		v := map[string]any{"name": g.pick("vrf0", "blue")}
+		g.set(v, "table", func() any { return g.between(256, 1<<32-1) })
+		return v
+	})
+	g.kind(i)
+	g.addressing(i)
+	return i
+}
+
+func (g generator) kind(i map[string]any) {
+	switch kind := g.pick("", "passthrough", "macvlan", "ipvlan", "vlan"); kind {
+	case "":
+	case "vlan":
+		i["type"], i["vlanID"] = kind, g.between(1, 4094)
+	case "macvlan":
+		i["type"] = kind
+		g.set(i, "mode", func() any { return g.pick("bridge", "private", "vepa", "passthru") })
+	case "ipvlan":
+		i["type"] = kind
+		delete(i, "hardwareAddr")
+		g.set(i, "mode", func() any { return g.pick("l2", "l3", "l3s") })
+	default:
+		i["type"] = kind
+	}
+}
+
+func (g generator) addressing(i map[string]any) {
+	switch g.r.IntN(6) {
+	case 0:
+		i["dhcp"] = true
+		g.set(i, "addressing", func() any { return "dhcp" })
+	case 1:
+		i["addressing"], i["addresses"] = "unnumbered", []any{}
+	case 2:
+		i["ipam"] = map[string]any{"pool": g.pick("fabric", "rail-0.example")}
+	case 3:
+		i["addressing"], i["dhcp"] = "static", false
+	case 4:
+		i["addresses"] = []any{fmt.Sprintf("10.0.0.%d/%d", g.between(1, 254), g.between(8, 32)), fmt.Sprintf("fd00::%x/64", g.between(1, 0xffff))}
+	}
+}
