@@ -36,9 +36,13 @@ var importTable = []struct {
 	{"machines", nil},
 	{"api/...", []string{"api/..."}},
 	{"internal/driver", []string{"internal/model/..."}},
+	{"internal/driver/cpu", []string{"internal/driver", "internal/driver/cpu/placement", "internal/model/...", "api/..."}},
+	{"internal/driver/cpu/placement", []string{"internal/model"}},
 	{"internal/driver/...", []string{"internal/driver", "internal/model/...", "api/...", "internal/host/..."}},
 	{"internal/journal", []string{"internal/driver", "internal/model/..."}},
 	{"internal/cdi", []string{"internal/driver", "internal/model/..."}},
+	{"internal/cloud", []string{"internal/driver", "internal/model/...", "api/..."}},
+	{"internal/cloud/...", []string{"internal/cloud", "internal/model", "api/..."}},
 	{"internal/agent", []string{
 		"internal/agent/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory",
 		"internal/driver/...", "internal/journal", "internal/cdi", "api/...",
@@ -72,6 +76,7 @@ var importTable = []struct {
 
 // libraryOwners confines a library to the packages that exist to wrap it.
 var libraryOwners = map[string][]string{
+	"cloud.google.com/go/compute/metadata":             {"internal/cloud/gce"},
 	"github.com/vishvananda/netlink":                   {"internal/host/rtnl", "internal/host/rdma"},
 	"github.com/containerd/nri":                        {"internal/agent/runtimehooks"},
 	"tags.cncf.io/container-device-interface":          {"internal/cdi"},

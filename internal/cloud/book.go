@@ -1,0 +1,142 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// Options say whom a Book asks.
+type Options struct {
+	// Candidates are the clouds the node may be in, the preferred one first. One
+	// alone is taken without probing; none makes a Book that stays empty.
+	Candidates []Provider
+	// File keeps the answers over a restart of the agent; empty: nothing does.
+	File string
+	// BootID is /proc/sys/kernel/random/boot_id. A virtual machine may start
+	// elsewhere, so what was learnt in another boot is forgotten.
+	BootID string
+	// Report is told when asking begins to fail, and why, and with nil when it
+	// works again; nil: nobody is told.
+	Report func(problem error)
+	// Pace is how often the provider is asked.
+	Pace Pace
+}
+
+// Pace is how often a provider is asked.
+type Pace struct {
+	// Refresh is the time between two looks at everything.
+	Refresh time.Duration
+	// Retry is the time to the first retry. It doubles up to MaxRetry.
+	Retry, MaxRetry time.Duration
+	// Limit is how long one look may take.
+	Limit time.Duration
+}
+
+// DefaultPace asks a cloud little enough for a cluster of thousands of nodes.
+func DefaultPace() Pace {
+	return Pace{Refresh: 5 * time.Minute, Retry: time.Second, MaxRetry: 5 * time.Minute, Limit: 30 * time.Second}
+}
+
+// Book is what is known of a node's NICs from its cloud.
+type Book struct {
+	Options
+	changed, wake chan struct{}
+	// first is closed when the provider was asked once, whatever came of it.
+	first chan struct{}
+
+	mu       sync.Mutex
+	provider Provider // nil while unknown
+	devices  []Device
+	answers  map[string]Answer // by Device.key
+	problem  error             // why asking fails; nil while it works
+}
+
+// Open makes a Book that knows what its file says.
+func Open(o Options) *Book {
+	b := &Book{
+		Options: o, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), first: make(chan struct{}),
+		answers: map[string]Answer{},
+	}
+	if len(o.Candidates) == 1 {
+		b.provider = o.Candidates[0]
+	}
+	b.load()
+	return b
+}
+
+// Changed receives after the answers have changed.
+func (b *Book) Changed() <-chan struct{} { return b.changed }
+
+// Watch tells the Book which NICs there are. New ones are asked about at once.
+func (b *Book) Watch(m *model.Machine) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.devices
+	b.devices = devicesOf(m)
+	isNew := func(d Device) bool {
+		return !slices.ContainsFunc(known, func(k Device) bool { return k.key() == d.key() })
+	}
+	if slices.ContainsFunc(b.devices, isNew) {
+		signal(b.wake)
+	}
+}
+
+// Describe returns the machine with what is known of its NICs. The machine
+// given stays as it is.
+func (b *Book) Describe(m *model.Machine) *model.Machine {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	described := *m
+	described.NICs = slices.Clone(m.NICs)
+	for i, n := range described.NICs {
+		if a, ok := b.answers[DeviceOf(n).key()]; ok {
+			described.NICs[i].Attributes = a.Attributes
+		}
+	}
+	return &described
+}
+
+// Config returns the weakest layer of parameters for a device, nil where there
+// is none. It asks where it does not know: a pod must not run without what its
+// cloud says.
+func (b *Book) Config(ctx context.Context, d Device) ([]byte, error) {
+	if !slices.ContainsFunc(b.Candidates, Provider.Configures) {
+		return nil, nil
+	}
+	select {
+	case <-b.first:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the cloud to be recognised: %w", context.Cause(ctx))
+	}
+	b.mu.Lock()
+	provider := b.provider
+	a, known := b.answers[d.key()]
+	b.mu.Unlock()
+	if known || provider == nil || !provider.Configures() {
+		return a.Config, nil
+	}
+	answers, err := provider.Look(ctx, []Device{d})
+	if err == nil {
+		err = b.learn([]Device{d}, answers)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for the parameters of %s: %w", provider.Name(), d.Name, err)
+	}
+	return answers[0].Config, nil
+}
+
+// signal makes sure that the reader of c wakes up.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,72 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// Run tells the provider of claims that have ended until it has heard, also of
+// those that ended before this process began.
+func (p *Profiles) Run(ctx context.Context) {
+	pause := pauses(p.Pace)
+	for {
+		err := p.giveAllBack(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		var retry <-chan time.Time
+		if err != nil {
+			wait := pause.Step()
+			klog.FromContext(ctx).Error(err, "what a profile gave is not given back yet", "retryIn", wait.Round(time.Second))
+			retry = time.After(wait)
+		} else {
+			pause = pauses(p.Pace)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-retry:
+		case <-p.awake():
+		}
+	}
+}
+
+func (p *Profiles) giveAllBack(ctx context.Context) error {
+	uids, err := p.claims()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, uid := range uids {
+		errs = append(errs, p.giveBackEnded(ctx, uid))
+	}
+	return errors.Join(errs...)
+}
+
+// giveBackEnded looks again under the claim's lock: it may have begun anew, or
+// another agent may have been quicker.
+func (p *Profiles) giveBackEnded(ctx context.Context, uid types.UID) error {
+	known, err := p.read(uid)
+	if err != nil || known == nil || !known.Ended {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Pace.Limit)
+	defer cancel()
+	unlock, err := p.Lock(ctx, uid)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	known, err = p.read(uid)
+	if err != nil || known == nil || !known.Ended {
+		return err
+	}
+	return p.giveBack(ctx, known)
+}

@@ -1,0 +1,94 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/klog/v2"
+)
+
+// fileVersion is the version of file that this build writes, and reads.
+const fileVersion = 1
+
+// file is what a Book knows, on disk. It only saves asking again: losing it
+// costs nothing but a gap in the ResourceSlice.
+type file struct {
+	Version  int               `json:"version"`
+	BootID   string            `json:"bootID"`
+	Provider string            `json:"provider"`
+	Answers  map[string]Answer `json:"answers"`
+}
+
+func (b *Book) load() {
+	if b.File == "" {
+		return
+	}
+	text, err := os.ReadFile(b.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var f file
+	if err == nil {
+		err = json.Unmarshal(text, &f)
+	}
+	if err != nil {
+		klog.Background().Info("what the cloud said before is lost; it is asked again", "file", b.File, "reason", err.Error())
+		return
+	}
+	i := slices.IndexFunc(b.Candidates, func(p Provider) bool { return p.Name() == f.Provider })
+	if i < 0 || f.Version != fileVersion || f.BootID != b.BootID {
+		return
+	}
+	b.provider = b.Candidates[i]
+	for key, a := range f.Answers {
+		b.answers[key] = clean(a)
+	}
+}
+
+// save is called with the lock held.
+func (b *Book) save() {
+	if b.File == "" || b.provider == nil {
+		return
+	}
+	f := file{Version: fileVersion, BootID: b.BootID, Provider: b.provider.Name(), Answers: b.answers}
+	if err := writeJSON(b.File, f); err != nil {
+		klog.Background().Error(err, "what the cloud said is not kept over a restart")
+	}
+}
+
+// writeJSON replaces a file whole or not at all, also over a power cut.
+func writeJSON(path string, v any) (err error) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = temp.Write(append(text, '\n'))
+	err = errors.Join(err, temp.Sync(), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(temp.Name()))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,177 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// Sources of the layers of parameters that come from a cloud, weakest first.
+// Those of device class and claim lie above them.
+const (
+	SourceCloud   = "cloud"
+	SourceProfile = "profile"
+)
+
+// Profiles puts the cloud's layers of parameters below those of a claim. What a
+// profile was resolved to is on disk before anybody acts on it: asked again, it
+// is the same, and what was taken for it is given back in the end.
+type Profiles struct {
+	// Provider resolves profiles; nil: a claim that names one is refused.
+	Provider Profiler
+	// Base returns a device's own layer (Book.Config); nil: there is none.
+	Base func(context.Context, Device) ([]byte, error)
+	// Machine is the newest picture of the host.
+	Machine func() *model.Machine
+	// Dir holds one file for each claim with a profile.
+	Dir string
+	// Lock keeps everybody else, in this process and others, from preparing or
+	// unpreparing a claim. Resolve and Release are called with it held.
+	Lock func(context.Context, types.UID) (unlock func(), err error)
+	// Pace is how often an end is told to a provider that is away.
+	Pace Pace
+
+	once sync.Once
+	wake chan struct{}
+}
+
+// Resolve returns the claim with the cloud's layers added to each device's.
+func (p *Profiles) Resolve(ctx context.Context, c driver.Claim) (driver.Claim, error) {
+	c.Devices = slices.Clone(c.Devices)
+	known, err := p.read(c.UID)
+	if err != nil {
+		return c, err
+	}
+	if known != nil && known.Ended {
+		// The same claim was allocated before. Its end told after its new
+		// beginning would take away what it is given now.
+		if err := p.giveBack(ctx, known); err != nil {
+			return c, fmt.Errorf("claim %s: what its profile gave it before is not given back yet: %w", c.ClaimRef, err)
+		}
+		known = nil
+	}
+	for i := range c.Devices {
+		if c.Devices[i].AdminAccess {
+			continue
+		}
+		layers, resolved, err := p.layers(ctx, c, c.Devices[i], known)
+		if err != nil {
+			return c, fmt.Errorf("claim %s, device %s: %w", c.ClaimRef, c.Devices[i].Device, err)
+		}
+		if resolved != nil {
+			if known, err = p.remember(known, c.ClaimRef, *resolved); err != nil {
+				return c, err
+			}
+		}
+		c.Devices[i].Configs = layers
+	}
+	return c, nil
+}
+
+// layers are all layers of one device, and what was newly resolved for it.
+func (p *Profiles) layers(ctx context.Context, c driver.Claim, a driver.Allocation, known *resolutions) ([]driver.Config, *resolution, error) {
+	d := Device{Name: a.Device}
+	if n := slicecodec.FindNIC(p.Machine(), a.Device); n != nil {
+		d = DeviceOf(*n)
+	}
+	base, err := p.base(ctx, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	layers := slices.Concat(base, a.Configs)
+	merged, err := merge(layers)
+	if err != nil || merged.Profile == nil {
+		return layers, nil, err
+	}
+	if p.Provider == nil {
+		return nil, nil, fmt.Errorf("profile: %q: this node resolves no profiles: start its agent with --profile-provider, or leave the profile out", *merged.Profile)
+	}
+	r := known.find(d, a.Request, merged)
+	var fresh *resolution
+	if r == nil {
+		answer, err := p.Provider.Profile(ctx, ProfileRequest{Device: d, Claim: c.Object, Config: merged})
+		if err != nil {
+			return nil, nil, fmt.Errorf("profile: %q: %w", *merged.Profile, err)
+		}
+		fresh = &resolution{Request: a.Request, Release: ReleaseRequest{Device: d, ClaimUID: c.UID, Config: merged}, Answer: answer}
+		r = fresh
+	}
+	profile := driver.Config{Source: SourceProfile, Raw: r.Answer}
+	if len(r.Answer) == 0 {
+		profile.Raw = []byte("{}") // resolved to nothing is not the same as not resolved
+	}
+	return slices.Concat(base, []driver.Config{profile}, a.Configs), fresh, nil
+}
+
+func (p *Profiles) base(ctx context.Context, d Device) ([]driver.Config, error) {
+	if p.Base == nil {
+		return nil, nil
+	}
+	raw, err := p.Base(ctx, d)
+	if err != nil || len(raw) == 0 {
+		return nil, err
+	}
+	return []driver.Config{{Source: SourceCloud, Raw: raw}}, nil
+}
+
+func merge(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
+	var decoded []*v1alpha1.NetworkConfig
+	for _, l := range layers {
+		c, err := v1alpha1.DecodeNetworkConfig(l.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("parameters of the %s: %w", l.Source, err)
+		}
+		decoded = append(decoded, c)
+	}
+	return v1alpha1.MergeNetworkConfigs(decoded...), nil
+}
+
+// Release notes that a claim has ended, and wakes Run to tell the provider. It
+// waits for nobody: a pod's end must not hang on a webhook.
+func (p *Profiles) Release(_ context.Context, c driver.ClaimRef) error {
+	known, err := p.read(c.UID)
+	if err != nil || known == nil {
+		return err
+	}
+	known.Ended = true
+	if err := p.write(known); err != nil {
+		return err
+	}
+	signal(p.awake())
+	return nil
+}
+
+func (p *Profiles) awake() chan struct{} {
+	p.once.Do(func() { p.wake = make(chan struct{}, 1) })
+	return p.wake
+}
+
+// giveBack tells the provider that all of a claim's devices are done with, and
+// forgets the claim.
+func (p *Profiles) giveBack(ctx context.Context, known *resolutions) error {
+	if p.Provider == nil {
+		return errors.New("this node resolves no profiles any more: start its agent with --profile-provider as before")
+	}
+	var errs []error
+	for _, r := range known.Devices {
+		if err := p.Provider.Release(ctx, r.Release); err != nil {
+			errs = append(errs, fmt.Errorf("release profile of %s: %w", r.Release.Device.Name, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return p.forget(known.Claim.UID)
+}
