@@ -16,20 +16,21 @@ import (
 // RouteConfig is a route to add, through one link.
 type RouteConfig struct {
 	// Destination is what it leads to; zero length for a default route.
-	Destination netip.Prefix
+	Destination netip.Prefix `json:"destination"`
 	// Gateway is the next hop, and Source the address that packets shall come
 	// from; invalid for none.
-	Gateway, Source netip.Addr
+	Gateway netip.Addr `json:"gateway,omitzero"`
+	Source  netip.Addr `json:"source,omitzero"`
 	// Scope is RT_SCOPE_*: 0 for the whole network, 253 for the link.
-	Scope uint8
+	Scope uint8 `json:"scope,omitempty"`
 	// Table is the routing table; 0 is main.
-	Table uint32
+	Table uint32 `json:"table,omitempty"`
 	// Metric is the priority, the lower the better; 0 is the kernel's default.
-	Metric uint32
+	Metric uint32 `json:"metric,omitempty"`
 	// MTU is that of packets on this route, in bytes; 0 is the link's.
-	MTU uint32
+	MTU uint32 `json:"mtu,omitempty"`
 	// OnLink takes the gateway to be on the link, whatever the addresses say.
-	OnLink bool
+	OnLink bool `json:"onLink,omitempty"`
 }
 
 // String is the route much as ip prints it.

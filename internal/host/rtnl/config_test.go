@@ -124,6 +124,40 @@ func ownRoutes(t *testing.T, conn *Conn, nic int) []Saved {
 	return list
 }
 
+func TestInTable(t *testing.T) {
+	ns, conn, nic := routed(t)
+	ns.Run(t, "ip route add 10.1.0.0/16 via 10.0.0.9 dev nic0 metric 5")
+	moved, err := InTable(ownRoutes(t, conn, nic)[0], 4711)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.RestoreRoute(nic, moved); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"10.1.0.0/16 via 10.0.0.9 dev nic0 metric 5"}
+	if got := lines(ns.Run(t, "ip route show table 4711")); !slices.Equal(got, want) {
+		t.Errorf("table 4711 has %q, want %q", got, want)
+	}
+	if !strings.Contains(moved.Text, "table 4711") || !slices.ContainsFunc(ownRoutes(t, conn, nic), moved.Equal) {
+		t.Errorf("%q is not what the kernel has: %q", moved, ownRoutes(t, conn, nic))
+	}
+}
+
+func TestOnChange(t *testing.T) {
+	_, conn, nic := routed(t)
+	changes := 0
+	conn.OnChange(func() { changes++ })
+	prefix := netip.MustParsePrefix("10.7.0.1/24")
+	for range 2 { // the second finds it, and changes nothing
+		if err := conn.AddAddress(nic, prefix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if findAddress(t, conn, prefix) == nil || changes != 1 {
+		t.Errorf("%d changes, want 1", changes)
+	}
+}
+
 func TestRules(t *testing.T) {
 	ns := hosttest.NewNamespace(t)
 	conn := dialIn(t, ns)

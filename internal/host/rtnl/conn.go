@@ -32,6 +32,7 @@ type Conn struct {
 	sockets  map[int]*nl.SocketHandle
 	messages atomic.Int64
 	now      func() time.Time
+	onChange func()
 }
 
 // Counts are what a Conn has cost so far.
@@ -91,9 +92,16 @@ func (c *Conn) execute(r *nl.NetlinkRequest, answer uint16) ([][]byte, error) {
 	return r.Execute(unix.NETLINK_ROUTE, answer)
 }
 
+// OnChange has fn called after every change that the kernel acknowledged: a test
+// stops there. Call it before the Conn is used.
+func (c *Conn) OnChange(fn func()) { c.onChange = fn }
+
 // change sends a request that is answered by an acknowledgement.
 func (c *Conn) change(kind, flags int, data ...nl.NetlinkRequestData) error {
 	_, err := c.execute(c.request(kind, flags|unix.NLM_F_ACK, data...), 0)
+	if err == nil && c.onChange != nil {
+		c.onChange()
+	}
 	return err
 }
 

@@ -4,6 +4,7 @@
 package rtnl
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type Link struct {
 	SlaveKind *string
 	// VRFTable is the routing table of a VRF (IFLA_VRF_TABLE).
 	VRFTable *uint32
+	// XDP is true when a program runs in the driver or the generic hook.
+	XDP bool
 	// Lower is the ifindex, in the same namespace, of the link below this one:
 	// a VLAN's or macvlan's parent (IFLA_LINK).
 	Lower *int
@@ -54,6 +57,8 @@ type Link struct {
 // skipStatistics is RTEXT_FILTER_SKIP_STATS (include/uapi/linux/rtnetlink.h):
 // counters are most of a link's message, and nobody reads them here.
 const skipStatistics = 1 << 3
+
+const xdpNone = 0 // XDP_ATTACHED_NONE (include/uapi/linux/if_link.h)
 
 // Links lists the links of the namespace.
 func (c *Conn) Links() ([]Link, error) {
@@ -169,6 +174,13 @@ func (l *Link) take(kind uint16, value []byte) error {
 		})
 	case unix.IFLA_LINKINFO:
 		return each(value, l.takeInfo)
+	case unix.IFLA_XDP:
+		return each(value, func(kind uint16, value []byte) error {
+			if kind == unix.IFLA_XDP_ATTACHED {
+				l.XDP = !bytes.Equal(value, []byte{xdpNone})
+			}
+			return nil
+		})
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 
 	"github.com/vishvananda/netlink/nl"
@@ -264,6 +265,26 @@ func Redirect(s Saved, to map[int]int) (Saved, error) {
 		return Saved{}, fmt.Errorf("redirect route %s: %w", s.Text, err)
 	}
 	return Saved{Text: s.Text, Message: m.without()}, nil
+}
+
+// InTable returns a saved route as one of another table.
+func InTable(s Saved, table uint32) (Saved, error) {
+	m, err := parseMessage(s.Message, unix.SizeofRtMsg)
+	if err != nil {
+		return Saved{}, fmt.Errorf("route %s in table %d: %w", s.Text, table, err)
+	}
+	in := m.get(unix.RTA_TABLE)
+	if len(in) != 4 {
+		return Saved{}, fmt.Errorf("route %s in table %d: its message names no table", s.Text, table)
+	}
+	// As the kernel itself says it, so that what comes of it is Equal.
+	binary.NativeEndian.PutUint32(in, table)
+	m.header[4] = unix.RT_TABLE_COMPAT
+	if table <= math.MaxUint8 {
+		m.header[4] = uint8(table)
+	}
+	r, _, err := parseRoute(m.without(), 0)
+	return r.Saved, err
 }
 
 // Supersedes tells whether a saved IPv6 route with several paths is the whole

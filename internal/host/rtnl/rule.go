@@ -37,11 +37,13 @@ type Rule struct {
 // RuleConfig is a rule to add: traffic from, to, or from and to a prefix looks
 // into a table.
 type RuleConfig struct {
-	Priority, Table uint32
+	Priority uint32 `json:"priority"`
+	Table    uint32 `json:"table"`
 	// Source and Destination are invalid for all.
-	Source, Destination netip.Prefix
+	Source      netip.Prefix `json:"source,omitzero"`
+	Destination netip.Prefix `json:"destination,omitzero"`
 	// Family is AF_INET or AF_INET6 where neither prefix tells.
-	Family uint8
+	Family uint8 `json:"family,omitempty"`
 }
 
 // String is the rule much as ip prints it.

@@ -1,0 +1,219 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rtnl
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Values of include/uapi/linux/pkt_sched.h and rtnetlink.h that x/sys does not
+// name.
+const (
+	tcBytes         = 20         // sizeof(struct tcmsg)
+	tcRoot          = 0xffffffff // TC_H_ROOT
+	tcIngress       = 0xfffffff1 // TC_H_INGRESS, TC_H_CLSACT; its handle is ffff:0
+	clsactIngress   = 0xfffffff2 // TC_H_CLSACT and TC_H_MIN_INGRESS
+	clsactEgress    = 0xfffffff3 // TC_H_CLSACT and TC_H_MIN_EGRESS
+	tcaKind         = 1
+	tcaOptions      = 2
+	tcaStats        = 3
+	tcaXstats       = 4
+	tcaStats2       = 7
+	tcaChain        = 11
+	tcaHWOffload    = 12
+	tcaIngressBlock = 13
+	tcaEgressBlock  = 14
+)
+
+// classless are the queueing disciplines without classes or children, which
+// their kind and options bring back whole.
+var classless = []string{"pfifo", "bfifo", "pfifo_fast", "pfifo_head_drop", "fq", "fq_codel", "codel", "sfq", "noqueue"}
+
+// Qdisc is a queueing discipline.
+type Qdisc struct {
+	Saved
+	// Kind is such as fq_codel; Handle and Parent are its place, a number of 16
+	// bits before the colon and one behind. What the kernel made by itself has
+	// handle 0.
+	Kind   string `json:"kind"`
+	Handle uint32 `json:"handle"`
+	Parent uint32 `json:"parent"`
+}
+
+// QdiscVerdict says whether a link's queueing comes back.
+type QdiscVerdict int
+
+const (
+	// QdiscDefault is what the kernel makes by itself.
+	QdiscDefault QdiscVerdict = iota
+	// QdiscRestorable is what RestoreQueueing and RestoreFilter bring back.
+	QdiscRestorable
+	// QdiscLost would not come back as it was.
+	QdiscLost
+)
+
+// String is a word for messages.
+func (v QdiscVerdict) String() string { return []string{"default", "restorable", "lost"}[v] }
+
+// Queueing is what moving a link to another namespace takes away: its queueing
+// disciplines and their filters (net/sched/sch_generic.c, dev_shutdown).
+type Queueing struct {
+	// Root is for what the link sends; nil when the link is down and has the
+	// kernel's default.
+	Root *Qdisc `json:"root,omitempty"`
+	// Ingress is clsact or ingress, which hold filters only; nil without.
+	Ingress *Qdisc   `json:"ingress,omitempty"`
+	Filters []Filter `json:"filters,omitempty"`
+	// Verdict says whether all this comes back, and Reason why not.
+	Verdict QdiscVerdict `json:"verdict"`
+	Reason  string       `json:"reason,omitempty"`
+}
+
+// Queueing reads the queueing disciplines and filters of a link.
+func (c *Conn) Queueing(index int) (Queueing, error) {
+	q, err := c.queueing(index)
+	if err != nil {
+		return Queueing{}, fmt.Errorf("read queueing disciplines of link %d: %w", index, err)
+	}
+	return q, nil
+}
+
+func (c *Conn) queueing(index int) (Queueing, error) {
+	// The kernel dumps those of all links, whatever is asked for.
+	messages, err := c.dump(unix.RTM_GETQDISC, unix.RTM_NEWQDISC, tcHeader(0, 0, 0))
+	if err != nil {
+		return Queueing{}, err
+	}
+	var q Queueing
+	var children []Qdisc
+	blocks := false
+	for _, body := range messages {
+		d, of, shared, err := parseQdisc(body)
+		switch {
+		case err != nil:
+			return Queueing{}, err
+		case of != index:
+		case d.Parent == tcRoot:
+			q.Root = &d
+		case d.Parent == tcIngress:
+			q.Ingress = &d
+		default:
+			children = append(children, d)
+		}
+		blocks = blocks || of == index && shared
+	}
+	if q.Filters, err = c.filters(index, q); err != nil {
+		return Queueing{}, err
+	}
+	q.judge(children, blocks)
+	return q, nil
+}
+
+// judge fills in the verdict.
+func (q *Queueing) judge(children []Qdisc, blocks bool) {
+	q.Verdict = QdiscDefault
+	if q.Root != nil && q.Root.Handle != 0 || q.Ingress != nil {
+		q.Verdict = QdiscRestorable
+	}
+	if reason := q.obstacle(children, blocks); reason != "" {
+		q.Verdict, q.Reason = QdiscLost, reason
+	}
+}
+
+// obstacle is why not all comes back; empty when it does.
+func (q *Queueing) obstacle(children []Qdisc, blocks bool) string {
+	if r := q.Root; r != nil && r.Handle != 0 && r.Kind != "mq" && !slices.Contains(classless, r.Kind) {
+		return fmt.Sprintf("the root queueing discipline %s may have classes, which are not restored", r.Text)
+	}
+	for _, c := range children {
+		if c.Handle != 0 {
+			return fmt.Sprintf("the queueing discipline %s has a parent other than the root, which is not restored", c.Text)
+		}
+	}
+	if blocks {
+		return "its filters are in a block that other links may share"
+	}
+	for _, f := range q.Filters {
+		if !f.restorable() {
+			return fmt.Sprintf("the filter %s is not restored", f.Text)
+		}
+	}
+	return ""
+}
+
+// parseQdisc reads a body; of is the link's ifindex, and shared is set where its
+// filters are in a block.
+func parseQdisc(body []byte) (d Qdisc, of int, shared bool, err error) {
+	m, err := parseMessage(body, tcBytes)
+	if err != nil {
+		return Qdisc{}, 0, false, err
+	}
+	// struct tcmsg: family, padding, ifindex, handle, parent, and a count of
+	// references that is no configuration.
+	of = int(int32(binary.NativeEndian.Uint32(m.header[4:8])))
+	d = Qdisc{
+		Kind:   unix.ByteSliceToString(m.get(tcaKind)),
+		Handle: binary.NativeEndian.Uint32(m.header[8:12]),
+		Parent: binary.NativeEndian.Uint32(m.header[12:16]),
+	}
+	clear(m.header[4:8])
+	clear(m.header[16:20])
+	d.Message = m.without(tcaStats, tcaXstats, tcaStats2, tcaHWOffload)
+	d.Text = fmt.Sprintf("%s %x:", d.Kind, d.Handle>>16)
+	shared = m.get(tcaIngressBlock) != nil || m.get(tcaEgressBlock) != nil
+	return d, of, shared, nil
+}
+
+// RestoreQueueing puts queueing disciplines back where they are missing. Nil and
+// what the kernel makes by itself is left alone.
+func (c *Conn) RestoreQueueing(index int, root, ingress *Qdisc) error {
+	have, err := c.Queueing(index)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if root != nil && root.Handle != 0 && (have.Root == nil || !have.Root.Equal(root.Saved)) {
+		errs = append(errs, c.restoreQdisc(index, root.Saved, unix.NLM_F_CREATE|unix.NLM_F_REPLACE))
+	}
+	if ingress != nil && (have.Ingress == nil || !have.Ingress.Equal(ingress.Saved)) {
+		errs = append(errs, c.restoreQdisc(index, ingress.Saved, unix.NLM_F_CREATE|unix.NLM_F_EXCL))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Conn) restoreQdisc(index int, s Saved, flags int) error {
+	m, err := parseMessage(s.Message, tcBytes)
+	if err == nil {
+		binary.NativeEndian.PutUint32(m.header[4:8], uint32(index))
+		err = c.change(unix.RTM_NEWQDISC, flags, raw(m.without()))
+	}
+	if err != nil {
+		return fmt.Errorf("restore queueing discipline %s of link %d: %w", s.Text, index, err)
+	}
+	return nil
+}
+
+// AddClsact gives a link a place for filters. It is no error when it has it.
+func (c *Conn) AddClsact(index int) error {
+	err := c.change(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL,
+		tcHeader(index, tcIngress&0xffff0000, tcIngress), nl.NewRtAttr(tcaKind, nl.ZeroTerminated("clsact")))
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add clsact to link %d: %w", index, err)
+	}
+	return nil
+}
+
+func tcHeader(index int, handle, parent uint32) raw {
+	header := make(raw, tcBytes)
+	binary.NativeEndian.PutUint32(header[4:8], uint32(index))
+	binary.NativeEndian.PutUint32(header[8:12], handle)
+	binary.NativeEndian.PutUint32(header[12:16], parent)
+	return header
+}
