@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/cpu/placement"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -103,13 +104,13 @@ func (d Driver) planDevice(a driver.Allocation, m *model.Machine, taken cpuset.C
 		return Plan{}, err
 	}
 	free := allocatable.Difference(taken)
+	if free.Size() < n {
+		return Plan{}, fmt.Errorf("wants %d CPUs of NUMA node %d, of which %d are free (%s): %d of its %d allocatable CPUs belong to other claims",
+			n, node.ID, free.Size(), orNone(free), allocatable.Intersection(taken).Size(), allocatable.Size())
+	}
 	chosen, err := d.choose(a, m, free, n)
 	if err != nil {
 		return Plan{}, err
-	}
-	if chosen.Size() != n {
-		return Plan{}, fmt.Errorf("wants %d CPUs of NUMA node %d, of which %d are free (%s): %d of its %d allocatable CPUs belong to other claims",
-			n, node.ID, free.Size(), orNone(free), allocatable.Intersection(taken).Size(), allocatable.Size())
 	}
 	p.CPUs = chosen.String()
 	return p, nil
@@ -121,7 +122,7 @@ func (d Driver) choose(a driver.Allocation, m *model.Machine, free cpuset.CPUSet
 		return cpuset.New(), err
 	}
 	if named.IsEmpty() {
-		return place(m, free, n), nil
+		return placement.Place(placement.NewTopology(m, nil), placement.Request{N: n, Free: free})
 	}
 	if named.Size() != n {
 		return cpuset.New(), fmt.Errorf("cpuConfig.cpuset %q names %d CPUs, the claim consumes %d: want as many", named, named.Size(), n)

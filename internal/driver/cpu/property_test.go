@@ -60,34 +60,6 @@ func (s shape) machine(t *testing.T) *model.Machine {
 	return m
 }
 
-func TestPlace(t *testing.T) {
-	small := shape{packages: 2, nodesPer: 1, coresPer: 8, smt: 2, coresPerL3: 4} // CPUs n, n+16
-	for _, test := range []struct {
-		name  string
-		taken string
-		n     int
-		want  string
-	}{
-		{"whole cores", "", 4, "0-1,16-17"},
-		{"an odd one breaks a core last", "", 3, "0-1,16"},
-		{"fragments before whole cores", "0", 1, "16"},
-		{"whole cores before fragments", "0", 2, "1,17"},
-		{"the L3 that fits best", "4-6,20-22", 2, "7,23"},
-		{"one L3 rather than two halves", "0,16", 8, "4-7,20-23"},
-		{"everything", "", 16, "0-7,16-23"},
-		{"only fragments left", "0-7", 3, "16-18"},
-		{"too many", "0-7", 9, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			m := small.machine(t)
-			free := slicecodec.AllocatableCPUs(m, 0, parse(t, test.taken))
-			if got := place(m, free, test.n).String(); got != test.want {
-				t.Errorf("place %d of %s: got %q, want %q", test.n, free, got, test.want)
-			}
-		})
-	}
-}
-
 // A core_id that repeats in every package once gave claims CPUs of the other
 // socket: half-used cores made the two look like one.
 func TestPlaceStaysOnTheSocket(t *testing.T) {

@@ -1,0 +1,119 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import "slices"
+
+// picker takes CPUs until it has enough.
+type picker struct {
+	// left is how many CPUs are still wanted.
+	left   int
+	chosen []int
+	// quota is how many cores of a size may be taken whole; nil: any.
+	quota  map[int]int
+	spread bool
+}
+
+// wholeCores takes cores that nobody shares, none larger than what is still
+// wanted, and returns the cores it left.
+func (p *picker) wholeCores(cores []candidate) (rest []candidate) {
+	groups := byCache(cores)
+	for p.left > 0 {
+		i := p.nextCache(groups)
+		if i < 0 {
+			break
+		}
+		if p.spread {
+			p.takeCores(groups[i], 1)
+		} else {
+			p.takeCores(groups[i], len(groups[i].cores))
+		}
+	}
+	for _, g := range groups {
+		rest = append(rest, g.cores...)
+	}
+	return rest
+}
+
+// nextCache chooses the cache to take cores from, or -1 when none has a core
+// that fits. Packing takes the one that fits best, so that large holes stay;
+// spreading takes the one with the most left.
+func (p *picker) nextCache(groups []*cache) int {
+	want := p.left
+	if p.spread {
+		want = everything
+	}
+	return fit(groups, want, func(g *cache) int {
+		sum := 0
+		for _, c := range g.cores {
+			if p.takes(c) {
+				sum += len(c.free)
+			}
+		}
+		return sum
+	})
+}
+
+// takes says whether a core may be taken whole.
+func (p *picker) takes(c candidate) bool {
+	return c.whole && len(c.free) <= p.left && (p.quota == nil || p.quota[len(c.free)] > 0)
+}
+
+// takeCores takes at most n cores of a cache.
+func (p *picker) takeCores(g *cache, n int) {
+	g.cores = slices.DeleteFunc(g.cores, func(c candidate) bool {
+		if n == 0 || !p.takes(c) {
+			return false
+		}
+		n--
+		if p.quota != nil {
+			p.quota[len(c.free)]--
+		}
+		p.take(c, len(c.free))
+		return true
+	})
+}
+
+// singles takes the threads that no whole core could give: what others left of
+// broken cores first, then by breaking one.
+func (p *picker) singles(cores []candidate) {
+	for _, whole := range []bool{false, true} {
+		pool := slices.DeleteFunc(slices.Clone(cores), func(c candidate) bool { return c.whole != whole })
+		for p.left > 0 {
+			i := fit(pool, p.left, func(c candidate) int { return len(c.free) })
+			if i < 0 {
+				break
+			}
+			p.take(pool[i], min(len(pool[i].free), p.left))
+			pool = slices.Delete(pool, i, i+1)
+		}
+	}
+}
+
+func (p *picker) take(c candidate, n int) {
+	p.chosen = append(p.chosen, c.free[:n]...)
+	p.left -= n
+}
+
+// cache is the cores below one L3.
+type cache struct {
+	id    int
+	cores []candidate
+}
+
+// byCache groups cores by L3, in the order of their first core.
+func byCache(cores []candidate) []*cache {
+	index := map[int]*cache{}
+	var groups []*cache
+	for _, c := range cores {
+		g := index[c.l3]
+		if g == nil {
+			g = &cache{id: c.l3}
+			index[c.l3] = g
+			groups = append(groups, g)
+		}
+		g.cores = append(g.cores, c)
+	}
+	return groups
+}

@@ -1,0 +1,117 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/cpuset"
+)
+
+// Policy is how to choose. The zero value packs: few caches, whole cores, as
+// little broken as possible.
+type Policy struct {
+	// FullCores gives whole cores only, so that no core is shared by two
+	// claims.
+	FullCores bool
+	// Spread takes cores from as many L3 caches as possible, for work that
+	// lives from cache and memory bandwidth.
+	Spread bool
+	// Prefer is the kind of core to take first; empty: performance cores, then
+	// standard, then efficiency.
+	Prefer CoreType
+	// Exclude are kinds of cores not to take.
+	Exclude []CoreType
+	// CPUs names the CPUs to give; empty leaves the choice.
+	CPUs cpuset.CPUSet
+}
+
+// Request is what one claim wants of one group.
+type Request struct {
+	// N is how many CPUs.
+	N int
+	// Free are the CPUs of the group that nobody has.
+	Free cpuset.CPUSet
+	// Near are the CPUs closest to the devices that the claim binds these CPUs
+	// to, such as the local_cpulist of a NIC; empty: all alike.
+	Near   cpuset.CPUSet
+	Policy Policy
+}
+
+// Place chooses r.N of r.Free by the policy, or says why not. With nothing but
+// a number asked for it finds them whenever that many are free.
+func Place(t *Topology, r Request) (cpuset.CPUSet, error) {
+	if r.N < 1 {
+		return cpuset.New(), fmt.Errorf("wants %d CPUs: want at least 1", r.N)
+	}
+	if !r.Policy.CPUs.IsEmpty() {
+		return r.named(t)
+	}
+	cores := t.candidates(r.Free)
+	have := threads(cores)
+	if have < r.N {
+		return cpuset.New(), fmt.Errorf("wants %d CPUs, %d are free (%s)", r.N, have, list(r.Free))
+	}
+	cores = slices.DeleteFunc(cores, func(c candidate) bool { return slices.Contains(r.Policy.Exclude, c.core.Type) })
+	if have := threads(cores); have < r.N {
+		return cpuset.New(), fmt.Errorf("wants %d CPUs on cores other than %v, %d such are free", r.N, r.Policy.Exclude, have)
+	}
+	if r.Policy.FullCores {
+		return r.fullCores(cores)
+	}
+	p := picker{left: r.N, spread: r.Policy.Spread}
+	for _, tier := range r.tiers(cores) {
+		p.singles(p.wholeCores(tier))
+	}
+	return cpuset.New(p.chosen...), nil
+}
+
+// named gives the CPUs that the policy names, all of them or none.
+func (r Request) named(t *Topology) (cpuset.CPUSet, error) {
+	want := r.Policy.CPUs
+	if want.Size() != r.N {
+		return cpuset.New(), fmt.Errorf("names CPUs %s, which are %d, and wants %d: want as many", want, want.Size(), r.N)
+	}
+	if missing := want.Difference(r.Free); !missing.IsEmpty() {
+		return cpuset.New(), fmt.Errorf("names CPUs %s, of which %s are not free here; free are %s", want, missing, list(r.Free))
+	}
+	for _, c := range t.candidates(want) {
+		if slices.Contains(r.Policy.Exclude, c.core.Type) {
+			return cpuset.New(), fmt.Errorf("names CPU %d, which is on one of the %s cores it excludes", c.free[0], c.core.Type)
+		}
+		if r.Policy.FullCores && !c.whole {
+			return cpuset.New(), fmt.Errorf("names CPUs %v of a core with CPUs %v: full cores want all of them", c.free, c.core.Threads)
+		}
+	}
+	return want, nil
+}
+
+// fullCores chooses among the cores that are free as a whole.
+func (r Request) fullCores(cores []candidate) (cpuset.CPUSet, error) {
+	cores = slices.DeleteFunc(cores, func(c candidate) bool { return !c.whole })
+	if have := threads(cores); have < r.N {
+		return cpuset.New(), fmt.Errorf("wants %d CPUs of full cores, %d are on cores that nobody shares", r.N, have)
+	}
+	tiers := r.tiers(cores)
+	quota := sizesFor(slices.Concat(tiers...), r.N)
+	if quota == nil {
+		tiers, quota = [][]candidate{cores}, sizesFor(cores, r.N)
+	}
+	if quota == nil {
+		return cpuset.New(), fmt.Errorf("wants %d CPUs of full cores, which have %v CPUs each: want a sum of those", r.N, coreSizes(cores))
+	}
+	p := picker{left: r.N, quota: quota, spread: r.Policy.Spread}
+	for _, tier := range tiers {
+		p.wholeCores(tier)
+	}
+	return cpuset.New(p.chosen...), nil
+}
+
+func list(s cpuset.CPUSet) string {
+	if s.IsEmpty() {
+		return "none"
+	}
+	return s.String()
+}
