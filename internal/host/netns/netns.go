@@ -1,10 +1,12 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netns opens network namespaces and tells them apart.
+// Package netns opens network namespaces, tells them apart, and is the only
+// place that takes a thread into one.
 //
-// Nothing here changes the namespace of a thread: work inside a namespace goes
-// through a socket that was opened in it (host/rtnl).
+// Work inside a namespace mostly goes through a socket that was opened in it
+// (host/rtnl); Do is for opening such a socket, and for what knows the calling
+// thread only.
 package netns
 
 import (
@@ -32,8 +34,7 @@ type Namespace struct {
 }
 
 // Self is the path of this process's own network namespace, that is of its
-// first thread. Open it once at start: opening a socket in another namespace
-// takes a thread there for a moment, which may be the first.
+// first thread, which Do never moves.
 const Self = "/proc/self/ns/net"
 
 // Open opens the namespace at a path such as /run/netns/cni-1 or
