@@ -84,8 +84,8 @@ func TestGolden(t *testing.T) {
 }
 
 func TestGoldensDecodeStrictly(t *testing.T) {
-	if n := len(decode(t, deploy.Install())); n != 8 {
-		t.Errorf("install.yaml holds %d objects, want 8", n)
+	if n := len(decode(t, deploy.Install())); n != 10 {
+		t.Errorf("install.yaml holds %d objects, want 10", n)
 	}
 	if n := len(decode(t, deploy.DeviceClasses())); n != len(classNames) {
 		t.Errorf("deviceclasses.yaml holds %d objects, want one for each of the %d classes", n, len(classNames))

@@ -4,6 +4,7 @@
 package render_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,8 @@ func TestRefusedValues(t *testing.T) {
 		{"unknown class", "deviceClasses: {create: [rdma]}", "deviceClasses/create/0"},
 		{"no driver at all", "drivers: {net: {enabled: false}, cpu: {enabled: false}}", "drivers: none is served"},
 		{"simulated without a machine", "drivers: {gpu: {mode: simulated}}", "drivers.gpu.machine: simulated GPUs need"},
+		{"unknown guard", "claimPolicy: {guarded: [mtu]}", "claimPolicy/guarded/0"},
+		{"unknown action", "claimPolicy: {action: Audit}", "claimPolicy/action"},
 		{"reserved CPUs that are no list", "drivers: {cpu: {reservedCPUs: two}}", "reservedCPUs"},
 	}
 	for _, tc := range tests {
@@ -51,13 +54,62 @@ func TestRightsFollowTheDrivers(t *testing.T) {
 				t.Errorf("drivers whose status the agent may write (-want +got):\n%s", diff)
 			}
 			list := `["` + strings.Join(tc.want, `","`) + `"]`
-			policy := only[*admissionv1.ValidatingAdmissionPolicy](t, objects)
+			policy := policyNamed(objects, "plumbline-agent-own-slices")
+			if policy == nil {
+				t.Fatal("no policy of the agent's slices")
+			}
 			var expressions []string
 			for _, validation := range policy.Spec.Validations {
 				expressions = append(expressions, validation.Expression)
 			}
 			if !strings.Contains(strings.Join(expressions, "\n"), "s.spec.driver in "+list) {
 				t.Errorf("the policy does not hold slices to %s:\n%s", list, strings.Join(expressions, "\n"))
+			}
+		})
+	}
+}
+
+// policyNamed is nil where the chart rendered no such policy.
+func policyNamed(objects []any, name string) *admissionv1.ValidatingAdmissionPolicy {
+	for _, object := range objects {
+		if policy, ok := object.(*admissionv1.ValidatingAdmissionPolicy); ok && policy.Name == name {
+			return policy
+		}
+	}
+	return nil
+}
+
+// TestClaimPolicyFollowsItsValues: who wants another guard, or none, says so.
+func TestClaimPolicyFollowsItsValues(t *testing.T) {
+	tests := []struct {
+		name, values string
+		validations  int // 0: no policy
+		action       admissionv1.ValidationAction
+	}{
+		{"defaults", "", 7, admissionv1.Deny},
+		{"off", "claimPolicy: {enabled: false}", 0, ""},
+		{"warnings only", "claimPolicy: {action: Warn}", 7, admissionv1.Warn},
+		{"one guard", "claimPolicy: {guarded: [umad]}", 2, admissionv1.Deny},
+		{"one guard twice", "claimPolicy: {guarded: [umad, umad]}", 2, admissionv1.Deny},
+		{"no guard", "claimPolicy: {guarded: []}", 0, ""},
+		{"dra.net is another's", "drivers: {net: {enabled: false}}", 0, ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			const name = "plumbline-claim-parameters"
+			objects := rendered(t, tc.values)
+			policy := policyNamed(objects, name)
+			if policy == nil && tc.validations == 0 {
+				return
+			}
+			if policy == nil || len(policy.Spec.Validations) != tc.validations {
+				t.Fatalf("policy %+v, want one with %d validations", policy, tc.validations)
+			}
+			for _, object := range objects {
+				binding, ok := object.(*admissionv1.ValidatingAdmissionPolicyBinding)
+				if ok && binding.Spec.PolicyName == name && !slices.Equal(binding.Spec.ValidationActions, []admissionv1.ValidationAction{tc.action}) {
+					t.Errorf("actions %v, want %s alone", binding.Spec.ValidationActions, tc.action)
+				}
 			}
 		})
 	}
