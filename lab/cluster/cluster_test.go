@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes/fake"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/deploy"
@@ -92,6 +93,56 @@ func TestSimulatedNodeIsTakenForReal(t *testing.T) {
 	}
 	if got := node.Status.Allocatable.Cpu().Value(); got != 96 {
 		t.Errorf("allocatable CPUs = %d", got)
+	}
+}
+
+// A node is asked for by what its cloud says of it.
+func TestNodeCarriesTheMachineFilesLabels(t *testing.T) {
+	facts, err := machine.OpenFacts("gcp-ct6e-standard-4t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := fake.NewClientset()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(facts)}, Spec: corev1.NodeSpec{
+		Taints: []corev1.Taint{{Key: uninitialized, Effect: corev1.TaintEffectNoSchedule}},
+	}}
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := cloudOf(facts, Options{}).describe(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := createNode(t.Context(), client, facts, "simulated"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{nodeName(facts), "simulated"} {
+		node, err := client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if node.Labels["cloud.google.com/gke-tpu-topology"] != "4x4" || len(node.Spec.Taints) != 0 {
+			t.Errorf("%s: labels %v, taints %v", name, node.Labels, node.Spec.Taints)
+		}
+		for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
+			if tpus := list["google.com/tpu"]; tpus.Value() != 4 {
+				t.Errorf("%s: %v", name, list)
+			}
+		}
+	}
+}
+
+// Published GPUs answer nvidia.com/gpu already: a second offer would be met
+// without a device.
+func TestGPUsAreOfferedOnce(t *testing.T) {
+	facts := &machine.Facts{Name: "n"}
+	facts.Kubernetes.ExtendedResources = map[string]int{gpuResource: 4}
+	if got := cloudOf(facts, Options{}).extended; len(got) != 0 {
+		t.Errorf("offered %v beside the driver's devices", got)
+	}
+	if got := cloudOf(facts, Options{NoInstall: true}).extended[gpuResource]; got != 4 {
+		t.Errorf("offered %d without the driver, want 4", got)
 	}
 }
 

@@ -6,7 +6,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,14 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/retry"
 
 	"plumbline.dev/plumbline/lab/controlplane"
 )
-
-// uninitialized marks a node that its cloud has not described yet
-// (k8s.io/cloud-provider/api.TaintExternalCloudProvider).
-const uninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
 func clientOf(cp *controlplane.ControlPlane) (*kubernetes.Clientset, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", cp.Kubeconfig())
@@ -34,9 +28,9 @@ func clientOf(cp *controlplane.ControlPlane) (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// join waits for the kubelet to register its node, tells the API server where
-// the node is reached, as a cloud would, and waits for it to be Ready.
-func (c *Cluster) join(ctx context.Context, cp *controlplane.ControlPlane, name string) error {
+// join waits for the kubelet to register its node, tells the API server what a
+// cloud would of it, and waits for it to be Ready.
+func (c *Cluster) join(ctx context.Context, cp *controlplane.ControlPlane, cloud cloud) error {
 	client, err := clientOf(cp)
 	if err != nil {
 		return err
@@ -44,7 +38,7 @@ func (c *Cluster) join(ctx context.Context, cp *controlplane.ControlPlane, name 
 	nodes := client.CoreV1().Nodes()
 	described, reason := false, "the kubelet has not registered"
 	err = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
+		node, err := nodes.Get(ctx, cloud.node, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
@@ -52,7 +46,7 @@ func (c *Cluster) join(ctx context.Context, cp *controlplane.ControlPlane, name 
 			return false, err
 		}
 		if !described {
-			if err := describe(ctx, client, name); err != nil {
+			if err := cloud.describe(ctx, client); err != nil {
 				return false, err
 			}
 			described = true
@@ -62,42 +56,7 @@ func (c *Cluster) join(ctx context.Context, cp *controlplane.ControlPlane, name 
 		return ready, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for node %s to be ready: %w; last known: %s (plumblab logs kubelet)", name, err, reason)
-	}
-	return nil
-}
-
-// describe does what a cloud's controller does for a new node.
-func describe(ctx context.Context, client kubernetes.Interface, name string) error {
-	nodes := client.CoreV1().Nodes()
-	external := corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "127.0.0.1"}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
-		if err != nil || slices.Contains(node.Status.Addresses, external) {
-			return err
-		}
-		node.Status.Addresses = append(node.Status.Addresses, external)
-		_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("give node %s its external address: %w", name, err)
-	}
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		node, err := nodes.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		before := len(node.Spec.Taints)
-		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == uninitialized })
-		if len(node.Spec.Taints) == before {
-			return nil
-		}
-		_, err = nodes.Update(ctx, node, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("remove taint %s from node %s: %w", uninitialized, name, err)
+		return fmt.Errorf("wait for node %s to be ready: %w; last known: %s (plumblab logs kubelet)", cloud.node, err, reason)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (c *Cluster) node(ctx context.Context, w *Workshop, parts *Parts, cp *contr
 			return false, err
 		}
 	}
-	if err := c.ready(ctx, w, cp, nodeName(facts)); err != nil {
+	if err := c.ready(ctx, w, cp, cloudOf(facts, o)); err != nil {
 		return false, err
 	}
 	if !running {
@@ -60,12 +60,12 @@ func (c *Cluster) node(ctx context.Context, w *Workshop, parts *Parts, cp *contr
 
 // ready waits for the node to join, and for the guest to have started all its
 // services, or to give up.
-func (c *Cluster) ready(ctx context.Context, w *Workshop, cp *controlplane.ControlPlane, name string) error {
+func (c *Cluster) ready(ctx context.Context, w *Workshop, cp *controlplane.ControlPlane, cloud cloud) error {
 	ctx, cancel := context.WithTimeout(ctx, bootPatience)
 	defer cancel()
-	task := w.progress.Start("node " + name)
+	task := w.progress.Start("node " + cloud.node)
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.join(groupCtx, cp, name) })
+	group.Go(func() error { return c.join(groupCtx, cp, cloud) })
 	group.Go(func() error { return c.machine().Wait(groupCtx, guest.Started) })
 	if err := group.Wait(); err != nil {
 		task.Fail()

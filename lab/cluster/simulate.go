@@ -6,6 +6,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,16 +97,16 @@ func (c *Cluster) simulateOne(ctx context.Context, w *Workshop, client kubernete
 
 // createNode makes a node that the scheduler takes for real.
 func createNode(ctx context.Context, client kubernetes.Interface, facts *machine.Facts, name string) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name,
-		Labels: map[string]string{
-			corev1.LabelHostname:           name,
-			corev1.LabelOSStable:           "linux",
-			corev1.LabelArchStable:         goArch(facts.Arch),
-			corev1.LabelInstanceTypeStable: facts.Name,
-			simulatedLabel:                 "true",
-		},
-	}}
+	labels := map[string]string{
+		corev1.LabelHostname:           name,
+		corev1.LabelOSStable:           "linux",
+		corev1.LabelArchStable:         goArch(facts.Arch),
+		corev1.LabelInstanceTypeStable: facts.Name,
+		simulatedLabel:                 "true",
+	}
+	told := cloudOf(facts, Options{})
+	maps.Copy(labels, told.labels)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
@@ -120,6 +121,7 @@ func createNode(ctx context.Context, client kubernetes.Interface, facts *machine
 			LastHeartbeatTime: now, LastTransitionTime: now,
 		}},
 	}
+	extend(&status, told.extended)
 	// The controllers have taken notice of the node by now.
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		current, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})

@@ -30,6 +30,8 @@ type Facts struct {
 	// GPUs and NICs stand in the file's order. GPUs holds every accelerator.
 	GPUs []Device
 	NICs []Device
+	// Kubernetes is what its node carries besides the hardware.
+	Kubernetes KubernetesFacts
 }
 
 // CPUFacts is the cpu section.

@@ -4,6 +4,7 @@
 package facts
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -65,6 +66,22 @@ nics:
     - {rdma: mlx5_0, ifname: a, bdf: "0000:14:00.0", root: "pci0000:10", numa: -1, link: "8 GT/s x8"}
 `
 
+func TestKubernetes(t *testing.T) {
+	f, err := Open("gcp-ct6e-standard-4t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := KubernetesFacts{
+		Labels: map[string]string{
+			"cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice", "cloud.google.com/gke-tpu-topology": "4x4",
+		},
+		ExtendedResources: map[string]int{"google.com/tpu": 4},
+	}
+	if !reflect.DeepEqual(f.Kubernetes, want) {
+		t.Errorf("got %+v, want %+v", f.Kubernetes, want)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	tests := map[string]struct{ old, new, want string }{
 		"unknown field":        {"name: gpu-0,", "name: gpu-0, colour: red,", `m.yaml:10: gpus.devices[0].colour: is no field`},
@@ -107,6 +124,11 @@ func TestRefusals(t *testing.T) {
 		"arch":                 {"x86_64", "sparc", `m.yaml:1: arch: "sparc": want x86_64 or aarch64`},
 		"not YAML":             {"name: m", "name: [", `m.yaml:`},
 		"two documents":        {"nics:", "---\nnics:", `holds more than one document`},
+		"label's name":         {"gpus:\n", "kubernetes: {labels: {a b: c}}\ngpus:\n", `m.yaml:8: kubernetes.labels.a b: is no label's name`},
+		"label's value":        {"gpus:\n", "kubernetes: {labels: {a/b: c d}}\ngpus:\n", `m.yaml:8: kubernetes.labels.a/b: "c d": is no label's value`},
+		"a list of labels":     {"gpus:\n", "kubernetes: {labels: [a]}\ngpus:\n", `m.yaml:8: kubernetes.labels: want a mapping`},
+		"own resource":         {"gpus:\n", "kubernetes: {extended_resources: {cpu: 4}}\ngpus:\n", `m.yaml:8: kubernetes.extended_resources.cpu: is no extended resource`},
+		"half a TPU":           {"gpus:\n", "kubernetes: {extended_resources: {google.com/tpu: 0.5}}\ngpus:\n", `google.com/tpu: "0.5": want a whole number`},
 		"sysfs root disagrees": {`numa: -1,`, `numa: -1, sysfs_root: "pci0000:14",`, `m.yaml:13: nics mlx5_0: hangs from sysfs_root pci0000:14, but its root is pci0000:10`},
 	}
 	if _, err := Parse([]byte(small), "m.yaml"); err != nil {

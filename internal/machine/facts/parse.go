@@ -94,6 +94,7 @@ func (p *parser) facts(root *yaml.Node) *Facts {
 		"pcie_roots": section(&roots),
 		"gpus":       section(&gpus),
 		"nics":       section(&nics),
+		"kubernetes": p.kubernetes(&f.Kubernetes),
 	})
 	f.CPU = p.cpu(cpu, f)
 	p.sequence("numa", numa, func(field string, n *yaml.Node) { p.numaNode(f, field, n) })
