@@ -14,12 +14,12 @@ const NetworkConfigKind = "NetworkConfig"
 // zero: false, 0 and an empty list are decisions, and win over lower layers.
 type NetworkConfig struct {
 	// APIVersion may be plumbline.dev/v1alpha1, or left out.
-	APIVersion string `json:"apiVersion,omitempty"`
+	APIVersion string `json:"apiVersion,omitempty" jsonschema:"enum=plumbline.dev/v1alpha1"`
 	// Kind may be NetworkConfig, or left out.
-	Kind string `json:"kind,omitempty"`
+	Kind string `json:"kind,omitempty" jsonschema:"enum=NetworkConfig"`
 	// Profile names a set of parameters that the node's cloud provides. They lie
 	// below those of the device class.
-	Profile *string `json:"profile,omitempty"`
+	Profile *string `json:"profile,omitempty" jsonschema:"maxLength=253"`
 	// Interface is the interface itself.
 	Interface InterfaceConfig `json:"interface,omitzero"`
 	// Routes are routes through the interface. They replace those of lower
@@ -40,20 +40,20 @@ type NetworkConfig struct {
 type InterfaceConfig struct {
 	// Name is the name inside the pod, of 1-15 letters, digits, '-', '_' and
 	// '.'; left out, the host's.
-	Name *string `json:"name,omitempty"`
+	Name *string `json:"name,omitempty" jsonschema:"minLength=1,maxLength=15,pattern=^[A-Za-z0-9._-]+$"`
 	// Type is passthrough (the default: the NIC itself moves), macvlan, ipvlan
 	// or vlan (a sub-interface moves, the NIC stays).
-	Type *string `json:"type,omitempty"`
+	Type *string `json:"type,omitempty" jsonschema:"enum=passthrough,enum=macvlan,enum=ipvlan,enum=vlan,default=passthrough"`
 	// Mode is a macvlan's (bridge, the default, private, vepa or passthru) or an
 	// ipvlan's (l2, the default, l3 or l3s).
-	Mode *string `json:"mode,omitempty"`
+	Mode *string `json:"mode,omitempty" jsonschema:"enum=bridge,enum=private,enum=vepa,enum=passthru,enum=l2,enum=l3,enum=l3s"`
 	// VLANID is the tag of type vlan, 1-4094.
-	VLANID *int32 `json:"vlanID,omitempty"`
+	VLANID *int32 `json:"vlanID,omitempty" jsonschema:"minimum=1,maximum=4094"`
 	// Addressing is static (the default), dhcp or unnumbered (no addresses).
-	Addressing *string `json:"addressing,omitempty"`
+	Addressing *string `json:"addressing,omitempty" jsonschema:"enum=static,enum=dhcp,enum=unnumbered,default=static"`
 	// Addresses are addresses with their prefix length, such as 10.0.0.2/24;
 	// left out, those that the interface has on the host.
-	Addresses []string `json:"addresses,omitzero"`
+	Addresses []string `json:"addresses,omitzero" jsonschema:"example=10.0.0.2/24"`
 	// DHCP asks for addresses; the older spelling of addressing: dhcp. Between
 	// layers the two are one field: the upper layer's spelling wins.
 	DHCP *bool `json:"dhcp,omitempty"`
@@ -61,20 +61,20 @@ type InterfaceConfig struct {
 	IPAM *IPAMConfig `json:"ipam,omitempty"`
 	// MTU is in bytes, 68-65535, at least 1280 beside IPv6 addresses; left out,
 	// the host's. A virtual function's is at most its physical function's.
-	MTU *int32 `json:"mtu,omitempty"`
+	MTU *int32 `json:"mtu,omitempty" jsonschema:"minimum=68,maximum=65535"`
 	// HardwareAddr is a MAC address of one station, such as 02:00:00:00:00:01;
 	// left out, the host's.
-	HardwareAddr *string `json:"hardwareAddr,omitempty"`
+	HardwareAddr *string `json:"hardwareAddr,omitempty" jsonschema:"minLength=1,example=02:00:00:00:00:01"`
 	// GSOMaxSize is the largest packet handed to segmentation, in bytes: "ip
 	// link set gso_max_size". Beyond 65536 it is Big TCP of IPv6.
-	GSOMaxSize *int32 `json:"gsoMaxSize,omitempty"`
+	GSOMaxSize *int32 `json:"gsoMaxSize,omitempty" jsonschema:"minimum=1,maximum=524280"`
 	// GROMaxSize is the largest packet that receiving puts together, in bytes:
 	// "ip link set gro_max_size".
-	GROMaxSize *int32 `json:"groMaxSize,omitempty"`
+	GROMaxSize *int32 `json:"groMaxSize,omitempty" jsonschema:"minimum=1,maximum=524280"`
 	// GSOIPv4MaxSize is GSOMaxSize of IPv4 ("ip link set gso_ipv4_max_size").
-	GSOIPv4MaxSize *int32 `json:"gsoIPv4MaxSize,omitempty"`
+	GSOIPv4MaxSize *int32 `json:"gsoIPv4MaxSize,omitempty" jsonschema:"minimum=1,maximum=524280"`
 	// GROIPv4MaxSize is GROMaxSize of IPv4 ("ip link set gro_ipv4_max_size").
-	GROIPv4MaxSize *int32 `json:"groIPv4MaxSize,omitempty"`
+	GROIPv4MaxSize *int32 `json:"groIPv4MaxSize,omitempty" jsonschema:"minimum=1,maximum=524280"`
 	// DisableEBPFPrograms takes the host's TC and TCX programs off the
 	// interface while the pod has it.
 	DisableEBPFPrograms *bool `json:"disableEbpfPrograms,omitempty"`
@@ -82,9 +82,9 @@ type InterfaceConfig struct {
 	// both families: the sysctls forwarding.
 	Forwarding *bool `json:"forwarding,omitempty"`
 	// ARPIgnore is the sysctl arp_ignore: 0-3 or 8.
-	ARPIgnore *int32 `json:"arpIgnore,omitempty"`
+	ARPIgnore *int32 `json:"arpIgnore,omitempty" jsonschema:"enum=0,enum=1,enum=2,enum=3,enum=8"`
 	// ARPAnnounce is the sysctl arp_announce: 0-2.
-	ARPAnnounce *int32 `json:"arpAnnounce,omitempty"`
+	ARPAnnounce *int32 `json:"arpAnnounce,omitempty" jsonschema:"minimum=0,maximum=2"`
 	// VRF puts the interface into a routing domain of its own.
 	VRF *VRFConfig `json:"vrf,omitempty"`
 }
@@ -92,39 +92,39 @@ type InterfaceConfig struct {
 // IPAMConfig names a pool of addresses.
 type IPAMConfig struct {
 	// Pool is the pool's name.
-	Pool *string `json:"pool,omitempty"`
+	Pool *string `json:"pool,omitempty" jsonschema:"minLength=1,maxLength=253,pattern=^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"`
 }
 
 // VRFConfig is a routing domain: a VRF link in the pod, and its table.
 type VRFConfig struct {
 	// Name is the VRF's link in the pod. Interfaces that name the same VRF share
 	// it.
-	Name *string `json:"name,omitempty"`
+	Name *string `json:"name,omitempty" jsonschema:"minLength=1,maxLength=15,pattern=^[A-Za-z0-9._-]+$"`
 	// Table is its routing table; left out, the driver chooses one that nothing
 	// else in the pod uses. Two VRFs of a pod cannot have one table.
-	Table *int64 `json:"table,omitempty"`
+	Table *int64 `json:"table,omitempty" jsonschema:"minimum=1,maximum=4294967295"`
 }
 
 // RouteConfig is a route through the interface.
 type RouteConfig struct {
 	// Destination is a prefix such as 10.0.0.0/8. What stands behind the prefix
 	// length is ignored.
-	Destination *string `json:"destination,omitempty"`
+	Destination *string `json:"destination,omitempty" jsonschema:"required,minLength=1,example=10.0.0.0/8"`
 	// Gateway is the next hop, of the destination's family.
-	Gateway *string `json:"gateway,omitempty"`
+	Gateway *string `json:"gateway,omitempty" jsonschema:"minLength=1"`
 	// Source is the preferred source address.
-	Source *string `json:"source,omitempty"`
+	Source *string `json:"source,omitempty" jsonschema:"minLength=1"`
 	// Scope is 0 (universe, the default; needs a gateway) or 253 (link).
-	Scope *int32 `json:"scope,omitempty"`
+	Scope *int32 `json:"scope,omitempty" jsonschema:"enum=0,enum=253,default=0"`
 	// Table is the routing table; left out or 0, the main one. An interface in a
 	// VRF has all its routes in the VRF's table.
-	Table *int64 `json:"table,omitempty"`
+	Table *int64 `json:"table,omitempty" jsonschema:"minimum=0,maximum=4294967295"`
 	// Metric orders routes to one destination, the least first; left out or 0,
 	// the kernel's own: 0 for IPv4, 1024 for IPv6.
-	Metric *int64 `json:"metric,omitempty"`
+	Metric *int64 `json:"metric,omitempty" jsonschema:"minimum=0,maximum=4294967295"`
 	// MTU is the largest packet to the destination in bytes, 68-65535, at least
 	// 1280 for IPv6; left out, the interface's.
-	MTU *int32 `json:"mtu,omitempty"`
+	MTU *int32 `json:"mtu,omitempty" jsonschema:"minimum=68,maximum=65535"`
 	// OnLink reaches the gateway through the interface even if no address of it
 	// is in the gateway's network.
 	OnLink *bool `json:"onlink,omitempty"`
@@ -135,23 +135,23 @@ type RouteConfig struct {
 type RuleConfig struct {
 	// Priority is 0-32767; left out, the kernel takes the one before the first
 	// rule after 0.
-	Priority *int32 `json:"priority,omitempty"`
+	Priority *int32 `json:"priority,omitempty" jsonschema:"minimum=0,maximum=32767"`
 	// Source is the prefix that packets come from.
-	Source *string `json:"source,omitempty"`
+	Source *string `json:"source,omitempty" jsonschema:"minLength=1,example=10.0.0.0/8"`
 	// Destination is the prefix that packets go to, of the source's family.
-	Destination *string `json:"destination,omitempty"`
+	Destination *string `json:"destination,omitempty" jsonschema:"minLength=1"`
 	// Table is the table to look into.
-	Table *int64 `json:"table,omitempty"`
+	Table *int64 `json:"table,omitempty" jsonschema:"required,minimum=1,maximum=4294967295"`
 }
 
 // NeighborConfig is a permanent ARP or NDP entry.
 type NeighborConfig struct {
 	// IPAddress is the neighbour's address.
-	IPAddress *string `json:"ipAddress,omitempty"`
+	IPAddress *string `json:"ipAddress,omitempty" jsonschema:"minLength=1,example=10.0.0.9"`
 	// Destination is the other spelling of ipAddress.
-	Destination *string `json:"destination,omitempty"`
+	Destination *string `json:"destination,omitempty" jsonschema:"minLength=1"`
 	// HardwareAddr is the neighbour's hardware address.
-	HardwareAddr *string `json:"hardwareAddr,omitempty"`
+	HardwareAddr *string `json:"hardwareAddr,omitempty" jsonschema:"required,minLength=1,example=02:00:00:00:00:09"`
 }
 
 // EthtoolConfig is what ethtool sets. Layers merge by feature and by flag.
@@ -168,8 +168,8 @@ type EthtoolConfig struct {
 // otherwise: both can reconfigure the fabric.
 type RDMAConfig struct {
 	// UMAD gives /dev/infiniband/umadN: management datagrams. Default: false.
-	UMAD *bool `json:"umad,omitempty"`
+	UMAD *bool `json:"umad,omitempty" jsonschema:"default=false"`
 	// ISSM gives /dev/infiniband/issmN: to be the subnet's manager. Default:
 	// false.
-	ISSM *bool `json:"issm,omitempty"`
+	ISSM *bool `json:"issm,omitempty" jsonschema:"default=false"`
 }

@@ -1,0 +1,143 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	generator "github.com/invopop/jsonschema"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/api/v1alpha1/configtest"
+)
+
+var update = flag.Bool("update", false, "rewrite the published schema")
+
+// published is the schema that editors and other programs read.
+var published = filepath.Join("..", "..", "docs", "schema", "networkconfig.schema.json")
+
+const schemaID = "https://plumbline.dev/schema/networkconfig.schema.json"
+
+// The schema is made from the types and their comments, so that it cannot say
+// something else.
+func TestPublishedSchema(t *testing.T) {
+	r := &generator.Reflector{ExpandedStruct: true, RequiredFromJSONSchemaTags: true}
+	if err := r.AddGoComments("plumbline.dev/plumbline/api/v1alpha1", ".", generator.WithFullComment()); err != nil {
+		t.Fatal(err)
+	}
+	for name, comment := range r.CommentMap {
+		r.CommentMap[name] = strings.Join(strings.Fields(comment), " ")
+	}
+	s := r.Reflect(&v1alpha1.NetworkConfig{})
+	s.ID, s.Title = schemaID, "NetworkConfig"
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(published, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text.String()); diff != "" {
+		t.Errorf("%s is not of these types; -update rewrites it (-is +want):\n%s", published, diff)
+	}
+}
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	schema, err := jsonschema.NewCompiler().Compile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func conforms(t *testing.T, schema *jsonschema.Schema, text []byte) error {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(document)
+}
+
+// What the decoder takes the schema takes. What the schema refuses the decoder
+// refuses; the decoder refuses more: families, duplicates, and fields that
+// exclude each other.
+func TestSchemaAgreesWithTheDecoder(t *testing.T) {
+	schema := compileSchema(t)
+	for _, text := range append([]string{`{}`, everything}, missions["mpi"], missions["tpu"]) {
+		if err := conforms(t, schema, []byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for seed := range uint64(1000) {
+		text := generated(t, seed, configtest.Valid)
+		if err := conforms(t, schema, text); err != nil {
+			t.Fatalf("seed %d: %s is valid, but not by the schema: %v", seed, text, err)
+		}
+	}
+	refused := 0
+	for seed := range uint64(seeds) {
+		text := generated(t, seed, func(r *rand.Rand) map[string]any {
+			doc, _ := configtest.Invalid(r)
+			return doc
+		})
+		if conforms(t, schema, text) == nil {
+			continue
+		}
+		refused++
+		if _, err := readWhole(text); err == nil {
+			t.Fatalf("seed %d: %s is invalid by the schema, but valid", seed, text)
+		}
+	}
+	t.Logf("the schema alone finds %d of %d mistakes", refused, seeds)
+	if refused < seeds/2 {
+		t.Errorf("the schema finds %d of %d mistakes only", refused, seeds)
+	}
+}
+
+// What a schema can say it says.
+func TestSchemaRefuses(t *testing.T) {
+	schema := compileSchema(t)
+	for _, text := range []string{
+		`[]`,
+		`{"interfaces": {}}`,
+		`{"apiVersion": "v1"}`,
+		`{"interface": {"MTU": 9000}}`,
+		`{"interface": {"mtu": "9000"}}`,
+		`{"interface": {"mtu": 67}}`,
+		`{"interface": {"name": "a b"}}`,
+		`{"interface": {"type": "bridge"}}`,
+		`{"interface": {"arpIgnore": 4}}`,
+		`{"interface": {"addresses": "10.0.0.1/24"}}`,
+		`{"routes": [{}]}`,
+		`{"routes": [{"destination": "10.0.0.0/8", "scope": 1}]}`,
+		`{"rules": [{"source": "10.0.0.0/8"}]}`,
+		`{"neighbors": [{"ipAddress": "10.0.0.1"}]}`,
+		`{"ethtool": {"features": {"tso": 1}}}`,
+		`{"rdma": {"umad": "yes"}}`,
+	} {
+		if conforms(t, schema, []byte(text)) == nil {
+			t.Errorf("%s is taken", text)
+		}
+	}
+}
