@@ -39,6 +39,9 @@ func (c KubeletConfig) Text() ([]byte, error) {
 		PodLogsDir:               c.PodLogs,
 		CgroupDriver:             "cgroupfs",
 		FailSwapOn:               ptr.To(false),
+		// The lab ends programs on purpose, again and again; a pod that waits
+		// minutes to be started anew shows nothing.
+		CrashLoopBackOff: kubelet.CrashLoopBackOffConfig{MaxContainerRestartPeriod: &metav1.Duration{Duration: time.Second}},
 		// Pods must not learn of the host's name servers.
 		ResolverConfig: ptr.To(""),
 		// An image once removed cannot be pulled again.
