@@ -72,15 +72,20 @@ func BenchmarkScanA3(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed())/float64(floor), "x-floor")
 }
 
-// BenchmarkScanThousandLinks scans the same machine as a node full of pods
-// shows it: a thousand virtual links besides the hardware, asked of a real
-// kernel.
-func BenchmarkScanThousandLinks(b *testing.B) {
+// thousandLinks makes a namespace with 1,001 links, all of them up and each with
+// an address of its own, and a tree that shows them beside an a3-ultragpu-8g:
+// a node full of pods, asked of a real kernel.
+func thousandLinks(b *testing.B) (*hosttest.Namespace, inventory.Sources) {
+	b.Helper()
 	ns := hosttest.NewNamespace(b)
 	var batch, dirs strings.Builder
+	batch.WriteString("link set lo up\n")
 	for i := range 500 {
-		fmt.Fprintf(&batch, "link add veth%d type veth peer name peer%d\naddress add 10.0.%d.%d/32 dev veth%d\n", i, i, i/250, i%250, i)
-		fmt.Fprintf(&dirs, "class/net/veth%d -> ../../devices/virtual/net/veth%d\nclass/net/peer%d -> ../../devices/virtual/net/peer%d\n", i, i, i, i)
+		fmt.Fprintf(&batch, "link add veth%d type veth peer name peer%d\n", i, i)
+		for side, name := range []string{"veth", "peer"} {
+			fmt.Fprintf(&batch, "address add 10.%d.%d.%d/32 dev %s%d\nlink set %s%d up\n", side, i/250, i%250, name, i, name, i)
+			fmt.Fprintf(&dirs, "class/net/%s%d -> ../../devices/virtual/net/%s%d\n", name, i, name, i)
+		}
 	}
 	commands := filepath.Join(b.TempDir(), "links")
 	if err := os.WriteFile(commands, []byte(batch.String()), 0o644); err != nil {
@@ -100,10 +105,15 @@ func BenchmarkScanThousandLinks(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer links.Close()
-	src := inventory.Sources{Sys: sys, Links: links}
+	b.Cleanup(links.Close)
+	return ns, inventory.Sources{Sys: sys, Links: links}
+}
+
+// BenchmarkScanThousandLinks looks once at a thousand links.
+func BenchmarkScanThousandLinks(b *testing.B) {
+	_, src := thousandLinks(b)
 	for b.Loop() {
-		if _, _, err := inventory.Scan(context.Background(), src, inventory.Options{}); err != nil {
+		if _, _, err := inventory.Scan(b.Context(), src, inventory.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -40,11 +40,11 @@ func (n *Netlink) Links(context.Context) ([]LinkFacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses, err := n.conn.Addresses()
+	addresses, err := n.conn.Prefixes()
 	if err != nil {
 		return nil, err
 	}
-	needed, err := n.conn.Needed(n.nodeAddresses)
+	needed, err := n.conn.Needed(n.nodeAddresses, addresses)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (n *Netlink) Subscribe(ctx context.Context) (<-chan struct{}, error) {
 	return either, nil
 }
 
-func linkFacts(links []rtnl.Link, addresses []rtnl.Address, needed map[int]string) []LinkFacts {
+func linkFacts(links []rtnl.Link, addresses []rtnl.Prefix, needed map[int]string) []LinkFacts {
 	global := map[int][]netip.Prefix{}
 	for _, a := range addresses {
 		if a.Global {

@@ -4,6 +4,7 @@
 package rtnl
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -12,32 +13,114 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Prefix is an address of a link and no more, for whoever looks at all links of
+// a host at once and puts none of it back.
+type Prefix struct {
+	netip.Prefix
+	// Index is the link's ifindex.
+	Index int
+	// Global is true in the scope of the whole network (RT_SCOPE_UNIVERSE).
+	Global bool
+}
+
+// Prefixes lists the addresses of the namespace, both families.
+func (c *Conn) Prefixes() ([]Prefix, error) {
+	messages, err := c.dump(unix.RTM_GETADDR, unix.RTM_NEWADDR, nl.NewIfInfomsg(unix.AF_UNSPEC))
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	list := make([]Prefix, 0, len(messages))
+	for _, m := range messages {
+		p, err := parsePrefix(m)
+		if err != nil {
+			return nil, fmt.Errorf("list addresses: %w", err)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// parsePrefix reads struct ifaddrmsg (family, prefixlen, flags, scope, index)
+// and the address after it: IFA_LOCAL, or IFA_ADDRESS where there is no peer.
+func parsePrefix(body []byte) (Prefix, error) {
+	if len(body) < unix.SizeofIfAddrmsg {
+		return Prefix{}, fmt.Errorf("a message of %d bytes, want at least %d", len(body), unix.SizeofIfAddrmsg)
+	}
+	var own []byte
+	rest := body[unix.SizeofIfAddrmsg:]
+	for len(rest) >= unix.SizeofRtAttr {
+		length, kind := int(binary.NativeEndian.Uint16(rest)), binary.NativeEndian.Uint16(rest[2:])
+		if length < unix.SizeofRtAttr || length > len(rest) {
+			break
+		}
+		if value := rest[unix.SizeofRtAttr:length]; kind == unix.IFA_LOCAL || kind == unix.IFA_ADDRESS && own == nil {
+			own = value
+		}
+		rest = rest[min(len(rest), (length+unix.RTA_ALIGNTO-1)&^(unix.RTA_ALIGNTO-1)):]
+	}
+	ip, ok := netip.AddrFromSlice(own)
+	bits := int(body[1])
+	if !ok || bits > ip.BitLen() {
+		return Prefix{}, fmt.Errorf("an address of %d bytes and prefix length %d", len(own), bits)
+	}
+	return Prefix{
+		Prefix: netip.PrefixFrom(ip, bits),
+		Index:  int(binary.NativeEndian.Uint32(body[4:8])),
+		Global: body[3] == unix.RT_SCOPE_UNIVERSE,
+	}, nil
+}
+
+// defaultRoutes lists the routes to everywhere, of both families and in all
+// tables. A host with a thousand links has thousands of other routes, of which
+// nothing is read.
+func (c *Conn) defaultRoutes() ([]Route, error) {
+	var list []Route
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		header := nl.NewRtMsg()
+		header.RtMsg = unix.RtMsg{Family: family}
+		messages, err := c.dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, header)
+		if err != nil {
+			return nil, fmt.Errorf("list routes: %w", err)
+		}
+		for _, m := range messages {
+			if len(m) >= unix.SizeofRtMsg && m[1] != 0 { // dst_len
+				continue
+			}
+			r, cached, err := parseRoute(m, 0)
+			if err != nil {
+				return nil, fmt.Errorf("list routes: %w", err)
+			}
+			if !cached {
+				list = append(list, r)
+			}
+		}
+	}
+	return list, nil
+}
+
 // Needed says which links the node itself cannot do without, by ifindex, and
 // why: those that carry a default route, and those that own an address of
-// nodeAddresses (the node's own and the API server's) or lead to it.
-// What lies below or above such a link is for the caller to follow.
-func (c *Conn) Needed(nodeAddresses []netip.Addr) (map[int]string, error) {
+// nodeAddresses (the node's own and the API server's) or lead to it. addresses
+// are those of Prefixes. What lies below or above such a link is for the caller
+// to follow.
+func (c *Conn) Needed(nodeAddresses []netip.Addr, addresses []Prefix) (map[int]string, error) {
 	needed := map[int]string{}
-	routes, err := c.Routes(0)
+	routes, err := c.defaultRoutes()
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range routes {
 		inUse := r.Table == unix.RT_TABLE_MAIN || r.Table == unix.RT_TABLE_DEFAULT
-		if !inUse || !r.Unicast || r.Destination.Bits() != 0 {
+		if !inUse || !r.Unicast {
 			continue
 		}
 		for _, index := range r.Links {
 			needed[index] = "carries the default route"
 		}
 	}
-	addresses, err := c.Addresses()
-	if err != nil {
-		return nil, err
-	}
 	for _, ip := range nodeAddresses {
 		for _, a := range addresses {
-			if a.Prefix.Addr() == ip.Unmap() {
+			if a.Addr() == ip.Unmap() {
 				needed[a.Index] = "owns the node's address " + ip.String()
 			}
 		}

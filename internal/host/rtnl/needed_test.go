@@ -65,11 +65,24 @@ func TestNeeded(t *testing.T) {
 		ip -6 route add default via 2001:db8::1 dev six0
 		ip route add default nexthop via 192.0.2.1 nexthop via 198.51.100.1`)
 	conn := dial(t, ns)
-	needed, err := conn.Needed([]netip.Addr{
-		netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("::ffff:10.9.0.1"), netip.MustParseAddr("fd00::1"),
-	})
+	prefixes, err := conn.Prefixes()
 	if err != nil {
 		t.Fatal(err)
+	}
+	needed, err := conn.Needed([]netip.Addr{
+		netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("::ffff:10.9.0.1"), netip.MustParseAddr("fd00::1"),
+	}, prefixes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := conn.Addresses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range addresses {
+		if i >= len(prefixes) || prefixes[i] != (rtnl.Prefix{Prefix: a.Prefix, Index: a.Index, Global: a.Global}) {
+			t.Errorf("address %d: Addresses say %v, Prefixes %v", i, a.Prefix, prefixes)
+		}
 	}
 	got := map[string]string{}
 	for name, l := range byName(t, conn) {
