@@ -43,14 +43,16 @@ var importTable = []struct {
 	{"internal/cdi", []string{"internal/driver", "internal/model/..."}},
 	{"internal/cloud", []string{"internal/driver", "internal/model/...", "api/..."}},
 	{"internal/cloud/...", []string{"internal/cloud", "internal/model", "api/..."}},
+	{"internal/cloud/providers", []string{"internal/cloud/..."}},
 	{"internal/agent", []string{
 		"internal/agent/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory",
-		"internal/driver/...", "internal/journal", "internal/cdi", "api/...",
+		"internal/cloud/...", "internal/driver/...", "internal/journal", "internal/cdi", "api/...",
 	}},
 	{"internal/agent/agenttest", []string{"internal/driver", "internal/model/..."}},
 	{"internal/agent/claims", []string{"internal/agent/status", "internal/cdi", "internal/driver", "internal/journal", "internal/model/..."}},
 	{"internal/agent/metrics", nil},
 	{"internal/agent/metrics/endpoint", nil},
+	{"internal/guard", []string{"internal/driver/netdev/side", "internal/host/netns", "internal/host/rtnl", "internal/model"}},
 	{"internal/agent/nodepods", nil},
 	{"internal/agent/publish", []string{"internal/inventory", "internal/model/..."}},
 	{"internal/agent/runtimehooks", []string{
@@ -61,8 +63,10 @@ var importTable = []struct {
 	{"internal/topoview", []string{"internal/model/...", "api/..."}},
 	{"internal/topoview/poster", []string{"internal/topoview"}},
 	{"internal/bench", []string{"internal/..."}},
+	{"internal/cli/cmdutil", nil},
+	{"internal/cli/claim", []string{"internal/cli/cmdutil", "internal/driver", "internal/model/slicecodec", "api/...", "deploy"}},
 	{"internal/cli", []string{
-		"internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/topoview/...",
+		"internal/cli/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/topoview/...",
 		"api/...", "machines",
 	}},
 	{"deploy", nil},
@@ -71,6 +75,7 @@ var importTable = []struct {
 	{"hack/...", nil},
 	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},
 	{"cmd/plumbline-agent", []string{"internal/agent", "internal/machine"}},
+	{"cmd/plumbline-guard", []string{"internal/guard"}},
 	{"cmd/plumbline", []string{"internal/cli"}},
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/topoview"
 )
@@ -58,7 +59,7 @@ func loadNode(ctx context.Context, client kubernetes.Interface, node string) (*t
 	claims, err := listClaims(ctx, client)
 	switch {
 	case apierrors.IsForbidden(err):
-		view.Notes = append(view.Notes, "who holds what is unknown: "+oneLine(err))
+		view.Notes = append(view.Notes, "who holds what is unknown: "+cmdutil.OneLine(err))
 	case err != nil:
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
@@ -65,7 +66,7 @@ func loadHost(ctx context.Context, sys string) (scanned, error) {
 	links, err := inventory.OpenNetlink(ownNamespace, nil)
 	if err != nil {
 		s, scanErr := scan(ctx, os.DirFS(sys), nil, source, options)
-		s.notes = append(s.notes, "NICs that the host itself needs are not marked: "+oneLine(err))
+		s.notes = append(s.notes, "NICs that the host itself needs are not marked: "+cmdutil.OneLine(err))
 		return s, scanErr
 	}
 	defer links.Close()

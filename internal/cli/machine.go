@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/machine"
 )
 
@@ -27,7 +28,7 @@ machines/) and a recording (written by record). A NAME is a shipped machine.`,
 
   # what would a node with that hardware publish?
   {{program}} machine slices this.machine`,
-		Args: noArgs,
+		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newMachineListCommand(), newMachineRecordCommand(), newMachineRenderCommand(), newMachineSlicesCommand())
@@ -38,7 +39,7 @@ func newMachineListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the shipped machines",
-		Args:  noArgs,
+		Args:  cmdutil.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return listMachines(cmd.OutOrStdout()) },
 	}
 }
@@ -78,7 +79,7 @@ func accelerators(f *machine.Facts) string {
 // oneMachine wants exactly one FILE or NAME.
 func oneMachine(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usagef("want one machine, a file's path or a shipped machine's name (see machine list), got %d", len(args))
+		return cmdutil.Usagef("want one machine, a file's path or a shipped machine's name (see machine list), got %d", len(args))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/machine"
 )
 
@@ -26,7 +27,7 @@ above /sys take the same DIR.`,
 		Args: oneMachine,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" {
-				return usagef("want -o DIR, the directory to write")
+				return cmdutil.Usagef("want -o DIR, the directory to write")
 			}
 			file, err := machine.Open(args[0])
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
@@ -42,7 +43,7 @@ are, so it has no slice of gpu.nvidia.com.`,
 				node = defaultNodeName(file.Name)
 			}
 			if wrong := validation.IsDNS1123Subdomain(node); len(wrong) > 0 {
-				return usagef("--node-name %q: %s", node, strings.Join(wrong, "; "))
+				return cmdutil.Usagef("--node-name %q: %s", node, strings.Join(wrong, "; "))
 			}
 			return printSlices(cmd.Context(), file, node, simulated, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
 // Exit codes.
@@ -40,8 +42,11 @@ func Run(ctx context.Context, program string, args []string, out, errOut io.Writ
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(errOut, "%s: %s\n", root.DisplayName(), oneLine(err))
-	if errors.As(err, new(usageError)) {
+	if errors.Is(err, cmdutil.ErrReported) {
+		return exitError
+	}
+	fmt.Fprintf(errOut, "%s: %s\n", root.DisplayName(), cmdutil.OneLine(err))
+	if errors.As(err, new(cmdutil.UsageError)) {
 		fmt.Fprintf(errOut, "run '%s --help' for usage\n", cmd.CommandPath())
 		return exitUsage
 	}
@@ -74,7 +79,7 @@ holds it.`,
   {{program}} topo --node gpu-node-1`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noArgs,
+		Args:          cmdutil.NoArgs,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -82,7 +87,7 @@ holds it.`,
 		&cobra.Group{ID: groupLook, Title: "See the hardware:"},
 		&cobra.Group{ID: groupMachine, Title: "Machine files:"},
 	)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.UsageError{Err: err} })
 	root.AddCommand(newTopoCommand(), NewMachineCommand(), newVersionCommand())
 	nameExamples(root, name)
 	return root

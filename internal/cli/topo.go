@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/topoview"
 	"plumbline.dev/plumbline/internal/topoview/poster"
 )
@@ -24,11 +25,11 @@ type topoOptions struct {
 	sys     string
 	output  string
 	ascii   bool
-	cluster clusterFlags
+	cluster cmdutil.ClusterFlags
 }
 
 func newTopoCommand() *cobra.Command {
-	o := topoOptions{cluster: newClusterFlags()}
+	o := topoOptions{cluster: cmdutil.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:     "topo",
 		Short:   "Show where CPUs, GPUs and NICs sit, and who holds them",
@@ -51,7 +52,7 @@ devices.`,
 
   # a picture
   {{program}} topo --machine azure-nd96isr-h100-v5 -o svg > azure.svg`,
-		Args: noArgs,
+		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -72,10 +73,10 @@ func (o *topoOptions) run(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	if o.node != "" && o.machine != "" {
-		return usagef("--node and --machine: want one of them")
+		return cmdutil.Usagef("--node and --machine: want one of them")
 	}
 	if o.sys != defaultSys && o.node+o.machine != "" {
-		return usagef("--sysfs is about this host: want neither --node nor --machine with it")
+		return cmdutil.Usagef("--sysfs is about this host: want neither --node nor --machine with it")
 	}
 	t, err := o.topology(ctx, errOut)
 	if err != nil {
@@ -110,7 +111,7 @@ func (o *topoOptions) topology(ctx context.Context, errOut io.Writer) (*topoview
 }
 
 func (o *topoOptions) nodeTopology(ctx context.Context, errOut io.Writer) (*topoview.Topology, error) {
-	client, err := o.cluster.client()
+	client, err := o.cluster.Client()
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func (o *topoOptions) writer() (func(io.Writer, *topoview.Topology) error, error
 	case "svg":
 		return poster.SVG, nil
 	}
-	return nil, usagef("output format %q: want text, json, yaml or svg", o.output)
+	return nil, cmdutil.Usagef("output format %q: want text, json, yaml or svg", o.output)
 }
 
 // writeYAML writes the JSON form as YAML.

@@ -8,6 +8,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
 // version is set by the linker; see the Makefile.
@@ -17,7 +19,7 @@ func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArgs,
+		Args:  cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "plumbline %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return err
