@@ -101,6 +101,9 @@ type Device struct {
 	IBOnly bool
 	// Role is management, storage or fabric; empty when not said.
 	Role string
+	// Network is the name of the cloud's network a NIC is on, such as
+	// tpu-net-1; empty when not said.
+	Network string
 
 	lines map[string]int
 }

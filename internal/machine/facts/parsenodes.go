@@ -138,6 +138,7 @@ func (p *parser) device(field string, n *yaml.Node, d *Device) bool {
 		"gpu_memory_numa": d.noting("gpu_memory_numa", p.nodeList(&d.MemoryNodes)),
 		"ib_only":         p.flag(&d.IBOnly),
 		"role":            p.text(&d.Role),
+		"network":         p.text(&d.Network),
 		"nic":             partner,
 		"pix_gpu":         partner,
 	})
