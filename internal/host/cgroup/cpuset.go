@@ -1,0 +1,94 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cgroup
+
+import (
+	"fmt"
+
+	"k8s.io/utils/cpuset"
+)
+
+const controllerCPUSet = "cpuset"
+
+// Placement is where tasks may run and take memory from. An empty set is one
+// that says nothing: the group around decides.
+type Placement struct {
+	CPUs, Mems cpuset.CPUSet
+}
+
+// Equal compares sets.
+func (p Placement) Equal(q Placement) bool { return p.CPUs.Equals(q.CPUs) && p.Mems.Equals(q.Mems) }
+
+// String is such as "CPUs 2-5, memory nodes 0".
+func (p Placement) String() string {
+	return fmt.Sprintf("CPUs %s, memory nodes %s", orAny(p.CPUs), orAny(p.Mems))
+}
+
+func orAny(s cpuset.CPUSet) string {
+	if s.IsEmpty() {
+		return "any"
+	}
+	return s.String()
+}
+
+// Placement is what was asked for (cpuset.cpus, cpuset.mems).
+func (g Group) Placement() (Placement, error) { return g.placement("cpuset.cpus", "cpuset.mems") }
+
+// Effective is what the kernel grants: what was asked for, less what the groups
+// around do not have and what is offline.
+func (g Group) Effective() (Placement, error) {
+	if g.h.unified {
+		return g.placement("cpuset.cpus.effective", "cpuset.mems.effective")
+	}
+	return g.placement("cpuset.effective_cpus", "cpuset.effective_mems")
+}
+
+func (g Group) placement(cpus, mems string) (p Placement, err error) {
+	if p.CPUs, err = g.set(cpus); err != nil {
+		return Placement{}, err
+	}
+	if p.Mems, err = g.set(mems); err != nil {
+		return Placement{}, err
+	}
+	return p, nil
+}
+
+func (g Group) set(name string) (cpuset.CPUSet, error) {
+	text, err := g.read(controllerCPUSet, name)
+	if err != nil {
+		return cpuset.New(), err
+	}
+	set, err := cpuset.Parse(text)
+	if err != nil {
+		return cpuset.New(), fmt.Errorf("control group %s: %s: %w", g, name, err)
+	}
+	return set, nil
+}
+
+// Place writes the sets of p that are not empty and not there already, and says
+// how many it wrote. The kernel moves tasks that run elsewhere at once, and the
+// memory of new allocations; pages that are there stay.
+func (g Group) Place(p Placement) (writes int, err error) {
+	have, err := g.Placement()
+	if err != nil {
+		return 0, err
+	}
+	// Memory first: version 1 refuses tasks of a group without.
+	for _, s := range []struct {
+		name       string
+		have, want cpuset.CPUSet
+	}{
+		{"cpuset.mems", have.Mems, p.Mems},
+		{"cpuset.cpus", have.CPUs, p.CPUs},
+	} {
+		if s.want.IsEmpty() || s.want.Equals(s.have) {
+			continue
+		}
+		if err := g.write(controllerCPUSet, s.name, s.want.String()); err != nil {
+			return writes, err
+		}
+		writes++
+	}
+	return writes, nil
+}

@@ -1,0 +1,126 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// ErrGone says that a group, or its process, ended meanwhile.
+var ErrGone = errors.New("the control group is gone")
+
+// Hierarchy is a host's control groups. Close it when done.
+type Hierarchy struct {
+	root    *os.Root
+	unified bool
+}
+
+// Open looks at the directory where control groups are mounted, usually
+// /sys/fs/cgroup. A host that mounts both versions has its controllers in
+// version 1.
+func Open(dir string) (*Hierarchy, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open control groups: %w", err)
+	}
+	_, unified := root.Stat("cgroup.controllers")
+	_, split := root.Stat("cpuset/cpuset.cpus")
+	if unified != nil && split != nil {
+		return nil, errors.Join(
+			fmt.Errorf("open control groups: %s has neither cgroup.controllers (version 2) nor cpuset/cpuset.cpus (version 1): want the host's mounted there", dir),
+			root.Close())
+	}
+	return &Hierarchy{root: root, unified: unified == nil}, nil
+}
+
+// Close closes what Open opened.
+func (h *Hierarchy) Close() error { return h.root.Close() }
+
+// Unified says whether this is version 2.
+func (h *Hierarchy) Unified() bool { return h.unified }
+
+// Group is one control group. It is a name: the group need not exist any more.
+type Group struct {
+	h *Hierarchy
+	// path has no slash at either end; empty is the root group.
+	path string
+}
+
+// Group finds a group by the path that the container runtime gives it
+// (linux.cgroupsPath of the OCI runtime specification), in either of its forms.
+func (h *Hierarchy) Group(runtimePath string) (Group, error) {
+	path, err := expand(runtimePath)
+	if err != nil {
+		return Group{}, fmt.Errorf("control group %q: %w", runtimePath, err)
+	}
+	return Group{h: h, path: path}, nil
+}
+
+// String is the group's path below the hierarchy's root.
+func (g Group) String() string { return "/" + g.path }
+
+// Parent is the group around this one, such as a container's pod. The root's
+// parent is the root.
+func (g Group) Parent() Group {
+	i := strings.LastIndexByte(g.path, '/')
+	return Group{h: g.h, path: g.path[:max(i, 0)]}
+}
+
+// file is a controller's file of the group, below the root.
+func (g Group) file(controller, name string) string {
+	if g.h.unified {
+		return join(g.path, name)
+	}
+	return join(controller, g.path, name)
+}
+
+func join(parts ...string) string {
+	var some []string
+	for _, p := range parts {
+		if p != "" {
+			some = append(some, p)
+		}
+	}
+	return strings.Join(some, "/")
+}
+
+func (g Group) read(controller, name string) (string, error) {
+	text, err := g.h.root.ReadFile(g.file(controller, name))
+	if err != nil {
+		return "", g.explain(controller, name, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// write overwrites a file of the kernel's: it makes none.
+func (g Group) write(controller, name, value string) error {
+	f, err := g.h.root.OpenFile(g.file(controller, name), os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = f.WriteString(value)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("write %q: %w", value, g.explain(controller, name, err))
+	}
+	return nil
+}
+
+// explain tells a group that ended from a controller that is off.
+func (g Group) explain(controller, name string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENODEV):
+		return fmt.Errorf("control group %s: %w", g, ErrGone)
+	case errors.Is(err, fs.ErrNotExist):
+		if _, gone := g.h.root.Stat(join(g.file(controller, "cgroup.procs"))); gone != nil {
+			return fmt.Errorf("control group %s: %w", g, ErrGone)
+		}
+		return fmt.Errorf("control group %s has no %s: want the %s controller enabled for it (cgroup.subtree_control of the group above)", g, name, controller)
+	}
+	return fmt.Errorf("control group %s: %s: %w", g, name, err)
+}
