@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
 // mounted is where control groups are on every Linux machine.
@@ -20,7 +22,7 @@ const mounted = "/sys/fs/cgroup"
 // TestKernel moves a process of its own by a group of its own, in the virtual
 // machine: on a host that is not ours no group is made.
 func TestKernel(t *testing.T) {
-	if os.Getenv("PLUMBLINE_GUEST") != "1" {
+	if !hosttest.OnGuest() {
 		t.Skip("makes a control group: only in the lab's virtual machine (plumblab guest-test)")
 	}
 	h, err := Open(mounted)
