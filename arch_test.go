@@ -83,6 +83,9 @@ var importTable = []struct {
 var libraryOwners = map[string][]string{
 	"cloud.google.com/go/compute/metadata":             {"internal/cloud/gce"},
 	"github.com/vishvananda/netlink":                   {"internal/host/rtnl", "internal/host/rdma"},
+	"github.com/safchain/ethtool":                      {"internal/host/ethtool"},
+	"github.com/cilium/ebpf":                           {"internal/host/bpf"},
+	"github.com/insomniacslk/dhcp":                     {"internal/host/dhcp"},
 	"github.com/containerd/nri":                        {"internal/agent/runtimehooks"},
 	"tags.cncf.io/container-device-interface":          {"internal/cdi"},
 	"github.com/prometheus/client_golang":              {"internal/agent/metrics"},

@@ -1,0 +1,85 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ethtool
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/safchain/ethtool"
+	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/netns"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+)
+
+// Conn is a socket in one network namespace.
+type Conn struct {
+	handle *ethtool.Ethtool
+	calls  atomic.Int64
+}
+
+// Dial opens a socket in the network namespace of a descriptor.
+func Dial(namespace int) (*Conn, error) {
+	var c Conn
+	err := netns.Do(namespace, func() (err error) {
+		c.handle, err = ethtool.NewEthtool()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open ethtool socket: %w", err)
+	}
+	return &c, nil
+}
+
+// Close closes the socket.
+func (c *Conn) Close() { c.handle.Close() }
+
+// Counts are what the Conn has cost so far; its messages are requests, of up to
+// three ioctls each.
+func (c *Conn) Counts() rtnl.Counts {
+	return rtnl.Counts{Sockets: 1, Setns: 2, Messages: c.calls.Load()}
+}
+
+// ask makes a request about an interface.
+func ask[T any](c *Conn, what, ifname string, request func(ifname string) (T, error)) (T, error) {
+	var answer T
+	// The library would cut a longer name, which may then be another's.
+	err := error(unix.ENODEV)
+	if ifname != "" && len(ifname) < unix.IFNAMSIZ {
+		c.calls.Add(1)
+		answer, err = request(ifname)
+	}
+	if err != nil {
+		return answer, fmt.Errorf("%s of interface %q: %w", what, ifname, err)
+	}
+	return answer, nil
+}
+
+// LinkSpeed is the speed of the link in Mbit/s; not ok when the driver does not
+// know, as without a carrier.
+func (c *Conn) LinkSpeed(ifname string) (mbits int, ok bool, err error) {
+	speed, err := ask(c, "read speed", ifname, func(ifname string) (uint32, error) {
+		var command ethtool.EthtoolCmd
+		return c.handle.CmdGet(&command, ifname)
+	})
+	// SPEED_UNKNOWN is -1, and -1 in the halves of older drivers.
+	known := speed != 0 && speed != 1<<16-1 && speed != 1<<32-1
+	if errors.Is(err, unix.EOPNOTSUPP) || err == nil && !known {
+		return 0, false, nil
+	}
+	return int(speed), err == nil, err
+}
+
+// PermanentMAC is the address that is burned in, lower case; not ok where there
+// is none. It is read as six bytes: that of an InfiniBand port, which has 20, is
+// told by host/rtnl.
+func (c *Conn) PermanentMAC(ifname string) (mac string, ok bool, err error) {
+	mac, err = ask(c, "read permanent address", ifname, c.handle.PermAddr)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return "", false, nil
+	}
+	return mac, mac != "" && err == nil, err
+}
