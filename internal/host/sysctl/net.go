@@ -1,0 +1,153 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sysctl
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/netns"
+)
+
+var (
+	// ErrLacks says that this kernel has no such setting, or not of this
+	// interface: it has none of IPv6 where that is off.
+	ErrLacks = errors.New("this kernel has no such setting")
+	// ErrReadOnly says that a setting cannot be written.
+	ErrReadOnly = errors.New("the setting is read-only")
+)
+
+// NotTakenError says that the kernel took a value and did not keep it.
+type NotTakenError struct {
+	Interface, Key, Value, Got string
+}
+
+// Error names both values.
+func (e *NotTakenError) Error() string {
+	return fmt.Sprintf("write %s of interface %q: the kernel made %q of %q", e.Key, e.Interface, e.Got, e.Value)
+}
+
+// groups are the directories below net that have one per interface.
+var groups = []string{"ipv4/conf", "ipv4/neigh", "ipv6/conf", "ipv6/neigh"}
+
+// Net is the settings of the interfaces of one network namespace.
+type Net struct {
+	root      string
+	namespace int
+}
+
+// New returns the settings of the namespace of a descriptor. Root is the
+// directory that holds what /proc/sys holds, where it can be written to.
+func New(root string, namespace int) Net { return Net{root: root, namespace: namespace} }
+
+// Read returns a setting, such as ipv4/conf/arp_ignore. The error is ErrLacks
+// where there is none.
+func (n Net) Read(ifname, key string) (string, error) {
+	path, err := n.path(ifname, key)
+	if err != nil {
+		return "", fmt.Errorf("read %s of interface %q: %w", key, ifname, err)
+	}
+	var value string
+	err = netns.Do(n.namespace, func() (err error) {
+		value, err = read(path)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("read %s of interface %q: %w", key, ifname, err)
+	}
+	return value, nil
+}
+
+// Write sets a setting and reads it back. The error is ErrLacks, ErrReadOnly or
+// a NotTakenError where that is why.
+func (n Net) Write(ifname, key, value string) error {
+	path, err := n.path(ifname, key)
+	if err != nil {
+		return fmt.Errorf("write %s of interface %q: %w", key, ifname, err)
+	}
+	return netns.Do(n.namespace, func() error { return write(path, ifname, key, value) })
+}
+
+func write(path, ifname, key, value string) error {
+	err := writeFile(path, value)
+	var got string
+	if err == nil {
+		got, err = read(path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s = %q of interface %q: %w", key, value, ifname, err)
+	}
+	if got != value {
+		return &NotTakenError{Interface: ifname, Key: key, Value: value, Got: got}
+	}
+	return nil
+}
+
+// path is the file of a setting. Neither name may lead elsewhere: the pod may
+// have named the interface.
+func (n Net) path(ifname, key string) (string, error) {
+	if err := checkInterface(ifname); err != nil {
+		return "", err
+	}
+	group, name, ok := cutLast(key)
+	if !ok || !slices.Contains(groups, group) || name == "." || name == ".." || name == "" {
+		return "", fmt.Errorf("the key is not a name below %s", strings.Join(groups, ", "))
+	}
+	return filepath.Join(n.root, "net", group, ifname, name), nil
+}
+
+func cutLast(key string) (group, name string, ok bool) {
+	i := strings.LastIndexByte(key, '/')
+	if i < 0 {
+		return "", "", false
+	}
+	return key[:i], key[i+1:], true
+}
+
+// checkInterface refuses what the kernel refuses as a name (net/core/dev.c,
+// dev_valid_name), and the directories that are no interface's.
+func checkInterface(ifname string) error {
+	switch {
+	case ifname == "all" || ifname == "default":
+		return errors.New("that is no interface, but the whole namespace")
+	case ifname == "" || len(ifname) >= unix.IFNAMSIZ || ifname == "." || ifname == "..":
+		return errors.New("that is no name of an interface")
+	case strings.ContainsAny(ifname, "/:\x00 \t\n\v\f\r"):
+		return errors.New("a name of an interface has no slash, colon or space")
+	}
+	return nil
+}
+
+func read(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	return strings.TrimSuffix(string(text), "\n"), sentence(err)
+}
+
+func writeFile(path, value string) error {
+	// Not O_CREATE: where the kernel lacks it, there is nothing.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return sentence(err)
+	}
+	_, err = f.WriteString(value + "\n")
+	return sentence(errors.Join(err, f.Close()))
+}
+
+// sentence tells what is behind an error of the file system.
+func sentence(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ErrLacks
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EROFS):
+		return errors.Join(ErrReadOnly, err)
+	}
+	return err
+}
