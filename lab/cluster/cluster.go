@@ -18,6 +18,7 @@ import (
 
 	"plumbline.dev/plumbline/lab/cache"
 	"plumbline.dev/plumbline/lab/controlplane"
+	"plumbline.dev/plumbline/lab/metadata"
 )
 
 // Cluster is one cluster of the cache, running or not.
@@ -79,6 +80,9 @@ func (c *Cluster) Up(ctx context.Context, w *Workshop, o Options) error {
 	if err := c.simulate(ctx, w, cp, o.Simulate); err != nil || o.NoInstall {
 		return err
 	}
+	if o.metadataPort, err = c.metadata(ctx, machine, o); err != nil {
+		return err
+	}
 	return c.install(ctx, w, cp, o, nodeName(machine), reloaded)
 }
 
@@ -115,6 +119,9 @@ func (c *Cluster) Down(ctx context.Context) error {
 	defer unlock()
 	// The node first: its kubelet would only complain about the rest.
 	if err := c.machine().Stop(ctx); err != nil {
+		return err
+	}
+	if err := metadata.Down(ctx, c.dir); err != nil {
 		return err
 	}
 	if err := controlplane.Down(ctx, c.dir); err != nil {

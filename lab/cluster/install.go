@@ -87,6 +87,7 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		"apiServer": map[string]any{"host": host, "port": port},
 		// Nothing runs on simulated nodes, the agent neither.
 		"nodeMatchExpressions": []any{map[string]any{"key": simulatedLabel, "operator": "DoesNotExist"}},
+		"extraArgs":            o.cloudArgs(),
 	}
 	if o.agentMachine() != o.Machine {
 		values["extraVolumes"] = []any{map[string]any{

@@ -25,6 +25,10 @@ type Options struct {
 	NoInstall bool
 	// Simulate adds nodes that only publish slices.
 	Simulate []Simulated
+
+	// metadataPort is where the node's metadata server listens on the host's
+	// loopback; 0 where the machine is in no cloud that has one.
+	metadataPort int
 }
 
 // check refuses what can be told to be wrong before anything is built.
