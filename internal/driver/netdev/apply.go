@@ -7,11 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"net/netip"
 	"syscall"
 	"time"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
@@ -30,176 +31,174 @@ func (d *Driver) Attach(ctx context.Context, r driver.Record, netnsPath string) 
 }
 
 func (d *Driver) attachAll(ctx context.Context, r driver.Record, netnsPath string) ([]driver.DeviceStatus, error) {
-	pod, err := openSide(netnsPath)
+	plans, err := plansOf(r)
 	if err != nil {
 		return nil, err
 	}
-	defer pod.close()
-	if pod.namespace.ID() == d.host.namespace.ID() {
+	pod, err := d.openPod(netnsPath)
+	if err != nil {
+		return nil, err
+	}
+	defer d.closePod(pod)
+	if pod.Is(d.host.Side) {
 		return nil, errors.New("the pod uses the host's network: a NIC cannot move there; leave out hostNetwork or the claim")
 	}
-	var statuses []driver.DeviceStatus
-	var moved []Plan
-	for _, record := range r.Devices {
-		a := attachment{Driver: d, pod: pod}
-		err := ctx.Err()
-		if err == nil {
-			err = a.attach(record)
-		}
-		if a.moved {
-			moved = append(moved, a.plan)
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("device %s: %w", record.Device, err), d.putBack(ctx, moved, pod))
-		}
-		statuses = append(statuses, a.status)
+	t := &transaction{Driver: d, pod: pod}
+	statuses, err := t.attach(ctx, r, plans)
+	if err != nil {
+		return nil, errors.Join(err, t.putBack(ctx))
 	}
 	return statuses, nil
 }
 
-// putBack undoes moves.
-func (d *Driver) putBack(ctx context.Context, moved []Plan, pod *side) error {
-	if len(moved) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
-	defer cancel()
-	return d.restore(ctx, moved, pod)
-}
-
-// attachment is one NIC on its way into a pod.
-type attachment struct {
+// transaction is one call of Attach.
+type transaction struct {
 	*Driver
-	pod    *side
-	plan   Plan
-	status driver.DeviceStatus
-	// moved is set as soon as the NIC may have left the host.
-	moved bool
+	pod *podstate.Pod
+	// inPod and onHost are the links before anything moved; onHost is nil until
+	// something must.
+	inPod, onHost []rtnl.Link
+	// moved are the NICs that may have left the host.
+	moved []Plan
 }
 
-func (a *attachment) attach(record driver.DeviceRecord) error {
+func (t *transaction) attach(ctx context.Context, r driver.Record, plans []Plan) ([]driver.DeviceStatus, error) {
 	var err error
-	a.plan, err = ReadPlan(record)
-	if err != nil {
-		return err
+	if t.inPod, err = t.pod.Links(); err != nil {
+		return nil, err
 	}
-	a.status.Device = record.Device
-	if a.plan.Pod == nil {
-		return nil
-	}
-	link, err := a.pod.find(a.plan)
-	if err == nil && link == nil {
-		link, err = a.move()
-	}
-	if err != nil {
-		return err
-	}
-	// A link that is up has its settings and addresses.
-	if !link.Up {
-		if err := a.configure(link); err != nil {
-			return err
+	statuses := make([]driver.DeviceStatus, len(plans))
+	links := make([]*rtnl.Link, len(plans))
+	for i, plan := range plans {
+		statuses[i].Device = r.Devices[i].Device
+		if err = ctx.Err(); err == nil {
+			links[i], err = t.attachOne(plan)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("device %s: %w", r.Devices[i].Device, err)
 		}
 	}
-	if err := a.look(link); err != nil {
-		return err
-	}
-	return a.addRoutes(link.Index)
-}
-
-// move takes the NIC from the host.
-func (a *attachment) move() (*rtnl.Link, error) {
-	link, err := a.host.find(a.plan)
+	addresses, err := t.pod.Addresses()
 	if err != nil {
 		return nil, err
 	}
-	if link == nil {
-		return nil, fmt.Errorf("%s is neither on the host nor in the pod", identityOf(a.plan.NIC))
+	for i, plan := range plans {
+		if links[i] == nil {
+			continue
+		}
+		have := describe(&statuses[i], links[i], addresses)
+		if err := plan.Pod.Finish(t.pod, links[i].Index, have, plan.lease(), t.now()); err != nil {
+			return nil, fmt.Errorf("device %s: interface %s: %w", r.Devices[i].Device, links[i].Name, err)
+		}
 	}
-	a.moved = true
-	change := rtnl.Change{Name: &a.plan.Pod.Name, Settings: a.plan.Pod.Settings}
-	err = a.host.conn.Move(link.Index, a.pod.namespace.Fd(), change)
-	if errors.Is(err, syscall.EEXIST) {
-		return nil, fmt.Errorf("interface.name: the pod has an interface %q, or one of that alternative name, already: choose another name: %w",
-			a.plan.Pod.Name, err)
+	return statuses, nil
+}
+
+// attachOne brings one device into the pod. The link is nil where the device
+// has none.
+func (t *transaction) attachOne(plan Plan) (*rtnl.Link, error) {
+	var link *rtnl.Link
+	if plan.Pod != nil {
+		var err error
+		if link, err = t.bring(plan); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("interface %s to %s in the pod: %w", link.Name, a.plan.Pod.Name, err)
+	if plan.RDMA != nil && plan.RDMA.Exclusive {
+		if link == nil {
+			t.moved = append(t.moved, plan)
+		}
+		if err := moveRDMA(plan, t.host.Fd(), t.pod.Fd()); err != nil {
+			return nil, fmt.Errorf("RDMA device %s: %w", plan.RDMA.Name, err)
+		}
 	}
-	link, err = a.pod.find(a.plan)
+	return link, nil
+}
+
+// bring moves the interface and configures it. A link that is up has its
+// settings and addresses.
+func (t *transaction) bring(plan Plan) (*rtnl.Link, error) {
+	link, err := plan.identity().Find(t.inPod)
 	if err == nil && link == nil {
-		err = errors.New("it was moved, but is not in the pod")
+		link, err = t.move(plan)
+	}
+	if err == nil && !link.Up {
+		err = plan.Pod.Configure(t.pod, link, plan.lease())
 	}
 	return link, err
 }
 
-func (a *attachment) configure(link *rtnl.Link) error {
-	want := a.plan.Pod
-	for _, p := range want.Addresses {
-		if err := a.pod.conn.AddAddress(link.Index, p); err != nil {
-			return fmt.Errorf("interface %s: %w", link.Name, err)
+// move takes the NIC from the host.
+func (t *transaction) move(plan Plan) (*rtnl.Link, error) {
+	id := plan.identity()
+	var err error
+	if t.onHost == nil {
+		if t.onHost, err = t.host.Links(); err != nil {
+			return nil, err
 		}
 	}
-	// A kernel that does not know a setting ignores it without a word.
-	if ignored := want.Settings.Beyond(link.Settings); ignored != (rtnl.Settings{}) {
-		return fmt.Errorf("interface %s: the kernel did not set %s", link.Name, ignored)
-	}
-	up := true
-	if err := a.pod.conn.Set(link.Index, rtnl.Change{Up: &up}); err != nil {
-		return fmt.Errorf("interface %s up: %w", link.Name, err)
-	}
-	return nil
-}
-
-// addRoutes adds the host's routes and neighbours, which need the link up. A
-// pod that has taken addresses away has its own idea of routes, too.
-func (a *attachment) addRoutes(index int) error {
-	for _, p := range a.plan.Pod.Addresses {
-		if !slices.Contains(a.status.IPs, p.String()) {
-			return nil
-		}
-	}
-	for _, n := range a.plan.Pod.Neighbours {
-		if err := a.pod.conn.RestoreNeighbour(index, n); err != nil {
-			return err
-		}
-	}
-	return restoreRoutes(a.pod.conn, index, a.plan.Pod.Routes)
-}
-
-// look fills the status with what is really there.
-func (a *attachment) look(link *rtnl.Link) error {
-	a.status.InterfaceName = link.Name
-	if link.MAC != nil {
-		a.status.HardwareAddress = *link.MAC
-	}
-	addresses, err := a.pod.conn.Addresses()
-	if err != nil {
-		return err
-	}
-	for _, address := range addresses {
-		if address.Index == link.Index && address.Global {
-			a.status.IPs = append(a.status.IPs, address.Prefix.String())
-		}
-	}
-	return nil
-}
-
-func (s *side) find(plan Plan) (*rtnl.Link, error) {
-	links, err := s.conn.Links()
+	link, err := id.Find(t.onHost)
 	if err != nil {
 		return nil, err
 	}
-	return find(links, identityOf(plan.NIC))
+	if link == nil {
+		return nil, fmt.Errorf("%s is neither on the host nor in the pod", id)
+	}
+	t.moved = append(t.moved, plan)
+	name := plan.Pod.Name
+	err = t.host.Move(link.Index, t.pod.Fd(), rtnl.Change{Name: &name, Settings: plan.Pod.Settings})
+	if errors.Is(err, syscall.EEXIST) {
+		return nil, fmt.Errorf("interface.name: the pod has an interface %q, or one of that alternative name, already: choose another name: %w", name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("interface %s to %s in the pod: %w", link.Name, name, err)
+	}
+	arrived, err := t.pod.LinkByName(name)
+	if err == nil && (arrived == nil || !id.Matches(*arrived)) {
+		err = errors.New("it was moved, but is not in the pod")
+	}
+	return arrived, err
 }
 
-// checkFree says in advance, and better, what the kernel would say.
-func (s *side) checkFree(name string) error {
-	links, err := s.conn.Links()
-	if err != nil {
-		return err
+// putBack undoes the moves of this call.
+func (t *transaction) putBack(ctx context.Context) error {
+	if len(t.moved) == 0 {
+		return nil
 	}
-	if slices.ContainsFunc(links, func(l rtnl.Link) bool { return l.Name == name }) {
-		return fmt.Errorf("interface.name: the pod has an interface %q already: choose another name", name)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+	defer cancel()
+	return t.restore(ctx, t.moved, t.pod)
+}
+
+// describe fills the status with what is really there, and returns the
+// addresses of the link.
+func describe(s *driver.DeviceStatus, link *rtnl.Link, addresses []rtnl.Address) []netip.Prefix {
+	s.InterfaceName = link.Name
+	if link.MAC != nil {
+		s.HardwareAddress = *link.MAC
 	}
-	return nil
+	var have []netip.Prefix
+	for _, a := range addresses {
+		if a.Index != link.Index {
+			continue
+		}
+		have = append(have, a.Prefix)
+		if a.Global {
+			s.IPs = append(s.IPs, a.Prefix.String())
+		}
+	}
+	return have
+}
+
+// plansOf are the plans of a record's devices, in its order. One that cannot be
+// read is empty, beside the error.
+func plansOf(r driver.Record) ([]Plan, error) {
+	plans := make([]Plan, len(r.Devices))
+	var errs []error
+	for i, d := range r.Devices {
+		var err error
+		plans[i], err = ReadPlan(d)
+		errs = append(errs, err)
+	}
+	return plans, errors.Join(errs...)
 }

@@ -5,20 +5,69 @@ package netdev
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// fabricNICs is what a node with eight GPUs has.
-const fabricNICs = 8
+// BenchmarkAttachOne and the others take what a node with one and with eight
+// fabric NICs has into a pod and back. Beside each the kernel's own floor is
+// measured, in turns: a move, which sets the link down and renames it, and an
+// up for each NIC, on sockets that are open already.
+func BenchmarkAttachOne(b *testing.B)   { benchmark(b, 1, true) }
+func BenchmarkAttachEight(b *testing.B) { benchmark(b, 8, true) }
+func BenchmarkDetachOne(b *testing.B)   { benchmark(b, 1, false) }
+func BenchmarkDetachEight(b *testing.B) { benchmark(b, 8, false) }
 
-func benchLab(b *testing.B) (*lab, *hosttest.Namespace) {
+func benchmark(b *testing.B, nics int, attach bool) {
+	c := newCourse(b, nics)
+	var ours, floor []time.Duration
+	rounds := 0
+	for b.Loop() {
+		there, back := c.floor(b)
+		c.reset(b)
+		in, out := c.driven(b)
+		rounds++
+		if attach {
+			ours, floor = append(ours, in), append(floor, there)
+		} else {
+			ours, floor = append(ours, out), append(floor, back)
+		}
+	}
+	spent := c.counts[attach]
+	b.ReportMetric(float64(median(ours)), "ns/op")
+	b.ReportMetric(float64(median(ours))/float64(median(floor)), "x-floor")
+	for unit, n := range map[string]int64{
+		"sockets":  spent.Sockets,
+		"setns":    spent.Setns,
+		"messages": spent.Messages,
+	} {
+		b.ReportMetric(float64(n)/float64(rounds), unit)
+	}
+}
+
+// course is a host with fabric NICs, a pod, and sockets in both.
+type course struct {
+	*lab
+	pod         *hosttest.Namespace
+	there, back *side.Side
+	record      driver.Record
+	plans       []Plan
+	counts      map[bool]rtnl.Counts
+}
+
+func newCourse(b *testing.B, nics int) *course {
 	b.Helper()
-	l := &lab{host: hosttest.NewNamespace(b)}
-	for i := range fabricNICs {
-		l.host.Run(b, fmt.Sprintf(`
+	c := &course{lab: &lab{host: hosttest.NewNamespace(b)}, pod: hosttest.NewNamespace(b), counts: map[bool]rtnl.Counts{}}
+	var names []string
+	for i := range nics {
+		names = append(names, fmt.Sprintf("nic%d", i))
+		c.host.Run(b, fmt.Sprintf(`
 			ip link add nic%[1]d address 02:00:00:00:00:0%[1]d type veth peer name port%[1]d
 			ip link set port%[1]d up
 			ip address add 10.33.%[1]d.2/32 dev nic%[1]d
@@ -26,46 +75,98 @@ func benchLab(b *testing.B) (*lab, *hosttest.Namespace) {
 			ip route add 10.33.%[1]d.1 dev nic%[1]d
 			ip route add 10.34.%[1]d.0/24 via 10.33.%[1]d.1 dev nic%[1]d`, i))
 	}
-	l.driver = l.newDriver(b)
-	return l, hosttest.NewNamespace(b)
-}
-
-// BenchmarkAttachDetach takes eight NICs into a pod and back, all of it.
-func BenchmarkAttachDetach(b *testing.B) {
-	l, pod := benchLab(b)
-	r := l.plan(b, claim("", "nic0", "nic1", "nic2", "nic3", "nic4", "nic5", "nic6", "nic7"))
-	for b.Loop() {
-		l.attach(b, r, pod)
-		if err := l.driver.Detach(b.Context(), r, pod.Path()); err != nil {
-			b.Fatal(err)
-		}
+	c.lab.driver = c.newDriver(b)
+	c.record = c.plan(b, claim("", names...))
+	var err error
+	if c.plans, err = plansOf(c.record); err != nil {
+		b.Fatal(err)
 	}
+	c.there, c.back = open(b, c.pod.Path()), open(b, c.host.Path())
+	return c
 }
 
-// BenchmarkKernelMoves is the floor of that: the kernel's own moves, 16 of them.
-func BenchmarkKernelMoves(b *testing.B) {
-	l, pod := benchLab(b)
-	inside, err := openSide(pod.Path())
+func open(b *testing.B, path string) *side.Side {
+	b.Helper()
+	s, err := side.Open(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer inside.close()
-	r := l.plan(b, claim("", "nic0", "nic1", "nic2", "nic3", "nic4", "nic5", "nic6", "nic7"))
-	for b.Loop() {
-		for _, way := range [][2]*side{{l.driver.host, inside}, {inside, l.driver.host}} {
-			for _, d := range r.Devices {
-				plan, err := ReadPlan(d)
-				if err != nil {
-					b.Fatal(err)
-				}
-				link, err := way[0].find(plan)
-				if err == nil {
-					err = way[0].conn.Move(link.Index, way[1].namespace.Fd(), rtnl.Change{})
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
+	b.Cleanup(s.Close)
+	return s
+}
+
+// floor moves the NICs by the kernel's own means, there and back.
+func (c *course) floor(b *testing.B) (there, back time.Duration) {
+	b.Helper()
+	return c.move(b, c.back, c.there), c.move(b, c.there, c.back)
+}
+
+func (c *course) move(b *testing.B, from, to *side.Side) time.Duration {
+	b.Helper()
+	links, err := from.Links()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var index []int
+	for _, plan := range c.plans {
+		link, err := plan.identity().Find(links)
+		if err != nil || link == nil {
+			b.Fatal("no link", err)
+		}
+		index = append(index, link.Index)
+	}
+	up := true
+	start := time.Now()
+	for i, plan := range c.plans {
+		if err := from.Move(index[i], to.Fd(), rtnl.Change{Name: &plan.Host.Name}); err != nil {
+			b.Fatal(err)
+		}
+		// The index stays where nothing else has it.
+		if err := to.Set(index[i], rtnl.Change{Up: &up}); err != nil {
+			b.Fatal(err)
 		}
 	}
+	return time.Since(start)
+}
+
+// reset makes the host what it was.
+func (c *course) reset(b *testing.B) {
+	b.Helper()
+	if err := c.lab.driver.Detach(b.Context(), c.record, ""); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// driven is the same by the driver.
+func (c *course) driven(b *testing.B) (in, out time.Duration) {
+	b.Helper()
+	in = c.measure(b, true, func() error {
+		_, err := c.lab.driver.Attach(b.Context(), c.record, c.pod.Path())
+		return err
+	})
+	out = c.measure(b, false, func() error {
+		return c.lab.driver.Detach(b.Context(), c.record, c.pod.Path())
+	})
+	return in, out
+}
+
+func (c *course) measure(b *testing.B, attach bool, do func() error) time.Duration {
+	b.Helper()
+	before := c.lab.driver.Counts()
+	start := time.Now()
+	err := do()
+	took := time.Since(start)
+	if err != nil {
+		b.Fatal(err)
+	}
+	after := c.lab.driver.Counts()
+	c.counts[attach] = c.counts[attach].Add(rtnl.Counts{
+		Sockets: after.Sockets - before.Sockets, Setns: after.Setns - before.Setns, Messages: after.Messages - before.Messages,
+	})
+	return took
+}
+
+func median(list []time.Duration) time.Duration {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
 }

@@ -6,11 +6,17 @@ package netdev
 import (
 	"fmt"
 	"io/fs"
+	"sync"
+	"time"
 
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/host/netns"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
+	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/host/bpf"
+	"plumbline.dev/plumbline/internal/host/ethtool"
 	"plumbline.dev/plumbline/internal/host/rtnl"
-	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/host/sysctl"
 )
 
 // Name is the DRA driver's name.
@@ -25,79 +31,104 @@ type Options struct {
 	BootID string
 	// Sys is /sys.
 	Sys fs.FS
+	// ProcSys is the path of /proc/sys, which must be writable; /proc/sys where
+	// it is empty.
+	ProcSys string
+	// BPFFS is the path of the BPF file system, where programs that were taken
+	// off a NIC are kept; empty where there is none, so that no NIC with
+	// programs is taken.
+	BPFFS string
+	// AllowLoss takes NICs although something on them, such as a classful
+	// queueing discipline, will not come back.
+	AllowLoss bool
+	// Now is the clock; time.Now where it is nil.
+	Now func() time.Time
 }
 
 // Driver moves NICs. Its methods may be called concurrently for different
 // claims.
 type Driver struct {
-	bootID string
-	sys    fs.FS
-	host   *side
+	bootID  string
+	sys     fs.FS
+	procSys string
+	now     func() time.Time
+	host    *hoststate.Host
+
+	// mutex guards spent, what the sides of pods have cost.
+	mutex sync.Mutex
+	spent rtnl.Counts
 }
 
 var (
-	_ driver.Planner  = (*Driver)(nil)
-	_ driver.Attacher = (*Driver)(nil)
+	_ driver.Planner      = (*Driver)(nil)
+	_ driver.Reader       = (*Driver)(nil)
+	_ driver.Attacher     = (*Driver)(nil)
+	_ driver.Stager       = (*Driver)(nil)
+	_ driver.Renewer      = (*Driver)(nil)
+	_ driver.MemoryLocker = (*Driver)(nil)
 )
+
+// programsDir is where programs that were taken off a NIC are kept, below the
+// BPF file system.
+const programsDir = "/plumbline"
 
 // New opens the host's namespace. Close the driver when done.
 func New(o Options) (*Driver, error) {
-	host, err := openSide(o.Host)
+	if o.ProcSys == "" {
+		o.ProcSys = "/proc/sys"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	host, err := side.Open(o.Host)
 	if err != nil {
 		return nil, fmt.Errorf("start driver %s: %w", Name, err)
 	}
-	return &Driver{bootID: o.BootID, sys: o.Sys, host: host}, nil
+	tool, err := ethtool.Dial(host.Fd())
+	if err != nil {
+		host.Close()
+		return nil, fmt.Errorf("start driver %s: %w", Name, err)
+	}
+	return &Driver{
+		bootID: o.BootID, sys: o.Sys, procSys: o.ProcSys, now: o.Now,
+		host: &hoststate.Host{
+			Side: host, Ethtool: tool, Sysctl: sysctl.New(o.ProcSys, host.Fd()),
+			Programs: bpf.Store{Dir: o.BPFFS + programsDir}, BPFFS: o.BPFFS, AllowLoss: o.AllowLoss,
+		},
+	}, nil
 }
 
 // Close closes what New opened.
-func (d *Driver) Close() { d.host.close() }
+func (d *Driver) Close() {
+	d.host.Ethtool.Close()
+	d.host.Close()
+}
 
 // Name is the DRA driver's name.
 func (d *Driver) Name() string { return Name }
 
-// Plan reads the state of the claimed NICs, and decides.
-func (d *Driver) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (driver.Record, error) {
-	p := planner{
-		claim:  c,
-		held:   held,
-		m:      m,
-		bootID: d.bootID,
-		rdmaCM: hasRDMACM(d.sys),
-		state:  d.stateToTake,
-	}
-	return p.plan()
-}
-
-// hasRDMACM says whether containers will find /dev/infiniband/rdma_cm on the
-// host, which the kernel makes for this misc device
-// (drivers/infiniband/core/ucma.c).
-func hasRDMACM(sys fs.FS) bool { return exists(sys, "class/misc/rdma_cm") }
-
-func exists(root fs.FS, path string) bool {
-	_, err := fs.Stat(root, path)
-	return err == nil
-}
-
-// side is a network namespace with a socket in it.
-type side struct {
-	namespace *netns.Namespace
-	conn      *rtnl.Conn
-}
-
-func openSide(path string) (*side, error) {
-	ns, err := netns.Open(path)
+// openPod opens the pod's side.
+func (d *Driver) openPod(path string) (*podstate.Pod, error) {
+	pod, err := side.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := rtnl.Dial(ns.Fd())
-	if err != nil {
-		_ = ns.Close() // the first error is the one to tell
-		return nil, err
-	}
-	return &side{namespace: ns, conn: conn}, nil
+	pod.OnChange(d.host.Changed)
+	return &podstate.Pod{Side: pod, Sysctl: sysctl.New(d.procSys, pod.Fd())}, nil
 }
 
-func (s *side) close() {
-	s.conn.Close()
-	_ = s.namespace.Close() // nothing was written
+// closePod closes what openPod opened.
+func (d *Driver) closePod(pod *podstate.Pod) {
+	d.mutex.Lock()
+	d.spent = d.spent.Add(pod.Counts())
+	d.mutex.Unlock()
+	pod.Close()
+}
+
+// Counts are what the driver's rtnetlink connections have cost so far, those to
+// pods that are done with among them.
+func (d *Driver) Counts() rtnl.Counts {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	return d.spent.Add(d.host.Counts())
 }

@@ -14,12 +14,12 @@ import (
 // start: they are gone before it is created.
 func TestSoftwareRDMALendsNoDeviceFiles(t *testing.T) {
 	rdma := model.RDMADevice{Name: "mlx5_0", CharDevices: []string{"/dev/infiniband/uverbs0"}}
-	if e := edits(&rdma, true); len(e.DeviceNodes) != 2 {
-		t.Errorf("hardware lends %v, want uverbs0 and rdma_cm", e.DeviceNodes)
+	if e, err := edits(&rdma, nil, true); err != nil || len(e.DeviceNodes) != 2 {
+		t.Errorf("hardware lends %v (error %v), want uverbs0 and rdma_cm", e.DeviceNodes, err)
 	}
 	rdma.Software = true
-	if e := edits(&rdma, true); len(e.DeviceNodes) != 0 {
-		t.Errorf("software lends %v, want nothing", e.DeviceNodes)
+	if e, err := edits(&rdma, nil, true); err != nil || len(e.DeviceNodes) != 0 {
+		t.Errorf("software lends %v (error %v), want nothing", e.DeviceNodes, err)
 	}
 }
 

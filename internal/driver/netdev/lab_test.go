@@ -61,7 +61,7 @@ func (l *lab) newDriver(t testing.TB) *Driver {
 // machine is what an inventory of the lab's host would say.
 func (l *lab) machine(t testing.TB) *model.Machine {
 	t.Helper()
-	links, err := l.driver.host.conn.Links()
+	links, err := l.driver.host.Links()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,15 +42,15 @@ type stop struct{ name, text string }
 // TestOneDevice replays every stop of one NIC's way, from the machine file to
 // the container, each taking what the one before it gave.
 func TestOneDevice(t *testing.T) {
-	facts, err := machine.OpenFacts("a3-ultragpu-8g")
+	shipped, err := machine.OpenFacts("a3-ultragpu-8g")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := machine.Render(facts)
+	tree, err := machine.Render(shipped)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, problems, err := inventory.Scan(t.Context(), inventory.Sources{Sys: tree}, inventory.Options{Name: facts.Name})
+	m, problems, err := inventory.Scan(t.Context(), inventory.Sources{Sys: tree}, inventory.Options{Name: shipped.Name})
 	if err != nil || len(problems) > 0 {
 		t.Fatal(err, problems)
 	}
@@ -61,9 +61,10 @@ func TestOneDevice(t *testing.T) {
 	c := driver.Claim{
 		ClaimRef: driver.ClaimRef{UID: "2b7e1516-28ae-d2a6-abf7-158809cf4f3c", Namespace: "default", Name: "aligned-resource-claim"},
 		Pods:     []driver.PodRef{{UID: "6bc1bee2-2e40-9f96-e93d-7e117393172a", Name: "aligned-gpu-nic-cpu-pod"}},
-		Devices:  []driver.Allocation{{Request: "nic-req", Pool: facts.Name, Device: oneDevice}},
+		Devices:  []driver.Allocation{{Request: "nic-req", Pool: shipped.Name, Device: oneDevice}},
 	}
-	record, err := planner{claim: c, m: m, bootID: "9f96e93d-7e11-7393-172a-ae2d8a571e03", rdmaCM: true, state: stateOf}.plan()
+	known := facts{nics: map[string]nicFacts{oneDevice: seenOf(*nic)}, rdmaCM: true}
+	record, err := (&knowing{bootID: "9f96e93d-7e11-7393-172a-ae2d8a571e03", facts: known}).Plan(c, m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func undone(t *testing.T, r driver.Record) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("%s: name %s, MTU %d, up %t\n", identityOf(p.NIC), p.Host.Name, *p.Host.Settings.MTU, p.Host.Up)
+	text := fmt.Sprintf("%s: name %s, MTU %d, up %t\n", p.identity(), p.Host.Name, *p.Host.Settings.MTU, p.Host.Up)
 	for _, a := range p.Host.Addresses {
 		text += "address " + a.Text + "\n"
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rtnl"
@@ -93,7 +94,7 @@ func TestPhysicalNIC(t *testing.T) {
 
 func machineOf(t *testing.T, d *Driver, name string) (model.NIC, *model.Machine) {
 	t.Helper()
-	links, err := d.host.conn.Links()
+	links, err := d.host.Links()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,12 +129,12 @@ func dashes(address string) string {
 // physicalState is the host's side without the ifindex.
 func physicalState(t *testing.T, d *Driver, nic model.NIC) string {
 	t.Helper()
-	s, err := d.readState(nic)
+	seen, err := d.host.Read(side.IdentityOf(nic, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Index = 0
-	text, err := json.MarshalIndent(s, "", "  ")
+	seen.State.Index = 0
+	text, err := json.MarshalIndent(seen.State, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

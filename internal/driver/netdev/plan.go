@@ -7,25 +7,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
-	"strings"
+	"slices"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// planner decides about one claim. It reads the host only through state.
+// planner decides about one claim. It is pure: what it knows of the kernel was
+// read before.
 type planner struct {
 	claim  driver.Claim
 	held   []driver.Record
 	m      *model.Machine
 	bootID string
-	// rdmaCM says that the host has /dev/infiniband/rdma_cm.
-	rdmaCM bool
-	// state reads the host's side of a NIC.
-	state func(model.NIC) (*HostState, error)
+	facts  facts
+	pod    *podUse
 }
 
 // plan is the whole record, or every reason why there is none.
@@ -37,14 +37,24 @@ func (p planner) plan() (driver.Record, error) {
 		Claim:   p.claim.ClaimRef,
 		Pods:    p.claim.Pods,
 	}
-	names, err := p.namesInPods()
-	if err != nil {
+	var err error
+	if p.pod, err = usedBy(p.claim, p.held); err != nil {
 		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
+	}
+	configs := make([]*v1alpha1.NetworkConfig, len(p.claim.Devices))
+	problems := make([]error, len(p.claim.Devices))
+	for i, a := range p.claim.Devices {
+		if a.AdminAccess {
+			continue
+		}
+		if configs[i], problems[i] = configOf(a.Configs); problems[i] == nil {
+			p.pod.reserve(configs[i], p.facts.nics[a.Device].seen)
+		}
 	}
 	taken := map[string]bool{}
 	var errs []error
-	for _, a := range p.claim.Devices {
-		d, err := p.device(a, names, taken)
+	for i, a := range p.claim.Devices {
+		d, err := p.device(a, configs[i], problems[i], taken)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("claim %s, request %s, device %s: %w", p.claim.ClaimRef, a.Request, a.Device, err))
 			continue
@@ -57,9 +67,9 @@ func (p planner) plan() (driver.Record, error) {
 	return r, nil
 }
 
-// device plans one allocation. names are the interfaces that the pod has or
-// will have, by whom; taken are the devices planned before.
-func (p planner) device(a driver.Allocation, names map[string]string, taken map[string]bool) (driver.DeviceRecord, error) {
+// device plans one allocation. problem is why its parameters cannot be read;
+// taken are the devices planned before.
+func (p planner) device(a driver.Allocation, c *v1alpha1.NetworkConfig, problem error, taken map[string]bool) (driver.DeviceRecord, error) {
 	nic := slicecodec.FindNIC(p.m, a.Device)
 	if nic == nil {
 		return driver.DeviceRecord{}, errors.New("this node has no such NIC")
@@ -71,17 +81,19 @@ func (p planner) device(a driver.Allocation, names map[string]string, taken map[
 			return driver.DeviceRecord{}, err
 		}
 		taken[a.Device] = true
-		if err := p.placement(a, &plan); err != nil {
+		if problem != nil {
+			return driver.DeviceRecord{}, problem
+		}
+		if err := p.placement(a, c, &plan); err != nil {
 			return driver.DeviceRecord{}, err
 		}
-		d.Edits = edits(nic.RDMA, p.rdmaCM)
-	}
-	if plan.Pod != nil {
-		if by, used := names[plan.Pod.Name]; used {
-			return driver.DeviceRecord{}, fmt.Errorf("interface.name: %q is in the pod already, %s: give each its own name",
-				plan.Pod.Name, by)
+		var err error
+		if d.Edits, err = edits(nic.RDMA, c, p.facts.rdmaCM); err != nil {
+			return driver.DeviceRecord{}, err
 		}
-		names[plan.Pod.Name] = "for device " + a.Device
+	}
+	if err := p.pod.add(&plan, a.Device); err != nil {
+		return driver.DeviceRecord{}, err
 	}
 	var err error
 	d.Plan, err = json.Marshal(plan)
@@ -108,33 +120,57 @@ func (p planner) mayTake(a driver.Allocation, nic *model.NIC, taken map[string]b
 	return nil
 }
 
-// placement plans the interface, where the NIC has one.
-func (p planner) placement(a driver.Allocation, plan *Plan) error {
-	config, err := configOf(a.Configs)
-	if err != nil {
+// placement plans the interface, where the NIC has one, and the RDMA device.
+func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan *Plan) error {
+	if c.RDMA != nil && plan.NIC.RDMA == nil {
+		return errors.New("rdma: the NIC has no RDMA device: leave it out")
+	}
+	plan.RDMA = p.facts.rdmaPlan(plan.NIC.RDMA)
+	if plan.NIC.Interface == nil {
+		return refuseInterface(c)
+	}
+	if err := refuseUnapplied(c); err != nil {
 		return err
 	}
-	if plan.NIC.Interface == nil {
-		if !isEmpty(config) {
-			return errors.New("parameters: an RDMA device without a network interface takes none")
+	if err := p.checkMTU(plan.NIC, c); err != nil {
+		return err
+	}
+	known := p.facts.nics[a.Device]
+	if known.err != nil {
+		return known.err
+	}
+	seen := *known.seen
+	if err := p.keepPrograms(a.Device, c, &seen.State); err != nil {
+		return err
+	}
+	for _, r := range p.held {
+		if err := inherit(&seen.State, r); err != nil {
+			return err
 		}
+	}
+	var err error
+	if plan.Stage, err = stageOf(c, &seen); err != nil {
+		return err
+	}
+	plan.Host = &seen.State
+	plan.Pod, err = p.pod.stateOf(c, &seen)
+	return err
+}
+
+// keepPrograms says where the eBPF programs are kept that the move loses, or
+// that the configuration takes off.
+func (p planner) keepPrograms(device string, c *v1alpha1.NetworkConfig, s *hoststate.State) error {
+	off := c.Interface.DisableEBPFPrograms != nil && *c.Interface.DisableEBPFPrograms
+	i := slices.IndexFunc(s.Programs, func(a bpf.Attachment) bool { return off || a.Kind == bpf.TC })
+	if i < 0 {
 		return nil
 	}
-	if err := refuseUnapplied(config); err != nil {
-		return err
+	if !p.facts.keepsPrograms {
+		return fmt.Errorf("interface %s has the eBPF program %s, and this node has no BPF file system to keep it in: "+
+			"mount one, or detach the program", s.Name, s.Programs[i])
 	}
-	if err := p.checkMTU(plan.NIC, config); err != nil {
-		return err
-	}
-	plan.Host, err = p.state(plan.NIC)
-	if err == nil {
-		err = plan.Host.inherit(p.held)
-	}
-	if err != nil {
-		return err
-	}
-	plan.Pod, err = podState(config, plan.Host)
-	return err
+	s.Key = device
+	return nil
 }
 
 // checkMTU holds a virtual function to the MTU of its physical one, beyond
@@ -157,53 +193,4 @@ func (p planner) checkMTU(nic model.NIC, c *v1alpha1.NetworkConfig) error {
 		}
 	}
 	return nil
-}
-
-// namesInPods are the interface names that are taken in the claim's pods, and
-// by whom.
-func (p planner) namesInPods() (map[string]string, error) {
-	names := map[string]string{"eth0": "from the cluster's network"}
-	mine := map[driver.PodRef]bool{}
-	for _, pod := range p.claim.Pods {
-		mine[pod] = true
-	}
-	for _, r := range p.held {
-		shared := false
-		for _, pod := range r.Pods {
-			shared = shared || mine[pod]
-		}
-		if !shared || r.Claim.UID == p.claim.UID {
-			continue
-		}
-		for _, d := range r.Devices {
-			plan, err := ReadPlan(d)
-			if err != nil {
-				return nil, fmt.Errorf("held claim %s: %w", r.Claim, err)
-			}
-			if plan.Pod != nil {
-				names[plan.Pod.Name] = "from claim " + r.Claim.String()
-			}
-		}
-	}
-	return names, nil
-}
-
-// edits are the character devices of an RDMA device: its verbs, and the
-// connection manager where the host has one. Management devices (umad, issm)
-// can reconfigure the fabric, and stay outside. A software device has none to
-// give: it is gone once its interface has moved, before any container starts.
-func edits(rdma *model.RDMADevice, rdmaCM bool) driver.Edits {
-	var e driver.Edits
-	if rdma == nil || rdma.Software {
-		return e
-	}
-	for _, p := range rdma.CharDevices {
-		if strings.HasPrefix(path.Base(p), "uverbs") {
-			e.DeviceNodes = append(e.DeviceNodes, driver.DeviceNode{Path: p, Permissions: "rw"})
-		}
-	}
-	if rdmaCM {
-		e.DeviceNodes = append(e.DeviceNodes, driver.DeviceNode{Path: "/dev/infiniband/rdma_cm", Permissions: "rw"})
-	}
-	return e
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
@@ -28,45 +30,39 @@ const (
 // also when it renamed them, or from wherever the kernel put them. One that
 // fails does not keep the others.
 func (d *Driver) Detach(ctx context.Context, r driver.Record, netnsPath string) error {
-	pod, err := d.openPod(netnsPath)
-	if err != nil {
-		return fmt.Errorf("detach claim %s: %w", r.Claim, err)
-	}
-	if pod != nil {
-		defer pod.close()
-	}
-	var plans []Plan
-	var errs []error
-	for _, record := range r.Devices {
-		plan, err := ReadPlan(record)
-		switch {
-		case err != nil:
-			errs = append(errs, err)
-		case plan.Host != nil:
-			plans = append(plans, plan)
-		}
-	}
-	errs = append(errs, d.restore(ctx, plans, pod))
-	if err := errors.Join(errs...); err != nil {
+	if err := d.detach(ctx, r, netnsPath); err != nil {
 		return fmt.Errorf("detach claim %s: %w", r.Claim, err)
 	}
 	return nil
 }
 
-// openPod is nil when there is no namespace of a pod at the path.
-func (d *Driver) openPod(path string) (*side, error) {
+func (d *Driver) detach(ctx context.Context, r driver.Record, netnsPath string) error {
+	pod, err := d.openIfThere(netnsPath)
+	if err != nil {
+		return err
+	}
+	if pod != nil {
+		defer d.closePod(pod)
+	}
+	plans, err := plansOf(r)
+	plans = slices.DeleteFunc(plans, func(p Plan) bool { return p.Host == nil && !p.moves() })
+	return errors.Join(err, d.restore(ctx, plans, pod))
+}
+
+// openIfThere is nil when there is no namespace of a pod at the path.
+func (d *Driver) openIfThere(path string) (*podstate.Pod, error) {
 	if path == "" {
 		return nil, nil
 	}
-	pod, err := openSide(path)
+	pod, err := d.openPod(path)
 	if errors.Is(err, netns.ErrGone) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if pod.namespace.ID() == d.host.namespace.ID() {
-		pod.close() // nothing was ever moved there
+	if pod.Is(d.host.Side) {
+		d.closePod(pod) // nothing was ever moved there
 		return nil, nil
 	}
 	return pod, nil
@@ -74,67 +70,71 @@ func (d *Driver) openPod(path string) (*side, error) {
 
 // restore brings NICs back. pod is nil when its namespace is gone. All links
 // come first: routes may lead through several of them.
-func (d *Driver) restore(ctx context.Context, plans []Plan, pod *side) error {
-	var errs []error
-	home := map[int]int{} // index in plans to ifindex
-	for i, plan := range slices.Backward(plans) {
-		link, err := d.bringHome(ctx, plan, pod)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("NIC %s: %w", plan.NIC, err))
-		}
-		if link != nil {
-			home[i] = link.Index
-		}
+func (d *Driver) restore(ctx context.Context, plans []Plan, pod *podstate.Pod) error {
+	errs := []error{d.takeFrom(pod, plans)}
+	plans = slices.DeleteFunc(plans, func(p Plan) bool { return p.Host == nil })
+	if len(plans) == 0 {
+		return errors.Join(errs...)
 	}
-	for i, plan := range plans {
-		index, ok := home[i]
-		if !ok {
-			continue
-		}
-		err := d.restoreEntries(index, plan.Host)
-		if err == nil {
-			err = d.verify(plan)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("NIC %s: %w", plan.NIC, err))
+	links, home, err := d.awaitHome(ctx, plans, pod)
+	errs = append(errs, err)
+	var nics []hoststate.Return
+	for _, plan := range home {
+		nics = append(nics, hoststate.Return{ID: plan.identity(), Want: plan.Host})
+	}
+	errs = append(errs, d.host.Restore(links, nics, d.now()))
+	for _, plan := range home {
+		if err := remakeRDMA(plan, d.host.Fd()); err != nil {
+			errs = append(errs, fmt.Errorf("%s: RDMA device %s: %w", plan.identity(), plan.RDMA.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// bringHome returns the NIC's link on the host, with its settings and state. It
-// is nil, without an error, when there will never be one again.
-func (d *Driver) bringHome(ctx context.Context, plan Plan, pod *side) (*rtnl.Link, error) {
-	if err := d.moveHome(plan, pod); err != nil {
-		return nil, err
-	}
-	link, err := d.awaitHome(ctx, plan, pod)
-	if err != nil || link == nil {
-		return nil, err
-	}
-	return link, d.restoreLink(link, plan.Host)
-}
-
-// moveHome moves the NIC from the pod, if it is there.
-func (d *Driver) moveHome(plan Plan, pod *side) error {
+// takeFrom moves everything of the plans out of the pod, and takes away what was
+// made there for them.
+func (d *Driver) takeFrom(pod *podstate.Pod, plans []Plan) error {
 	if pod == nil {
 		return nil
 	}
-	link, err := pod.find(plan)
-	if err != nil || link == nil {
+	links, err := pod.Links()
+	if err != nil {
 		return err
 	}
+	var errs []error
+	var states []*podstate.State
+	for _, plan := range slices.Backward(plans) {
+		if err := moveRDMA(plan, pod.Fd(), d.host.Fd()); err != nil {
+			errs = append(errs, fmt.Errorf("RDMA device %s: %w", plan.RDMA.Name, err))
+		}
+		if plan.Pod == nil {
+			continue
+		}
+		states = append(states, plan.Pod)
+		link, err := plan.identity().Find(links)
+		if err == nil && link != nil {
+			err = d.moveHome(plan, link, pod)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", plan.identity(), err))
+		}
+	}
+	return errors.Join(append(errs, podstate.Undo(pod, states))...)
+}
+
+// moveHome moves a NIC out of the pod.
+func (d *Driver) moveHome(plan Plan, link *rtnl.Link, pod *podstate.Pod) error {
 	// A name that the pod added could be one of the host's by now, and the
 	// kernel would refuse the move.
-	if err := dropAltNames(pod.conn, link, plan.Host); err != nil {
+	if err := hoststate.DropAltNames(pod.Conn, link, plan.Host); err != nil {
 		return err
 	}
-	name := plan.Host.Name
-	err = pod.conn.Move(link.Index, d.host.namespace.Fd(), rtnl.Change{Name: &name})
+	change := rtnl.Change{Name: &plan.Host.Name}
+	err := pod.Move(link.Index, d.host.Fd(), change)
 	if errors.Is(err, syscall.EEXIST) {
 		// Back under any name is better than lost with the pod.
-		name = "dev%d"
-		err = pod.conn.Move(link.Index, d.host.namespace.Fd(), rtnl.Change{Name: &name})
+		any := "dev%d"
+		err = pod.Move(link.Index, d.host.Fd(), rtnl.Change{Name: &any})
 	}
 	if err != nil {
 		return fmt.Errorf("interface %s of the pod back to %s: %w", link.Name, plan.Host.Name, err)
@@ -142,99 +142,45 @@ func (d *Driver) moveHome(plan Plan, pod *side) error {
 	return nil
 }
 
-// awaitHome returns the NIC's link on the host. It is nil, without an error,
-// when there will never be one again.
-func (d *Driver) awaitHome(ctx context.Context, plan Plan, pod *side) (*rtnl.Link, error) {
+// awaitHome returns the host's links once all NICs are among them, and the plans
+// of those that are: of some there will never be a link again.
+func (d *Driver) awaitHome(ctx context.Context, plans []Plan, pod *podstate.Pod) ([]rtnl.Link, []Plan, error) {
 	ctx, cancel := context.WithTimeout(ctx, returnTime)
 	defer cancel()
 	for {
-		link, err := d.host.find(plan)
-		if err != nil || link != nil {
-			return link, err
+		links, err := d.host.Links()
+		if err != nil {
+			return nil, nil, err
 		}
-		switch {
-		case plan.NIC.PCI != nil && !exists(d.sys, "bus/pci/devices/"+plan.NIC.PCI.String()):
-			return nil, nil // pulled out
-		case plan.NIC.PCI == nil && plan.Host.Kind != nil && pod == nil:
-			return nil, nil // a virtual link ends with the namespace it is in
+		var home []Plan
+		var errs []error
+		waiting := false
+		for _, plan := range plans {
+			link, err := plan.identity().Find(links)
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+			case link != nil:
+				home = append(home, plan)
+			case !d.gone(plan, pod):
+				waiting = true
+				errs = append(errs, fmt.Errorf("%s has not come back to the host", plan.identity()))
+			}
+		}
+		if !waiting || ctx.Err() != nil {
+			return links, home, errors.Join(errs...)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s has not come back to the host: %w", identityOf(plan.NIC), context.Cause(ctx))
 		case <-time.After(returnPoll):
 		}
 	}
 }
 
-// restoreLink restores name, settings and state.
-func (d *Driver) restoreLink(link *rtnl.Link, want *HostState) error {
-	change := rtnl.Change{Settings: want.Settings.Beyond(link.Settings)}
-	change.AddrGenMode = nil
-	if link.Name != want.Name {
-		if d.host.checkFree(want.Name) != nil {
-			return fmt.Errorf("the host has another interface %q by now: the NIC is back as %s; rename the other one", want.Name, link.Name)
-		}
-		change.Name = &want.Name
+// gone tells whether a NIC that is not on the host will never be again.
+func (d *Driver) gone(plan Plan, pod *podstate.Pod) bool {
+	if plan.NIC.PCI != nil {
+		return !exists(d.sys, "bus/pci/devices/"+plan.NIC.PCI.String()) // pulled out
 	}
-	if link.Up && (change.Name != nil || change.MAC != nil) {
-		// Older kernels and some drivers change these on a link that is down
-		// only.
-		down := false
-		if err := d.host.conn.Set(link.Index, rtnl.Change{Up: &down}); err != nil {
-			return fmt.Errorf("interface %s down: %w", link.Name, err)
-		}
-		link.Up = false
-	}
-	if change != (rtnl.Change{}) {
-		if err := d.host.conn.Set(link.Index, change); err != nil {
-			return fmt.Errorf("restore interface %s: %w", want.Name, err)
-		}
-	}
-	if err := d.restoreAltNames(link, want); err != nil {
-		return err
-	}
-	// Last of the settings: a link whose MTU a pod made too small for IPv6 has
-	// none of IPv6's before the MTU is back.
-	if want.Settings.AddrGenMode != nil {
-		mode := rtnl.Settings{AddrGenMode: want.Settings.AddrGenMode}
-		if err := d.host.conn.Set(link.Index, rtnl.Change{Settings: mode}); err != nil {
-			return fmt.Errorf("restore interface %s: %s: %w", want.Name, mode, err)
-		}
-	}
-	if want.Up && !link.Up {
-		// Not together with the settings: the kernel makes link-local
-		// addresses at once, in the way they say.
-		if err := d.host.conn.Set(link.Index, rtnl.Change{Up: &want.Up}); err != nil {
-			return fmt.Errorf("interface %s up: %w", want.Name, err)
-		}
-	}
-	return nil
-}
-
-func (d *Driver) restoreAltNames(link *rtnl.Link, want *HostState) error {
-	if err := dropAltNames(d.host.conn, link, want); err != nil {
-		return err
-	}
-	for _, name := range want.AltNames {
-		if slices.Contains(link.AltNames, name) {
-			continue
-		}
-		if err := d.host.conn.AddAltName(link.Index, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// dropAltNames takes names away that the link did not have on the host.
-func dropAltNames(conn *rtnl.Conn, link *rtnl.Link, want *HostState) error {
-	for _, name := range link.AltNames {
-		if slices.Contains(want.AltNames, name) {
-			continue
-		}
-		if err := conn.DeleteAltName(link.Index, name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return plan.Host.Kind != nil && pod == nil // a virtual link ends with the namespace it is in
 }

@@ -1,38 +1,18 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package netdev
+package hoststate
 
 import (
-	"fmt"
 	"slices"
 
-	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// inherit adds the routes that lead through this NIC and one that another claim
+// Inherit adds the routes that lead through this NIC and one that another claim
 // took before: the kernel dropped them then, so that they cannot be read any
 // more, and whichever claim ends last must restore them.
-func (s *HostState) inherit(held []driver.Record) error {
-	for _, r := range held {
-		for _, d := range r.Devices {
-			plan, err := ReadPlan(d)
-			if err != nil {
-				return fmt.Errorf("held claim %s: %w", r.Claim, err)
-			}
-			if plan.Host == nil {
-				continue
-			}
-			if err := s.inheritFrom(plan.Host); err != nil {
-				return fmt.Errorf("held claim %s, device %s: %w", r.Claim, d.Device, err)
-			}
-		}
-	}
-	return nil
-}
-
-func (s *HostState) inheritFrom(other *HostState) error {
+func (s *State) Inherit(other *State) error {
 	for _, route := range other.Routes {
 		i := slices.IndexFunc(route.Others, func(o Other) bool { return o.Name == s.Name })
 		if i < 0 {

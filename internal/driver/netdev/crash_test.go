@@ -1,0 +1,228 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/host/hosttest"
+)
+
+// The test runs itself with these, as a process to be killed.
+var (
+	crashDo     = flag.String("crash-do", "", "stage, attach, detach or unstage: what the process does before it is killed")
+	crashAfter  = flag.Int("crash-after", 0, "the number of changes to the kernel after which the process kills itself")
+	crashRecord = flag.String("crash-record", "", "file of the record")
+)
+
+// Descriptors of the namespaces in the process to be killed.
+const crashHost, crashPod = "/proc/self/fd/3", "/proc/self/fd/4"
+
+// TestCrashHelper is that process.
+func TestCrashHelper(t *testing.T) {
+	if *crashDo == "" {
+		t.Skip("runs as a process of TestKilledAnywhere only")
+	}
+	text, err := os.ReadFile(*crashRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r driver.Record
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(Options{Host: crashHost, BootID: "boot", Sys: fstest.MapFS{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := 0
+	d.host.Changed = func() {
+		if changes++; changes == *crashAfter {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	d.host.OnChange(d.host.Changed)
+	switch *crashDo {
+	case "stage":
+		_, err = d.Stage(t.Context(), r)
+	case "attach":
+		_, err = d.Attach(t.Context(), r, crashPod)
+	case "detach":
+		err = d.Detach(t.Context(), r, crashPod)
+	case "unstage":
+		err = d.Unstage(t.Context(), r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crashing is a lab with a claim of two NICs.
+type crashing struct {
+	*lab
+	pod *hosttest.Namespace
+	// planned is the record as it was first journaled, staged as it was then.
+	planned, staged driver.Record
+	// before and empty are host and pod without the claim, inside is the pod with
+	// it.
+	before, empty, inside string
+}
+
+// full is everything of a configuration that a host of namespaces has.
+const full = `{
+	"interface": {"mtu": 1400, "gsoMaxSize": 32768, "groMaxSize": 32768, "forwarding": true, "arpIgnore": 1, "arpAnnounce": 2},
+	"routes": [
+		{"destination": "10.60.0.0/16", "gateway": "10.44.0.1", "metric": 50, "mtu": 1300},
+		{"destination": "10.44.0.1/32", "scope": 253}
+	],
+	"rules": [{"priority": 900, "source": "10.44.0.0/16", "table": 77}],
+	"neighbors": [{"ipAddress": "10.44.0.7", "hardwareAddr": "02:00:00:00:07:07"}],
+	"ethtool": {"features": {"tx-tcp-segmentation": false}}
+}`
+
+// Whatever change to the kernel was the last one: a new process that knows the
+// record only gives the pod its NICs, or the host's back as they were.
+func TestKilledAnywhere(t *testing.T) {
+	c := newCrashing(t)
+	for _, do := range []string{"stage", "attach", "detach", "unstage"} {
+		kills := 0
+		for c.prepare(t, do); c.kill(t, do, kills+1); c.prepare(t, do) {
+			kills++
+			c.prove(t, do, kills)
+			if t.Failed() {
+				return
+			}
+		}
+		c.back(t, do+" to its end")
+		t.Logf("killed after each of the %d changes of %s", kills, do)
+		if kills == 0 {
+			t.Errorf("%s changes nothing: this test proves nothing", do)
+		}
+	}
+}
+
+func newCrashing(t *testing.T) *crashing {
+	t.Helper()
+	c := &crashing{lab: newLab(t), pod: hosttest.NewNamespace(t)}
+	c.host.Run(t, busy)
+	c.host.Run(t, `
+		ip link set nic1 up
+		ip route add 172.16.0.0/16 nexthop dev nic0 weight 2 nexthop dev nic1`)
+	c.pod.Run(t, quiet)
+	c.before, c.empty = look(t, c.host), look(t, c.pod)
+	request := claim(full, "nic0", "nic1")
+	request.Devices[1].Configs = []driver.Config{{Source: "claim", Raw: []byte(`{"interface": {"name": "second", "addresses": ["10.45.0.2/24", "fd45::2/64"]}}`)}}
+	c.planned = c.plan(t, request)
+	c.staged = c.stage(t)
+	c.attach(t, c.staged, c.pod)
+	c.inside = look(t, c.pod)
+	c.back(t, "before the first kill")
+	return c
+}
+
+func (c *crashing) stage(t *testing.T) driver.Record {
+	t.Helper()
+	staged, err := c.newDriver(t).Stage(t.Context(), c.planned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return staged
+}
+
+// prepare does what comes before a step.
+func (c *crashing) prepare(t *testing.T, do string) {
+	t.Helper()
+	if do == "stage" {
+		return
+	}
+	c.staged = c.stage(t)
+	if do == "detach" {
+		c.attach(t, c.staged, c.pod)
+	}
+}
+
+// kill runs a step in a process that ends after k changes, and tells whether it
+// did not come to its end.
+func (c *crashing) kill(t *testing.T, do string, k int) bool {
+	t.Helper()
+	r := c.staged
+	if do == "stage" {
+		r = c.planned
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "record.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashHelper$", "-test.count=1",
+		"-crash-do", do, "-crash-after", strconv.Itoa(k), "-crash-record", path)
+	child.ExtraFiles = []*os.File{c.descriptor(t, c.host), c.descriptor(t, c.pod)}
+	out, err := child.CombinedOutput()
+	status, ok := child.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		return true
+	}
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", do, err, out)
+	}
+	return false
+}
+
+func (c *crashing) descriptor(t *testing.T, ns *hosttest.Namespace) *os.File {
+	t.Helper()
+	f, err := os.Open(ns.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// prove goes on after a kill in both ways there are. A record that Stage did not
+// return was never journaled, so that the planned one is what is known.
+func (c *crashing) prove(t *testing.T, do string, k int) {
+	t.Helper()
+	what := fmt.Sprintf("killed in %s after change %d", do, k)
+	if do == "stage" {
+		c.staged = c.planned
+	}
+	c.lab.driver = c.newDriver(t)
+	c.back(t, what)
+	// The same again, and this time on into the pod.
+	c.prepare(t, do)
+	if !c.kill(t, do, k) {
+		t.Fatalf("%s: the second time it came to its end", what)
+	}
+	c.lab.driver = c.newDriver(t)
+	c.staged = c.stage(t)
+	c.attach(t, c.staged, c.pod)
+	expect(t, what+", then attached: the pod", c.inside, c.pod)
+	c.back(t, what+", then attached")
+}
+
+// back gives the NICs back, and compares host and pod with what they were.
+func (c *crashing) back(t *testing.T, what string) {
+	t.Helper()
+	if err := c.lab.driver.Detach(t.Context(), c.staged, c.pod.Path()); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	if err := c.lab.driver.Unstage(t.Context(), c.staged); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	expect(t, what+": the host", c.before, c.host)
+	expect(t, what+": the pod", c.empty, c.pod)
+}

@@ -1,0 +1,161 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hoststate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"plumbline.dev/plumbline/internal/host/rtnl"
+)
+
+// restoreEntries puts back the addresses, routes, neighbours and queueing
+// disciplines that are missing.
+func (h *Host) restoreEntries(v *view, index int, want *State) error {
+	have := Seen{State: State{Index: index}}
+	var errs []error
+	// A link that is renamed gets new labels on all its IPv4 addresses but the
+	// first (net/ipv4/devinet.c, inetdev_changename): such an address is in the
+	// way of itself.
+	for _, a := range v.addresses {
+		wanted := slices.Contains(want.Prefixes, a.Prefix)
+		if a.Index == index && wanted && !slices.ContainsFunc(want.Addresses, a.Equal) {
+			errs = append(errs, h.DeleteAddress(index, a.Saved))
+		}
+	}
+	have.readAddresses(v)
+	for _, a := range without(want.Addresses, have.State.Addresses) {
+		errs = append(errs, h.RestoreAddress(index, a))
+	}
+	if len(want.Neighbours) > 0 {
+		there, err := h.Neighbours(index)
+		errs = append(errs, err)
+		for _, n := range without(want.Neighbours, there) {
+			errs = append(errs, h.RestoreNeighbour(index, n))
+		}
+	}
+	if want.Root != nil || want.Ingress != nil {
+		errs = append(errs, h.RestoreQueueing(index, want.Root, want.Ingress))
+	}
+	missing, err := missingRoutes(v, index, want)
+	return errors.Join(append(errs, err, RestoreRoutes(h.Conn, index, missing))...)
+}
+
+// missingRoutes are the routes to restore. One through a NIC that another claim
+// still holds is left to that claim, whose record has it too.
+func missingRoutes(v *view, index int, want *State) ([]rtnl.Saved, error) {
+	wanted, err := present(want.Routes, index, v.links)
+	return without(wanted, v.saved()), err
+}
+
+// present returns the routes whose links are all on the host, with the indexes
+// those have now. What was left of a route does not count beside the whole.
+func present(routes []Route, own int, links []rtnl.Link) ([]rtnl.Saved, error) {
+	var list []rtnl.Saved
+next:
+	for _, r := range routes {
+		now := map[int]int{0: own}
+		for _, o := range r.Others {
+			i := slices.IndexFunc(links, func(l rtnl.Link) bool { return l.Name == o.Name })
+			if i < 0 {
+				continue next
+			}
+			now[o.Index] = links[i].Index
+		}
+		saved, err := rtnl.Redirect(r.Saved, now)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, saved)
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(rest rtnl.Saved) bool {
+		return slices.ContainsFunc(list, func(whole rtnl.Saved) bool { return rtnl.Supersedes(whole, rest) })
+	}), nil
+}
+
+// RestoreRoutes repeats while that helps: a gateway is reachable only when the
+// route to it is there.
+func RestoreRoutes(conn *rtnl.Conn, index int, routes []rtnl.Saved) error {
+	for {
+		var failed []rtnl.Saved
+		var errs []error
+		for _, r := range routes {
+			if err := conn.RestoreRoute(index, r); err != nil {
+				failed = append(failed, r)
+				errs = append(errs, err)
+			}
+		}
+		if len(failed) == 0 || len(failed) == len(routes) {
+			return errors.Join(errs...)
+		}
+		routes = failed
+	}
+}
+
+// restoreDevice puts back what belongs to the device.
+func (h *Host) restoreDevice(index int, want *State) error {
+	if err := h.Ethtool.RestoreFeatures(want.Name, want.Features); err != nil {
+		return err
+	}
+	h.Step()
+	if err := h.Ethtool.SetPrivateFlags(want.Name, want.PrivateFlags); err != nil {
+		return err
+	}
+	h.Step()
+	if len(want.Programs) == 0 {
+		return nil
+	}
+	// An interrupted staging may have taken them off without saying where it
+	// keeps them.
+	programs, err := h.Programs.Hold(want.Key, want.Programs)
+	if err == nil {
+		err = h.Programs.Restore(h.Fd(), h.Conn, index, programs)
+	}
+	if err == nil {
+		err = h.Programs.Release(want.Key)
+	}
+	return err
+}
+
+// verify reads a NIC again and names what is not as it was.
+func (h *Host) verify(v *view, nic Return, now time.Time) error {
+	link, err := nic.ID.Find(v.links)
+	if err == nil && link == nil {
+		err = errors.New("it is not on the host any more")
+	}
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	seen := &Seen{State: State{Name: link.Name, Index: link.Index, AltNames: link.AltNames, Up: link.Up, Settings: link.Settings}}
+	if link.Master != nil {
+		name := linkName(v.links, *link.Master)
+		seen.State.VRF = &name
+	}
+	seen.readAddresses(v)
+	c := comparison{want: nic.Want, have: &seen.State, now: now}
+	var errs []error
+	c.missing, err = missingRoutes(v, link.Index, nic.Want)
+	errs = append(errs, err)
+	if len(nic.Want.Neighbours) > 0 {
+		seen.State.Neighbours, err = h.Neighbours(link.Index)
+		errs = append(errs, err)
+	}
+	if len(nic.Want.Rules) > 0 {
+		rules, err := h.Rules()
+		errs = append(errs, err)
+		seen.readRules(rules)
+	}
+	if nic.Want.Root != nil || nic.Want.Ingress != nil {
+		errs = append(errs, h.readQueueing(seen))
+	}
+	if nic.Device {
+		errs = append(errs, h.readDevice(seen))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	return c.verify()
+}

@@ -1,0 +1,86 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hoststate
+
+import (
+	"net/netip"
+
+	"plumbline.dev/plumbline/internal/host/bpf"
+	"plumbline.dev/plumbline/internal/host/ethtool"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+	"plumbline.dev/plumbline/internal/host/sysctl"
+)
+
+// State is the interface on the host before it moved: what undoing restores.
+type State struct {
+	Name string `json:"name"`
+	// Index is a hint for people; it changes when the link moves.
+	Index        int     `json:"index"`
+	PermanentMAC *string `json:"permanentMAC,omitempty"`
+	Kind         *string `json:"kind,omitempty"`
+	// AltNames are its other names on the host, sorted.
+	AltNames []string `json:"altNames,omitempty"`
+	// Up is the administrator's setting.
+	Up       bool          `json:"up"`
+	Settings rtnl.Settings `json:"settings"`
+	// VRF is the VRF that the link is in.
+	VRF *string `json:"vrf,omitempty"`
+	// Addresses, Routes and Neighbours are those that the kernel does not make
+	// by itself. Routes include multipath routes that other links share in.
+	Addresses  []rtnl.Saved `json:"addresses,omitempty"`
+	Routes     []Route      `json:"routes,omitempty"`
+	Neighbours []rtnl.Saved `json:"neighbours,omitempty"`
+	// Prefixes are those of Addresses.
+	Prefixes []netip.Prefix `json:"prefixes,omitempty"`
+	// Rules are those that name the link. The kernel keeps them while it is
+	// away.
+	Rules []rtnl.Saved `json:"rules,omitempty"`
+	// Sysctls are the interface's own (/proc/sys/net/*/*/<interface>).
+	Sysctls sysctl.Settings `json:"sysctls,omitempty"`
+	// Root and Ingress are queueing disciplines that the kernel does not make by
+	// itself.
+	Root    *rtnl.Qdisc `json:"root,omitempty"`
+	Ingress *rtnl.Qdisc `json:"ingress,omitempty"`
+
+	Device
+}
+
+// Device is what belongs to the device wherever it is: what staging changes,
+// and a pod may.
+type Device struct {
+	// Features are those that can be changed, as they were asked for.
+	Features map[string]bool `json:"features,omitempty"`
+	// PrivateFlags are the driver's own; nil where it has none.
+	PrivateFlags map[string]bool `json:"privateFlags,omitempty"`
+	// Programs are the eBPF programs on it, and Key is what they are kept under
+	// while they are off it.
+	Programs []bpf.Attachment `json:"programs,omitempty"`
+	Key      string           `json:"key,omitempty"`
+}
+
+// Route is a route that goes away with the link.
+type Route struct {
+	rtnl.Saved
+	// Others are the other links it needs, by the ifindexes in its message: the
+	// route cannot exist while one of them is away.
+	Others []Other `json:"others,omitempty"`
+}
+
+// Other is another link of a route, or the owner of its source address.
+type Other struct {
+	Index int    `json:"index"`
+	Name  string `json:"name"`
+}
+
+// Seen is a NIC on the host: its state, and what a pod may take over of it.
+type Seen struct {
+	State State
+	// Addresses are those of global scope.
+	Addresses []netip.Prefix
+	// Routes are those through this link alone, and Rules lead to their tables.
+	Routes []rtnl.Route
+	Rules  []rtnl.Rule
+	// Features are all that the device has.
+	Features []ethtool.Feature
+}

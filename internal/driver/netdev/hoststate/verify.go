@@ -1,0 +1,160 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hoststate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"plumbline.dev/plumbline/internal/host/bpf"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+)
+
+// comparison is an interface as it was beside what it is.
+type comparison struct {
+	want, have *State
+	// missing are routes of want that could be there and are not.
+	missing []rtnl.Saved
+	now     time.Time
+}
+
+// verify names what is not as it was.
+func (c *comparison) verify() error {
+	var errs []error
+	for _, e := range Entries {
+		if e.differs == nil {
+			continue
+		}
+		for _, text := range e.differs(c) {
+			errs = append(errs, fmt.Errorf("verify interface %s: %s: %s", c.want.Name, e.What, text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func nameDiffers(c *comparison) []string {
+	if c.have.Name == c.want.Name {
+		return nil
+	}
+	return []string{fmt.Sprintf("is %q, was %q", c.have.Name, c.want.Name)}
+}
+
+func altNamesDiffer(c *comparison) []string {
+	if slices.Equal(c.have.AltNames, c.want.AltNames) {
+		return nil
+	}
+	return []string{fmt.Sprintf("are %q, were %q", c.have.AltNames, c.want.AltNames)}
+}
+
+func stateDiffers(c *comparison) []string {
+	if !c.want.Up || c.have.Up {
+		return nil // a host that has set it up since wants it so
+	}
+	return []string{"it is down, was up"}
+}
+
+func settingsDiffer(c *comparison) []string {
+	if lost := c.want.Settings.Beyond(c.have.Settings); lost != (rtnl.Settings{}) {
+		return []string{"no more " + lost.String()}
+	}
+	return nil
+}
+
+func vrfDiffers(c *comparison) []string {
+	if c.want.VRF == nil || c.have.VRF != nil && *c.have.VRF == *c.want.VRF {
+		return nil
+	}
+	return []string{"it is not in " + *c.want.VRF + " any more"}
+}
+
+func addressesDiffer(c *comparison) []string {
+	return absent(without(c.want.Addresses, c.have.Addresses), c.now)
+}
+
+func routesDiffer(c *comparison) []string { return absent(c.missing, c.now) }
+
+func neighboursDiffer(c *comparison) []string {
+	return absent(without(c.want.Neighbours, c.have.Neighbours), c.now)
+}
+
+func rulesDiffer(c *comparison) []string {
+	return absent(without(c.want.Rules, c.have.Rules), c.now)
+}
+
+// sysctlsDiffer compares what was read: each write is read back already.
+func sysctlsDiffer(c *comparison) []string {
+	var texts []string
+	for _, key := range slices.Sorted(maps.Keys(c.have.Sysctls)) {
+		if was, known := c.want.Sysctls[key]; known && was != c.have.Sysctls[key] {
+			texts = append(texts, fmt.Sprintf("%s is %s, was %s", key, c.have.Sysctls[key], was))
+		}
+	}
+	return texts
+}
+
+func queueingDiffers(c *comparison) []string {
+	var texts []string
+	for _, q := range [][2]*rtnl.Qdisc{{c.want.Root, c.have.Root}, {c.want.Ingress, c.have.Ingress}} {
+		if q[0] != nil && (q[1] == nil || !q[0].Equal(q[1].Saved)) {
+			texts = append(texts, q[0].Text+" is missing")
+		}
+	}
+	return texts
+}
+
+func featuresDiffer(c *comparison) []string { return flags(c.want.Features, c.have.Features) }
+
+func flagsDiffer(c *comparison) []string { return flags(c.want.PrivateFlags, c.have.PrivateFlags) }
+
+func flags(want, have map[string]bool) []string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		if was, known := want[name]; known && was != have[name] {
+			texts = append(texts, fmt.Sprintf("%s is %t, was %t", name, have[name], was))
+		}
+	}
+	return texts
+}
+
+// programsDiffer is only asked where the device was read again.
+func programsDiffer(c *comparison) []string {
+	if c.have.Features == nil {
+		return nil
+	}
+	var texts []string
+	for _, p := range c.want.Programs {
+		there := func(q bpf.Attachment) bool {
+			return q.Kind == p.Kind && q.Direction == p.Direction && q.Program == p.Program
+		}
+		if !slices.ContainsFunc(c.have.Programs, there) {
+			texts = append(texts, p.String()+" is missing")
+		}
+	}
+	return texts
+}
+
+// absent says that entries are missing that have not run out since.
+func absent(list []rtnl.Saved, now time.Time) []string {
+	var texts []string
+	for _, s := range list {
+		if !s.Expired(now) {
+			texts = append(texts, s.Text+" is missing")
+		}
+	}
+	return texts
+}
+
+// without are the entries of a list that another lacks.
+func without(list, other []rtnl.Saved) []rtnl.Saved {
+	var out []rtnl.Saved
+	for _, s := range list {
+		if !slices.ContainsFunc(other, s.Equal) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

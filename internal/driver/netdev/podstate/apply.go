@@ -1,0 +1,195 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podstate
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/host/dhcp"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+	"plumbline.dev/plumbline/internal/host/sysctl"
+)
+
+// Pod is the pod's side.
+type Pod struct {
+	*side.Side
+	Sysctl sysctl.Net
+}
+
+// Configure makes an interface that has arrived what it shall be, and brings it
+// up last: one that is up is done. Repeating it changes nothing.
+func (s *State) Configure(p *Pod, link *rtnl.Link, lease *dhcp.Lease) error {
+	// A kernel that does not know a setting ignores it without a word.
+	if ignored := s.Settings.Beyond(link.Settings); ignored != (rtnl.Settings{}) {
+		return fmt.Errorf("interface %s: the kernel did not set %s", link.Name, ignored)
+	}
+	if err := s.setSysctls(p, link.Name); err != nil {
+		return fmt.Errorf("interface %s: %w", link.Name, err)
+	}
+	// Before the addresses: enslaving drops those of IPv6.
+	if err := s.enslave(p, link); err != nil {
+		return fmt.Errorf("interface.vrf: %w", err)
+	}
+	for _, a := range s.Addresses {
+		if err := p.AddAddress(link.Index, a); err != nil {
+			return fmt.Errorf("interface %s: %w", link.Name, err)
+		}
+	}
+	if err := SetLease(p.Conn, link.Index, lease); err != nil {
+		return fmt.Errorf("interface %s: %w", link.Name, err)
+	}
+	up := true
+	if err := p.Set(link.Index, rtnl.Change{Up: &up}); err != nil {
+		return fmt.Errorf("interface %s up: %w", link.Name, err)
+	}
+	return nil
+}
+
+// SetLease gives an interface the address of a lease for what is left of its
+// time; nil is none.
+func SetLease(conn *rtnl.Conn, index int, lease *dhcp.Lease) error {
+	if lease == nil {
+		return nil
+	}
+	return conn.SetAddress(index, rtnl.AddressConfig{Prefix: lease.Address, Valid: lease.Expiry, Preferred: lease.Expiry})
+}
+
+func (s *State) setSysctls(p *Pod, name string) error {
+	for _, key := range slices.Sorted(maps.Keys(s.Sysctls)) {
+		if err := p.Sysctl.Write(name, key, s.Sysctls[key]); err != nil {
+			return err
+		}
+	}
+	if s.Forwarding == nil {
+		return nil
+	}
+	return setForwarding(p.Sysctl, name, *s.Forwarding)
+}
+
+// enslave puts the interface into its VRF, which is made when the first
+// interface comes.
+func (s *State) enslave(p *Pod, link *rtnl.Link) error {
+	if s.VRF == nil {
+		return nil
+	}
+	index, err := p.CreateVRF(s.VRF.Name, s.VRF.Table)
+	if err != nil {
+		return err
+	}
+	up := true
+	if err := p.Set(index, rtnl.Change{Up: &up}); err != nil {
+		return err
+	}
+	if link.Master != nil && *link.Master == index {
+		return nil
+	}
+	return p.SetMaster(link.Index, &index)
+}
+
+// Finish adds what needs the interface up: routes, rules and neighbours. have
+// are the interface's addresses: a pod that has taken some away has its own idea
+// of routes, too, and is left alone.
+func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease, now time.Time) error {
+	for _, a := range s.expected(lease, now) {
+		if !slices.Contains(have, a) {
+			return nil
+		}
+	}
+	for _, n := range s.Neighbours {
+		if err := p.RestoreNeighbour(index, n); err != nil {
+			return err
+		}
+	}
+	for i, n := range s.Own.Neighbours {
+		mac, err := net.ParseMAC(n.MAC)
+		if err == nil {
+			err = p.SetNeighbour(index, n.IP, mac)
+		}
+		if err != nil {
+			return fmt.Errorf("neighbors[%d]: %w", i, err)
+		}
+	}
+	if err := hoststate.RestoreRoutes(p.Conn, index, s.Routes); err != nil {
+		return err
+	}
+	for _, r := range append(s.leaseRoutes(lease), s.Own.Routes...) {
+		if err := p.AddRoute(index, r); err != nil {
+			return fmt.Errorf("routes: %s: %w", r, err)
+		}
+	}
+	return s.addRules(p)
+}
+
+func (s *State) expected(lease *dhcp.Lease, now time.Time) []netip.Prefix {
+	list := s.Addresses
+	if lease != nil && now.Before(lease.Expiry) {
+		list = append(slices.Clone(list), lease.Address)
+	}
+	return list
+}
+
+func (s *State) addRules(p *Pod) error {
+	var errs []error
+	for _, r := range s.Rules {
+		errs = append(errs, p.RestoreRule(r))
+	}
+	for _, r := range s.Own.Rules {
+		if err := p.AddRule(r); err != nil {
+			errs = append(errs, fmt.Errorf("rules: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// leaseRoutes are the routes that a DHCP server gave, less those that the
+// configuration has itself. A default route is only taken inside a VRF: the
+// pod's own is that of the cluster's network.
+func (s *State) leaseRoutes(lease *dhcp.Lease) []rtnl.RouteConfig {
+	if lease == nil {
+		return nil
+	}
+	var list []rtnl.RouteConfig
+	for _, r := range lease.Routes {
+		own := func(c rtnl.RouteConfig) bool { return c.Destination == r.Destination.Masked() }
+		if r.Destination.Bits() == 0 && s.VRF == nil || slices.ContainsFunc(s.Own.Routes, own) {
+			continue
+		}
+		route := rtnl.RouteConfig{Destination: r.Destination.Masked(), Gateway: r.Gateway}
+		if !r.Gateway.IsValid() || r.Gateway.IsUnspecified() {
+			route.Gateway, route.Scope = netip.Addr{}, unix.RT_SCOPE_LINK
+		}
+		if s.VRF != nil {
+			route.Table = s.VRF.Table
+		}
+		list = append(list, route)
+	}
+	// Those on the link first: the others' gateways may be behind them.
+	slices.SortStableFunc(list, func(a, b rtnl.RouteConfig) int { return int(b.Scope) - int(a.Scope) })
+	return list
+}
+
+// DropAddress takes an address away that the lease no longer covers. It is no
+// error when it is gone.
+func DropAddress(conn *rtnl.Conn, index int, p netip.Prefix) error {
+	addresses, err := conn.Addresses()
+	if err != nil {
+		return err
+	}
+	for _, a := range addresses {
+		if a.Index == index && a.Prefix == p {
+			return conn.DeleteAddress(index, a.Saved)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podstate is a network interface as a pod shall see it: made from a
+// configuration and the interface on the host, applied in the pod's namespace,
+// and taken away again.
+//
+//	from.go   configuration to a State, or a refusal
+//	apply.go  a State to the pod
+//	undo.go   what Apply made beside the interface, away
+//
+// Everything here happens in the pod's namespace. What belongs to the device,
+// and what takes time, the driver stages before.
+package podstate

@@ -1,0 +1,70 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podstate
+
+import (
+	"errors"
+	"slices"
+
+	"plumbline.dev/plumbline/internal/host/rtnl"
+)
+
+// Undo takes away what Apply made in the namespace beside the interface, which
+// has left: rules, and a VRF that has no interface any more. Repeating it
+// changes nothing.
+func Undo(p *Pod, states []*State) error {
+	if !slices.ContainsFunc(states, func(s *State) bool { return s.VRF != nil || len(s.Rules)+len(s.Own.Rules) > 0 }) {
+		return nil
+	}
+	return errors.Join(deleteRules(p, states), deleteVRFs(p, states))
+}
+
+func deleteRules(p *Pod, states []*State) error {
+	var ours []rtnl.RuleConfig
+	var saved []rtnl.Saved
+	for _, s := range states {
+		ours = append(ours, s.Own.Rules...)
+		saved = append(saved, s.Rules...)
+	}
+	if len(ours)+len(saved) == 0 {
+		return nil
+	}
+	rules, err := p.Rules()
+	errs := []error{err}
+	for _, r := range rules {
+		own := slices.ContainsFunc(ours, func(c rtnl.RuleConfig) bool { return isRule(c, r) })
+		if !r.Kernel && (own || slices.ContainsFunc(saved, r.Equal)) {
+			errs = append(errs, p.DeleteRule(r.Saved))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isRule tells whether a rule is what a configuration made. One without a
+// priority got the kernel's.
+func isRule(c rtnl.RuleConfig, r rtnl.Rule) bool {
+	return c.Table == r.Table && (c.Priority == 0 || c.Priority == r.Priority) &&
+		c.Source == r.Source && c.Destination == r.Destination && r.Input == "" && r.Output == ""
+}
+
+func deleteVRFs(p *Pod, states []*State) error {
+	if !slices.ContainsFunc(states, func(s *State) bool { return s.VRF != nil }) {
+		return nil
+	}
+	links, err := p.Links()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, l := range links {
+		ours := slices.ContainsFunc(states, func(s *State) bool {
+			return s.VRF != nil && s.VRF.Name == l.Name && l.VRFTable != nil && *l.VRFTable == s.VRF.Table
+		})
+		used := slices.ContainsFunc(links, func(o rtnl.Link) bool { return o.Master != nil && *o.Master == l.Index })
+		if ours && !used {
+			errs = append(errs, p.DeleteLink(l.Index))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,155 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"fmt"
+	"slices"
+
+	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
+)
+
+// podUse is what the interfaces of a claim's pods use up: names, MACs, VRFs and
+// routing tables, which are the namespace's and not each interface's own.
+type podUse struct {
+	// names and macs are taken by whom.
+	names, macs map[string]string
+	// vrfs are tables by VRF, tables are those of anything.
+	vrfs   map[string]uint32
+	tables map[uint32]bool
+}
+
+// usedBy is what the claim's pods have by other claims.
+func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
+	u := &podUse{
+		names:  map[string]string{"eth0": "from the cluster's network"},
+		macs:   map[string]string{},
+		vrfs:   map[string]uint32{},
+		tables: map[uint32]bool{},
+	}
+	for _, r := range held {
+		shared := slices.ContainsFunc(r.Pods, func(pod driver.PodRef) bool { return slices.Contains(claim.Pods, pod) })
+		if !shared || r.Claim.UID == claim.UID {
+			continue
+		}
+		for _, d := range r.Devices {
+			plan, err := ReadPlan(d)
+			if err != nil {
+				return nil, fmt.Errorf("held claim %s: %w", r.Claim, err)
+			}
+			if plan.Pod != nil {
+				u.take(plan.Pod, "from claim "+r.Claim.String())
+			}
+		}
+	}
+	return u, nil
+}
+
+// reserve keeps the tables that the claim's own configurations name from being
+// chosen for a VRF of one of them.
+func (u *podUse) reserve(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) {
+	if v := c.Interface.VRF; v != nil && v.Table != nil {
+		u.tables[uint32(*v.Table)] = true
+		if _, known := u.vrfs[*v.Name]; !known {
+			u.vrfs[*v.Name] = uint32(*v.Table)
+		}
+	}
+	for _, r := range c.Routes {
+		if r.Table != nil {
+			u.tables[uint32(*r.Table)] = true
+		}
+	}
+	for _, r := range c.Rules {
+		if r.Table != nil {
+			u.tables[uint32(*r.Table)] = true
+		}
+	}
+	if seen != nil {
+		for _, r := range seen.Routes {
+			u.tables[r.Table] = true
+		}
+	}
+}
+
+// stateOf is the interface as the pod shall see it.
+func (u *podUse) stateOf(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) (*podstate.State, error) {
+	vrf, err := u.vrf(c.Interface.VRF)
+	if err != nil {
+		return nil, err
+	}
+	return podstate.From(c, seen, vrf)
+}
+
+// firstTable is the first that a VRF gets whose table is left out. Those below
+// are what people write by hand.
+const firstTable = 1000
+
+// vrf is the VRF of a configuration with its table, which no other VRF of the
+// pod has.
+func (u *podUse) vrf(c *v1alpha1.VRFConfig) (*podstate.VRF, error) {
+	if c == nil {
+		return nil, nil
+	}
+	table, known := u.vrfs[*c.Name]
+	switch {
+	case known && c.Table != nil && uint32(*c.Table) != table:
+		return nil, fmt.Errorf("interface.vrf.table: %d: VRF %q of the pod has table %d already", *c.Table, *c.Name, table)
+	case known:
+	case c.Table != nil:
+		table = uint32(*c.Table)
+	default:
+		for table = firstTable; u.tables[table]; table++ {
+		}
+	}
+	for name, other := range u.vrfs {
+		if other == table && name != *c.Name {
+			return nil, fmt.Errorf("interface.vrf.table: %d: is that of VRF %q in the pod: choose another, or leave it out", table, name)
+		}
+	}
+	u.vrfs[*c.Name], u.tables[table] = table, true
+	return &podstate.VRF{Name: *c.Name, Table: table}, nil
+}
+
+// add takes what a plan uses, if it is free.
+func (u *podUse) add(plan *Plan, device string) error {
+	if plan.Pod == nil {
+		return nil
+	}
+	s := plan.Pod
+	if by, used := u.names[s.Name]; used {
+		return fmt.Errorf("interface.name: %q is in the pod already, %s: give each its own name", s.Name, by)
+	}
+	if s.VRF != nil {
+		if by, used := u.names[s.VRF.Name]; used && by != vrfLink {
+			return fmt.Errorf("interface.vrf.name: %q is in the pod already, %s: give it its own name", s.VRF.Name, by)
+		}
+	}
+	if mac := s.Settings.MAC; mac != nil {
+		if by, used := u.macs[*mac]; used {
+			return fmt.Errorf("interface.hardwareAddr: %s is in the pod already, %s: give each its own", *mac, by)
+		}
+	}
+	u.take(s, "for device "+device)
+	return nil
+}
+
+// vrfLink is who has the name of a VRF.
+const vrfLink = "as a VRF"
+
+func (u *podUse) take(s *podstate.State, by string) {
+	u.names[s.Name] = by
+	if s.Settings.MAC != nil {
+		u.macs[*s.Settings.MAC] = by
+	}
+	if s.VRF != nil {
+		u.names[s.VRF.Name] = vrfLink
+		u.vrfs[s.VRF.Name] = s.VRF.Table
+	}
+	for _, t := range s.Tables() {
+		u.tables[t] = true
+	}
+}

@@ -1,0 +1,205 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
+	"plumbline.dev/plumbline/internal/host/bpf"
+	"plumbline.dev/plumbline/internal/host/dhcp"
+	"plumbline.dev/plumbline/internal/host/ethtool"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+)
+
+// dhcpTime bounds the wait for a DHCP server. The kubelet asks again.
+const dhcpTime = 10 * time.Second
+
+// stageOf is the work on the device that a configuration asks for; nil for
+// none.
+func stageOf(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) (*Stage, error) {
+	s := Stage{DHCP: podstate.DHCP(c)}
+	if off := c.Interface.DisableEBPFPrograms; off != nil {
+		s.Programs = *off
+	}
+	var errs []error
+	if c.Ethtool != nil && len(c.Ethtool.Features) > 0 {
+		var err error
+		if s.Features, err = ethtool.Expand(c.Ethtool.Features, seen.Features); err != nil {
+			errs = append(errs, fmt.Errorf("ethtool.features: %w", err))
+		}
+	}
+	if c.Ethtool != nil && len(c.Ethtool.PrivateFlags) > 0 {
+		errs = append(errs, checkPrivateFlags(c.Ethtool.PrivateFlags, &seen.State))
+		s.PrivateFlags = c.Ethtool.PrivateFlags
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if len(s.Features)+len(s.PrivateFlags) == 0 && !s.Programs && !s.DHCP {
+		return nil, nil
+	}
+	return &s, nil
+}
+
+// checkPrivateFlags refuses flags that the NIC lacks.
+func checkPrivateFlags(want map[string]bool, host *hoststate.State) error {
+	var unknown []string
+	for name := range want {
+		if _, known := host.PrivateFlags[name]; !known {
+			unknown = append(unknown, fmt.Sprintf("%q", name))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	slices.Sort(unknown)
+	has := "none"
+	if len(host.PrivateFlags) > 0 {
+		has = strings.Join(slices.Sorted(maps.Keys(host.PrivateFlags)), ", ")
+	}
+	return fmt.Errorf("ethtool.privateFlags: %s: interface %s has %s", strings.Join(unknown, ", "), host.Name, has)
+}
+
+// Stage does what belongs to the devices and what takes time, all of them at
+// once. When one fails, all are as before.
+func (d *Driver) Stage(ctx context.Context, r driver.Record) (driver.Record, error) {
+	r.Devices = slices.Clone(r.Devices)
+	errs := make([]error, len(r.Devices))
+	var wait sync.WaitGroup
+	for i := range r.Devices {
+		wait.Go(func() {
+			if err := d.stageDevice(ctx, &r.Devices[i], r.Pods); err != nil {
+				errs[i] = fmt.Errorf("device %s: %w", r.Devices[i].Device, err)
+			}
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+		defer cancel()
+		return r, fmt.Errorf("stage claim %s: %w", r.Claim, errors.Join(err, d.unstage(undo, r)))
+	}
+	return r, nil
+}
+
+func (d *Driver) stageDevice(ctx context.Context, record *driver.DeviceRecord, pods []driver.PodRef) error {
+	plan, err := ReadPlan(*record)
+	if err != nil || plan.Host == nil {
+		return err
+	}
+	link, err := d.host.Find(plan.identity())
+	if err != nil || link == nil {
+		return err // in the pod already, where attaching looks for it
+	}
+	if err := d.host.Refresh(plan.identity(), plan.Host); err != nil {
+		return err
+	}
+	if err := d.stagePrograms(link, &plan); err != nil {
+		return err
+	}
+	if s := plan.Stage; s != nil {
+		if err := d.stageSettings(link, s); err != nil {
+			return err
+		}
+		if s.DHCP {
+			if err := d.stageLease(ctx, link, &plan, pods); err != nil {
+				return err
+			}
+		}
+	}
+	record.Plan, err = json.Marshal(plan)
+	return err
+}
+
+func (d *Driver) stageSettings(link *rtnl.Link, s *Stage) error {
+	if len(s.Features) > 0 {
+		if err := d.host.Ethtool.SetFeatures(link.Name, s.Features); err != nil {
+			return fmt.Errorf("ethtool.features: %w", err)
+		}
+		d.host.Step()
+	}
+	if len(s.PrivateFlags) > 0 {
+		if err := d.host.Ethtool.SetPrivateFlags(link.Name, s.PrivateFlags); err != nil {
+			return fmt.Errorf("ethtool.privateFlags: %w", err)
+		}
+		d.host.Step()
+	}
+	return nil
+}
+
+// stagePrograms keeps the programs that the move would lose, and takes all off
+// if the configuration says so.
+func (d *Driver) stagePrograms(link *rtnl.Link, plan *Plan) error {
+	off := plan.Stage != nil && plan.Stage.Programs
+	tc := slices.ContainsFunc(plan.Host.Programs, func(a bpf.Attachment) bool { return a.Kind == bpf.TC })
+	if len(plan.Host.Programs) == 0 || !off && !tc {
+		return nil
+	}
+	var err error
+	if plan.Host.Programs, err = d.host.Programs.Hold(plan.Host.Key, plan.Host.Programs); err != nil {
+		return fmt.Errorf("keep the eBPF programs of interface %s: %w", link.Name, err)
+	}
+	d.host.Step()
+	if !off {
+		return nil
+	}
+	if err := bpf.Detach(d.host.Fd(), d.host.Conn, link.Index, plan.Host.Programs); err != nil {
+		return fmt.Errorf("interface.disableEbpfPrograms: %w", err)
+	}
+	d.host.Step()
+	return nil
+}
+
+// stageLease asks for an address with the MAC that the pod will use.
+func (d *Driver) stageLease(ctx context.Context, link *rtnl.Link, plan *Plan, pods []driver.PodRef) error {
+	if l := plan.Stage.Lease; l != nil && d.now().Before(l.Expiry) {
+		return nil
+	}
+	mac := rtnl.Settings{MAC: plan.Pod.Settings.MAC}.Beyond(link.Settings)
+	if mac.MAC != nil {
+		down := false
+		if err := d.host.Set(link.Index, rtnl.Change{Up: &down}); err != nil {
+			return fmt.Errorf("interface %s down: %w", link.Name, err)
+		}
+		link.Up = false
+		if err := d.host.Set(link.Index, rtnl.Change{Settings: mac}); err != nil {
+			return fmt.Errorf("interface.hardwareAddr: %w", err)
+		}
+	}
+	if !link.Up {
+		up := true
+		if err := d.host.Set(link.Index, rtnl.Change{Up: &up}); err != nil {
+			return fmt.Errorf("interface %s up: %w", link.Name, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, dhcpTime)
+	defer cancel()
+	lease, err := dhcp.Acquire(ctx, d.host.Fd(), link.Name, d.dhcpOptions(pods))
+	if err != nil {
+		return fmt.Errorf("interface.dhcp: %w", err)
+	}
+	d.host.Step()
+	plan.Stage.Lease = &lease
+	return nil
+}
+
+func (d *Driver) dhcpOptions(pods []driver.PodRef) dhcp.Options {
+	o := dhcp.Options{Now: d.now}
+	if len(pods) > 0 {
+		o.Hostname = pods[0].Name
+	}
+	return o
+}
