@@ -58,7 +58,7 @@ func (p *Profiles) Resolve(ctx context.Context, c driver.Claim) (driver.Claim, e
 		// The same claim was allocated before. Its end told after its new
 		// beginning would take away what it is given now.
 		if err := p.giveBack(ctx, known); err != nil {
-			return c, fmt.Errorf("claim %s: what its profile gave it before is not given back yet: %w", c.ClaimRef, err)
+			return c, fmt.Errorf("what its profile gave it before is not given back yet: %w", err)
 		}
 		known = nil
 	}
@@ -68,7 +68,7 @@ func (p *Profiles) Resolve(ctx context.Context, c driver.Claim) (driver.Claim, e
 		}
 		layers, resolved, err := p.layers(ctx, c, c.Devices[i], known)
 		if err != nil {
-			return c, fmt.Errorf("claim %s, device %s: %w", c.ClaimRef, c.Devices[i].Device, err)
+			return c, fmt.Errorf("device %s: %w", c.Devices[i].Device, err)
 		}
 		if resolved != nil {
 			if known, err = p.remember(known, c.ClaimRef, *resolved); err != nil {

@@ -190,9 +190,9 @@ func TestResolveRefuses(t *testing.T) {
 		base     error
 		want     string
 	}{
-		{"without a provider", nil, nil, `claim default/net, device eth0: profile: "acme.com/pool": this node resolves no profiles: start its agent with --profile-provider, or leave the profile out`},
-		{"a provider's refusal", &fakePool{fail: errors.New("HTTP status 409 \"the pool is empty\"")}, nil, `claim default/net, device eth0: profile: "acme.com/pool": HTTP status 409 "the pool is empty"`},
-		{"a base layer nobody knows", &fakePool{}, errors.New("connection refused"), "claim default/net, device eth0: connection refused"},
+		{"without a provider", nil, nil, `device eth0: profile: "acme.com/pool": this node resolves no profiles: start its agent with --profile-provider, or leave the profile out`},
+		{"a provider's refusal", &fakePool{fail: errors.New("HTTP status 409 \"the pool is empty\"")}, nil, `device eth0: profile: "acme.com/pool": HTTP status 409 "the pool is empty"`},
+		{"a base layer nobody knows", &fakePool{}, errors.New("connection refused"), "device eth0: connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
