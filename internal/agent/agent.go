@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/runtimehooks"
@@ -26,7 +27,6 @@ import (
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
-	"plumbline.dev/plumbline/internal/model"
 )
 
 // resync is how often the host is looked at without an event.
@@ -39,8 +39,13 @@ type agent struct {
 	picture   *publish.Picture
 	runtime   *runtimehooks.Runtime
 	status    *status.Writer
+	events    *status.Events
+	metrics   *metrics.Metrics // nil counts nothing
 	preparers []*claims.Preparer
-	health    progress
+	clouds    clouds
+	// heldChanged has a value when a record came or went.
+	heldChanged chan struct{}
+	health      progress
 }
 
 // Run serves a node until ctx ends.
@@ -88,9 +93,11 @@ func run(ctx context.Context, o Options) error {
 	if err := a.readJournal(ctx); err != nil {
 		return err
 	}
-	if err := a.take(ctx, first); err != nil {
+	loop := a.newLoop(scans)
+	if err := loop.Take(ctx, first); err != nil {
 		return err
 	}
+	a.clouds.run(ctx)
 
 	a.health.waitFor("the container runtime")
 	if err := a.joinRuntime(ctx); err != nil {
@@ -99,14 +106,17 @@ func run(ctx context.Context, o Options) error {
 
 	a.health.waitFor("the kubelet")
 	go a.status.Run(ctx)
-	publishers, err := a.register(ctx, stop)
-	if err != nil {
+	if loop.Publishers, err = a.register(ctx, stop); err != nil {
 		return err
 	}
 
-	publish.All(ctx, publishers, a.picture.Current())
+	loop.Publish(ctx)
 	a.health.done()
-	return a.follow(ctx, scans, publishers)
+	loop.Run(ctx)
+	for _, p := range loop.Publishers {
+		p.Helper.Stop()
+	}
+	return context.Cause(ctx)
 }
 
 // open connects to the API server, answers health probes from now on, and
@@ -117,9 +127,11 @@ func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	events := status.NewEvents(ctx, o.NodeName)
+	go events.Run(ctx, client)
 	a := &agent{
-		Options: o, client: client, picture: &publish.Picture{}, runtime: runtimehooks.New(o.NRISocket),
-		status: status.NewWriter(client),
+		Options: o, client: client, events: events, picture: &publish.Picture{}, runtime: runtimehooks.New(o.NRISocket),
+		status: status.NewWriter(client, events), heldChanged: make(chan struct{}, 1),
 	}
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make state directory: %w", err)
@@ -151,23 +163,6 @@ func firstScan(ctx context.Context, scans <-chan inventory.Snapshot, o Options) 
 	return first, nil
 }
 
-// follow keeps what is published true until ctx ends, then takes leave of the
-// kubelet.
-func (a *agent) follow(ctx context.Context, scans <-chan inventory.Snapshot, publishers []*publish.Publisher) error {
-	for scan := range scans {
-		if err := a.take(ctx, scan); err != nil {
-			klog.FromContext(ctx).Error(err, "the last picture of the machine stays true")
-			continue
-		}
-		publish.All(ctx, publishers, a.picture.Current())
-		a.runtime.Repin()
-	}
-	for _, p := range publishers {
-		p.Helper.Stop()
-	}
-	return context.Cause(ctx)
-}
-
 // openSources says where to look at the machine.
 func openSources(o Options, needed []netip.Addr) (inventory.Sources, func(), error) {
 	gpus, err := gpuSource(o)
@@ -195,25 +190,6 @@ func openSources(o Options, needed []netip.Addr) (inventory.Sources, func(), err
 	return inventory.Sources{Sys: sys, Links: links, GPUs: gpus}, closeAll, nil
 }
 
-// take makes a scan the current picture.
-func (a *agent) take(ctx context.Context, scan inventory.Snapshot) error {
-	if scan.Err != nil {
-		return scan.Err
-	}
-	for _, p := range scan.Problems {
-		klog.FromContext(ctx).Info("left out of the inventory", "what", p.String())
-	}
-	var held []model.NIC
-	for _, p := range a.preparers {
-		nics, err := p.Held(ctx)
-		if err != nil {
-			return err
-		}
-		held = append(held, nics...)
-	}
-	return a.picture.Update(scan.Machine, held)
-}
-
 // readJournal opens what is on disk, and makes the CDI directory agree with it.
 func (a *agent) readJournal(ctx context.Context) error {
 	bootID, err := journal.BootID(os.DirFS(a.ProcRoot))
@@ -228,6 +204,9 @@ func (a *agent) readJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.openClouds(ctx, records, bootID); err != nil {
+		return err
+	}
 	for _, name := range a.Drivers {
 		served, err := newDriver(name, a.Options, bootID)
 		if err != nil {
@@ -235,9 +214,10 @@ func (a *agent) readJournal(ctx context.Context) error {
 		}
 		p := &claims.Preparer{
 			Driver: served, Journal: records, CDI: specs, BootID: bootID,
-			Machine: a.picture.Current, RuntimeReady: a.runtime.Ready, Netns: a.runtime.Netns,
-			Status: a.status.Set, Changed: a.runtime.Repin,
+			Machine: a.picture.Current, RuntimeReady: a.runtime.Ready, Namespaces: a.runtime.Namespaces(),
+			Status: a.status.Set, Changed: a.claimsChanged, Metrics: a.metrics,
 		}
+		a.clouds.serve(p)
 		if err := p.Recover(ctx); err != nil {
 			return err
 		}
@@ -264,7 +244,7 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	go a.runtime.Serve(ctx, a.preparers, known)
+	go a.runtime.Serve(ctx, runtimehooks.Options{Preparers: a.preparers, Pods: known, Events: a.events, Metrics: a.metrics})
 	select {
 	case <-a.runtime.Joined():
 		return nil

@@ -29,12 +29,13 @@ func newDriver(name string, o Options, bootID string) (claims.Driver, error) {
 		if err != nil {
 			return claims.Driver{}, err
 		}
-		return claims.Driver{Planner: d, Attacher: d, HeldNICs: netdev.HeldNICs, Close: d.Close}, nil
+		served := claims.Of(d)
+		served.HeldNICs, served.Close = netdev.HeldNICs, d.Close
+		return served, nil
 	case slicecodec.DriverCPU:
-		d := cpu.Driver{Reserved: o.ReservedCPUs}
-		return claims.Driver{Planner: d, Pinner: d}, nil
+		return claims.Of(cpu.Driver{Reserved: o.ReservedCPUs}), nil
 	case slicecodec.DriverGPU:
-		return claims.Driver{Planner: gpu.Driver{}}, nil
+		return claims.Of(gpu.Driver{}), nil
 	}
 	return claims.Driver{}, fmt.Errorf("driver %s: not built into this agent", name)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/cloud/providers"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -39,7 +40,15 @@ type Options struct {
 	Machine string
 	// SysfsRoot is /sys of the host; ProcRoot is /proc, for the boot id.
 	SysfsRoot, ProcRoot string
-	// StateDir holds the journal and the health socket.
+	// ProcSys is a /proc/sys in which net can be written: per-interface settings
+	// of every network namespace.
+	ProcSys string
+	// BPFFS is the BPF file system, where eBPF programs that were taken off a NIC
+	// are kept; empty where there is none.
+	BPFFS string
+	// AllowLoss takes NICs although something on them will not come back.
+	AllowLoss bool
+	// StateDir holds the journal and the agent's own socket.
 	StateDir string
 	// CDIDir is where the container runtime looks for CDI specs.
 	CDIDir string
@@ -54,6 +63,8 @@ type Options struct {
 	ReservedCPUs cpuset.CPUSet
 	// Kubeconfig is empty inside a cluster.
 	Kubeconfig string
+	// Cloud says whom to ask what the node's NICs are connected to.
+	Cloud providers.Options
 }
 
 // DefaultOptions are the paths of an ordinary node, with both drivers that
@@ -64,11 +75,14 @@ func DefaultOptions() Options {
 		GPUMode:     GPUExternal,
 		SysfsRoot:   "/sys",
 		ProcRoot:    "/proc",
+		ProcSys:     "/proc/sys",
+		BPFFS:       "/sys/fs/bpf",
 		StateDir:    "/var/lib/plumbline",
 		CDIDir:      "/var/run/cdi",
 		KubeletRoot: "/var/lib/kubelet",
 		NRISocket:   "/var/run/nri/nri.sock",
 		PCIIDs:      "/usr/share/misc/pci.ids",
+		Cloud:       providers.DefaultOptions(),
 	}
 }
 
@@ -139,8 +153,11 @@ func (o Options) Validate() error {
 	default:
 		errs = append(errs, fmt.Errorf("--gpu-mode=%q: want %s or %s", o.GPUMode, GPUExternal, GPUSimulated))
 	}
+	if _, err := providers.Choose(o.Cloud); err != nil {
+		errs = append(errs, err)
+	}
 	for flag, path := range map[string]string{
-		"sysfs-root": o.SysfsRoot, "state-dir": o.StateDir,
+		"sysfs-root": o.SysfsRoot, "proc-sys": o.ProcSys, "state-dir": o.StateDir,
 		"cdi-dir": o.CDIDir, "kubelet-root": o.KubeletRoot, "nri-socket": o.NRISocket,
 	} {
 		if !filepath.IsAbs(path) {

@@ -8,19 +8,39 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Driver is one DRA driver as the agent sees it: what it can plan, and
-// which of the two other halves it has.
+// Driver is one DRA driver as the agent sees it: what it can plan, and which of
+// the other halves it has. Those it lacks are nil.
 type Driver struct {
 	driver.Planner
-	// Attacher is nil where nothing goes into a network namespace.
+	// Reader is of drivers that decide by what the kernel says now.
+	Reader driver.Reader
+	// Stager is of drivers with work that is done while Prepare is answered.
+	Stager driver.Stager
+	// Attacher is of drivers that put things into a network namespace.
 	Attacher driver.Attacher
-	// Pinner is nil where nothing is pinned.
+	// Renewer is of drivers that are given something for a time.
+	Renewer driver.Renewer
+	// Pinner is of drivers that say where containers run.
 	Pinner driver.Pinner
+	// MemoryLocker is of drivers whose devices reach into a process's memory.
+	MemoryLocker driver.MemoryLocker
 	// HeldNICs are the NICs of a record as they were before they left the
 	// host; nil for drivers without NICs.
 	HeldNICs func(driver.Record) ([]model.NIC, error)
 	// Close is nil where nothing is open.
 	Close func()
+}
+
+// Of finds out which halves a driver has.
+func Of(p driver.Planner) Driver {
+	d := Driver{Planner: p}
+	d.Reader, _ = p.(driver.Reader)
+	d.Stager, _ = p.(driver.Stager)
+	d.Attacher, _ = p.(driver.Attacher)
+	d.Renewer, _ = p.(driver.Renewer)
+	d.Pinner, _ = p.(driver.Pinner)
+	d.MemoryLocker, _ = p.(driver.MemoryLocker)
+	return d
 }
 
 // NeedsRuntime says whether a claim of the driver is only kept by NRI hooks.

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
@@ -31,23 +33,46 @@ type Preparer struct {
 	Machine func() *model.Machine
 	// RuntimeReady says why the container runtime cannot be reached, or nil.
 	RuntimeReady func() error
-	// Netns is a pod's network namespace as a path; empty when there is none.
-	Netns func(types.UID) string
+	// Namespaces are the pods' network namespaces.
+	Namespaces Namespaces
 	// Status tells the claim's readers.
-	Status func(driverName string, claim driver.ClaimRef, devices []status.DeviceState)
+	Status func(status.Report)
 	// Changed is called after a record came or went.
 	Changed func()
+	// Resolve adds the layers of configuration that come from elsewhere; nil
+	// where none do. It may be slow.
+	Resolve func(ctx context.Context, c driver.Claim) (driver.Claim, error)
+	// Release gives back what Resolve was given, also for a claim that was
+	// never planned; nil where nothing is. It is quick.
+	Release func(ctx context.Context, claim driver.ClaimRef) error
+	// Missing says which of a record's devices are not in the network namespace
+	// at a path, a sentence each; nil where nobody can tell.
+	Missing func(r driver.Record, netns string) ([]string, error)
+	// Metrics counts; nil counts nothing.
+	Metrics *metrics.Metrics
+	// Did hears of every step; nil outside of tests.
+	Did func(Step)
+}
+
+// Namespaces are the network namespaces that devices were attached into. Call
+// it with the record's claim locked.
+type Namespaces interface {
+	// Of is a path into the namespace where the record's devices are or belong;
+	// empty when there is none.
+	Of(r driver.Record) string
+	// Drop lets go of the namespace.
+	Drop(r driver.Record)
 }
 
 // Prepare makes a claim ready to be used. Asked again, it answers the same.
 func (p *Preparer) Prepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
 	r, err := p.tryPrepare(ctx, c)
 	if err != nil {
-		p.Status(p.Name(), c.ClaimRef, refusedStates(c, err))
+		p.Status(p.refused(c, err))
 		return driver.Record{}, err
 	}
 	if p.Attacher == nil { // a device for the namespace is not ready before it is there
-		p.Status(p.Name(), c.ClaimRef, status.States(r, "Prepared", nil))
+		p.Status(status.Of(r, status.Prepared, nil))
 	}
 	return r, nil
 }
@@ -58,18 +83,31 @@ func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Recor
 			return driver.Record{}, fmt.Errorf("prepare claim %s for %s: %w", c.ClaimRef, p.Name(), err)
 		}
 	}
+	start := time.Now()
 	unlock, err := p.Journal.LockClaim(ctx, p.Name(), c.UID)
 	if err != nil {
 		return driver.Record{}, err
 	}
 	defer unlock()
+	p.Metrics.Prepared(p.Name(), metrics.StepLock, start)
+	planning := time.Now()
 	r, err := p.record(ctx, c)
 	if err != nil {
 		return driver.Record{}, err
 	}
+	p.Metrics.Prepared(p.Name(), metrics.StepPlan, planning)
+	staging := time.Now()
+	if r, err = p.stage(ctx, r); err != nil {
+		return driver.Record{}, err
+	}
+	p.Metrics.Prepared(p.Name(), metrics.StepStage, staging)
+	writing := time.Now()
 	if err := p.CDI.Write(r); err != nil {
 		return driver.Record{}, err
 	}
+	p.Took(StepSpecWritten)
+	p.Metrics.Prepared(p.Name(), metrics.StepCDI, writing)
+	p.Metrics.Prepared(p.Name(), metrics.StepTotal, start)
 	p.Changed()
 	return r, nil
 }
@@ -91,7 +129,7 @@ func (p *Preparer) record(ctx context.Context, c driver.Claim) (driver.Record, e
 	case known.BootID == p.BootID:
 		// The claim was given other devices since, and nobody said that the
 		// old ones are free.
-		if err := p.detach(ctx, known); err != nil {
+		if err := p.undo(ctx, known); err != nil {
 			return driver.Record{}, err
 		}
 	}
@@ -99,8 +137,20 @@ func (p *Preparer) record(ctx context.Context, c driver.Claim) (driver.Record, e
 }
 
 // plan decides under the driver's allocation lock: what is read as taken must
-// still be taken when the decision is journaled.
+// still be taken when the decision is journaled. What takes time comes before.
 func (p *Preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, error) {
+	var err error
+	if p.Resolve != nil {
+		if c, err = p.Resolve(ctx, c); err != nil {
+			return driver.Record{}, fmt.Errorf("prepare claim %s: %w", c.ClaimRef, err)
+		}
+	}
+	machine, planner := p.Machine(), p.Planner
+	if p.Reader != nil {
+		if planner, err = p.Reader.Read(ctx, c, machine); err != nil {
+			return driver.Record{}, err
+		}
+	}
 	unlock, err := p.Journal.LockAllocation(ctx, p.Name())
 	if err != nil {
 		return driver.Record{}, err
@@ -115,12 +165,16 @@ func (p *Preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, err
 		// What an unreadable record holds must not be given away twice.
 		return driver.Record{}, fmt.Errorf("prepare claim %s: a record in the journal cannot be read, so nobody knows which devices it holds: %w", c.ClaimRef, problems[0])
 	}
-	r, err := p.Plan(c, p.Machine(), held)
+	r, err := planner.Plan(c, machine, held)
 	if err != nil {
 		return driver.Record{}, err
 	}
 	r.BootID = p.BootID
-	return r, p.Journal.Put(r)
+	if err := p.Journal.Put(r); err != nil {
+		return driver.Record{}, err
+	}
+	p.Took(StepPlanned)
+	return r, nil
 }
 
 // Unprepare undoes a claim by its UID alone; the claim may be deleted, and the
@@ -134,42 +188,41 @@ func (p *Preparer) Unprepare(ctx context.Context, claim driver.ClaimRef) error {
 	r, err := p.Journal.Get(p.Name(), claim.UID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return p.CDI.Remove(p.Name(), claim.UID)
+		// A claim whose plan was refused may have been given something.
+		return errors.Join(p.release(ctx, claim), p.CDI.Remove(p.Name(), claim.UID))
 	case err != nil && p.Attacher != nil:
 		return fmt.Errorf("unprepare claim %s: the record that says how to bring its devices back cannot be read: %w", claim, err)
 	case err != nil:
 		klog.FromContext(ctx).Error(err, "dropping an unreadable record", "driver", p.Name(), "claim", claim.String())
 	default:
-		if err := p.detach(ctx, r); err != nil {
+		if err := p.undo(ctx, r); err != nil {
+			p.Status(status.Of(r, status.RestoreFailed, err))
 			return err
 		}
+	}
+	if err := p.release(ctx, claim); err != nil {
+		return err
 	}
 	if err := p.CDI.Remove(p.Name(), claim.UID); err != nil {
 		return err
 	}
+	p.Took(StepSpecRemoved)
 	// Last, so that an interrupted unprepare is found and repeated.
 	if err := p.Journal.Delete(p.Name(), claim.UID); err != nil {
 		return err
 	}
-	p.Status(p.Name(), claim, nil)
+	p.Took(StepForgotten)
+	p.Status(status.Report{Driver: p.Name(), Claim: claim})
 	p.Changed()
 	return nil
 }
 
-// detach brings the record's devices back from wherever its pods have them.
-// After a reboot the kernel has done so itself.
-func (p *Preparer) detach(ctx context.Context, r driver.Record) error {
-	if p.Attacher == nil || r.BootID != p.BootID {
+func (p *Preparer) release(ctx context.Context, claim driver.ClaimRef) error {
+	if p.Release == nil {
 		return nil
 	}
-	path := ""
-	for _, pod := range r.Pods {
-		if found := p.Netns(pod.UID); found != "" {
-			path = found
-		}
-	}
-	if err := p.Attacher.Detach(ctx, r, path); err != nil {
-		return fmt.Errorf("detach claim %s: %w", r.Claim, err)
+	if err := p.Release(ctx, claim); err != nil {
+		return fmt.Errorf("unprepare claim %s: %w", claim, err)
 	}
 	return nil
 }
@@ -216,14 +269,14 @@ func sameDevices(r driver.Record, c driver.Claim) bool {
 	})
 }
 
-func refusedStates(c driver.Claim, err error) []status.DeviceState {
-	var all []status.DeviceState
+func (p *Preparer) refused(c driver.Claim, err error) status.Report {
+	out := status.Report{Driver: p.Name(), Claim: c.ClaimRef, Pods: c.Pods}
 	for _, a := range c.Devices {
-		s := status.DeviceState{Pool: a.Pool, Device: a.Device, Reason: "PrepareFailed", Err: err}
+		s := status.DeviceState{Pool: a.Pool, Device: a.Device, Reason: status.PrepareFailed, Err: err}
 		if a.ShareID != nil {
 			s.ShareID = string(*a.ShareID)
 		}
-		all = append(all, s)
+		out.Devices = append(out.Devices, s)
 	}
-	return all
+	return out
 }

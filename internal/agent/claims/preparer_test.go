@@ -56,11 +56,11 @@ func (n *node) start(d *agenttest.FakeDriver) *Preparer {
 	p := &Preparer{
 		Driver: Driver{Planner: d, Attacher: d}, Journal: records, CDI: specs, BootID: n.bootID,
 		Machine: func() *model.Machine { return &model.Machine{} }, RuntimeReady: func() error { return nil },
-		Netns: func(types.UID) string { return "" }, Changed: func() {},
-		Status: func(_ string, c driver.ClaimRef, devices []status.DeviceState) {
+		Namespaces: agenttest.NoNamespaces{}, Changed: func() {},
+		Status: func(r status.Report) {
 			mu.Lock()
 			defer mu.Unlock()
-			n.statuses[c.UID] = devices
+			n.statuses[r.Claim.UID] = r.Devices
 		},
 	}
 	if err := p.Recover(n.t.Context()); err != nil {

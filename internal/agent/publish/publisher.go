@@ -4,13 +4,15 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
@@ -19,21 +21,57 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
+// defaultPace is the least time between two writes of one driver's slices: a link that
+// flaps all day writes every few seconds and not with each flap.
+const defaultPace = 5 * time.Second
+
+// Helper writes slices; kubeletplugin.Helper does.
+type Helper interface {
+	PublishResources(ctx context.Context, resources resourceslice.DriverResources) error
+	Stop()
+}
+
+// Counter is told what was published.
+type Counter interface {
+	Published(driver string, devices, unhealthy int)
+}
+
 // Publisher writes a driver's slices when they change.
 type Publisher struct {
 	Driver   string
 	Pool     string
 	Reserved cpuset.CPUSet
-	Helper   *kubeletplugin.Helper
+	Helper   Helper
+	// Effect is that of the taints of faulty devices; empty: NoSchedule.
+	Effect resourceapi.DeviceTaintEffect
+	// Counter may be nil.
+	Counter Counter
 
-	last      []resourceapi.Device
-	published bool
+	pace    time.Duration // defaultPace when zero
+	last    []resourceapi.Device
+	omitted []string
+	wrote   time.Time // zero before the first time
 }
 
-func (p *Publisher) publish(ctx context.Context, m *model.Machine) error {
-	devices := slicecodec.Encode(m, p.Driver, p.Reserved)
-	if p.published && apiequality.Semantic.DeepEqual(devices, p.last) {
-		return nil
+// publish writes if there is something new, and returns how long that has to
+// wait otherwise; 0 when nothing is new.
+func (p *Publisher) publish(ctx context.Context, m *model.Machine, faults map[string][]model.Fault) (time.Duration, error) {
+	devices, omitted := slicecodec.Explain(m, p.Driver, p.Reserved)
+	devices = slicecodec.Taint(devices, faults, p.effect())
+	if !p.wrote.IsZero() {
+		if apiequality.Semantic.DeepEqual(devices, p.last) {
+			return 0, nil
+		}
+		if wait := time.Until(p.wrote.Add(p.least())); wait > 0 {
+			return wait, nil
+		}
+	}
+	logger := klog.FromContext(ctx)
+	if !slices.Equal(omitted, p.omitted) {
+		for _, o := range omitted {
+			logger.Info("not published", "driver", p.Driver, "what", o)
+		}
+		p.omitted = omitted
 	}
 	var pool resourceslice.Pool
 	for _, part := range slicecodec.Split(devices) {
@@ -41,23 +79,52 @@ func (p *Publisher) publish(ctx context.Context, m *model.Machine) error {
 	}
 	err := p.Helper.PublishResources(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.Pool: pool}})
 	if err != nil {
-		return fmt.Errorf("publish %s: %w", p.Driver, err)
+		return p.least(), fmt.Errorf("publish %s: %w", p.Driver, err)
 	}
-	klog.FromContext(ctx).Info("publishing devices", "driver", p.Driver, "devices", len(devices))
-	p.last, p.published = devices, true
-	return nil
+	unhealthy := tainted(devices)
+	logger.Info("publishing devices", "driver", p.Driver, "devices", len(devices), "unhealthy", unhealthy)
+	if p.Counter != nil {
+		p.Counter.Published(p.Driver, len(devices), unhealthy)
+	}
+	p.last, p.wrote = devices, time.Now()
+	return 0, nil
+}
+
+func (p *Publisher) least() time.Duration { return cmp.Or(p.pace, defaultPace) }
+
+func (p *Publisher) effect() resourceapi.DeviceTaintEffect {
+	return cmp.Or(p.Effect, resourceapi.DeviceTaintEffectNoSchedule)
+}
+
+func tainted(devices []resourceapi.Device) int {
+	n := 0
+	for _, d := range devices {
+		if len(d.Taints) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // All offers a machine by all drivers at once: each waits a second for its
-// cache the first time.
-func All(ctx context.Context, publishers []*Publisher, m *model.Machine) {
+// cache the first time. Faults are by device name. It returns in how long to
+// call it again for what had to wait; 0 when nothing had.
+func All(ctx context.Context, publishers []*Publisher, m *model.Machine, faults map[string][]model.Fault) time.Duration {
+	waits := make([]time.Duration, len(publishers))
 	var group sync.WaitGroup
-	for _, p := range publishers {
+	for i, p := range publishers {
 		group.Go(func() {
-			if err := p.publish(ctx, m); err != nil {
+			wait, err := p.publish(ctx, m, faults)
+			if err != nil {
 				klog.FromContext(ctx).Error(err, "devices not published")
 			}
+			waits[i] = wait
 		})
 	}
 	group.Wait()
+	waits = slices.DeleteFunc(waits, func(d time.Duration) bool { return d == 0 })
+	if len(waits) == 0 {
+		return 0
+	}
+	return slices.Min(waits)
 }

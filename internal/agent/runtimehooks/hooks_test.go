@@ -136,9 +136,7 @@ type agent struct {
 	preparers []*claims.Preparer
 }
 
-func (a *agent) hooks() *hooks {
-	return &hooks{preparers: a.preparers, state: a.state, deadline: a.link.deadline, repin: a.Repin, begin: a.link.begin}
-}
+func (a *agent) hooks() *hooks { return a.Runtime.hooks(Options{Preparers: a.preparers}) }
 
 // connected is an agent with a NIC driver that writes down its moves and the
 // real CPU driver, on a machine of two nodes with four CPUs each.
@@ -147,6 +145,7 @@ func connected(t *testing.T, socket string) (*agent, *agenttest.FakeDriver) {
 	nic := &agenttest.FakeDriver{DriverName: "dra.net"}
 	m := twoNodes(t)
 	a := &agent{Runtime: New(socket)}
+	a.namespaces.open = openAnything
 	records, err := journal.Open(filepath.Join(t.TempDir(), "journal"))
 	if err != nil {
 		t.Fatal(err)
@@ -158,8 +157,8 @@ func connected(t *testing.T, socket string) (*agent, *agenttest.FakeDriver) {
 	for _, d := range []claims.Driver{{Planner: nic, Attacher: nic}, {Planner: cpu.Driver{}, Pinner: cpu.Driver{}}} {
 		a.preparers = append(a.preparers, &claims.Preparer{
 			Driver: d, Journal: records, CDI: specs, BootID: "first-boot",
-			Machine: func() *model.Machine { return m }, RuntimeReady: a.Ready, Netns: a.Netns, Changed: a.Repin,
-			Status: func(string, driver.ClaimRef, []status.DeviceState) {},
+			Machine: func() *model.Machine { return m }, RuntimeReady: a.Ready, Namespaces: a.Namespaces(), Changed: a.Repin,
+			Status: func(status.Report) {},
 		})
 	}
 	h := a.hooks()
@@ -169,6 +168,11 @@ func connected(t *testing.T, socket string) (*agent, *agenttest.FakeDriver) {
 	group.Go(func() { a.runRepins(ctx, h) })
 	t.Cleanup(func() { stop(); group.Wait() })
 	return a, nic
+}
+
+// openAnything takes any path for a namespace.
+func openAnything(path string) (namespace, error) {
+	return namespace{id: path, given: path, path: path, close: func() {}}, nil
 }
 
 // prepared is a record as a connected agent would have made it.
@@ -283,7 +287,7 @@ func TestRunPodSandboxFailsThePod(t *testing.T) {
 	a, nic := connected(t, "/nowhere")
 	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
 	var told []status.DeviceState
-	a.preparers[0].Status = func(_ string, _ driver.ClaimRef, devices []status.DeviceState) { told = devices }
+	a.preparers[0].Status = func(r status.Report) { told = r.Devices }
 	nic.Refuse = errors.New("move eth3 into pod namespace: interface is down")
 	h := a.hooks()
 	if err := h.RunPodSandbox(t.Context(), podOf("a", "/run/netns/a")); !errors.Is(err, nic.Refuse) {
@@ -356,16 +360,16 @@ func TestLateHookFailsInTime(t *testing.T) {
 func TestLateAttachOfAClaimThatIsGone(t *testing.T) {
 	a, nic := connected(t, "/nowhere")
 	p := a.preparers[0]
-	p.Status = func(string, driver.ClaimRef, []status.DeviceState) {}
+	p.Status = func(status.Report) {}
 	r := prepared(t, p, agenttest.ClaimFor("a", "nic0"))
 	if err := p.Unprepare(t.Context(), r.Claim); err != nil {
 		t.Fatal(err)
 	}
 	h := a.hooks()
-	if err := h.attach(t.Context(), r, "/run/netns/a"); !errors.Is(err, errSuperseded) {
+	if err := h.attach(t.Context(), r, "/run/netns/a", false); !errors.Is(err, errSuperseded) {
 		t.Errorf("attach: got %v, want errSuperseded", err)
 	}
-	if err := h.detach(t.Context(), r, "/run/netns/a"); err != nil {
+	if err := h.detach(t.Context(), r, ""); err != nil {
 		t.Errorf("detach: %v", err)
 	}
 	for _, action := range nic.Actions {

@@ -6,25 +6,34 @@ package runtimehooks
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/nodepods"
+	"plumbline.dev/plumbline/internal/agent/status"
 )
 
 // Runtime is the container runtime as the agent sees it.
 type Runtime struct {
-	link   *link
-	state  *state
-	repins chan struct{}
+	link       *link
+	state      *state
+	namespaces *namespaces
+	repins     chan struct{}
+	repairs    work
+	renewals   work
 }
 
 // New is a runtime that listens on socket. Nothing is connected before Serve.
 func New(socket string) *Runtime {
-	return &Runtime{link: newLink(socket), state: &state{}, repins: make(chan struct{}, 1)}
+	s := &state{}
+	return &Runtime{
+		link: newLink(socket), state: s, namespaces: newNamespaces(s.netns), repins: make(chan struct{}, 1),
+		repairs: newWork(), renewals: newWork(),
+	}
 }
 
 // Ready says why hooks do not reach the agent, or nil.
@@ -33,17 +42,39 @@ func (r *Runtime) Ready() error { return r.link.ready() }
 // Joined is closed once the runtime has said for the first time what it runs.
 func (r *Runtime) Joined() <-chan struct{} { return r.link.joined }
 
-// Netns is the network namespace of a pod that still exists, or empty.
-func (r *Runtime) Netns(pod types.UID) string { return r.state.netns(pod) }
+// Namespaces are those that devices were attached into.
+func (r *Runtime) Namespaces() claims.Namespaces { return r.namespaces }
 
-// Serve connects, answers hooks, and moves containers that are not where they
-// belong, until ctx ends.
-func (r *Runtime) Serve(ctx context.Context, preparers []*claims.Preparer, pods nodepods.Pods) {
-	h := &hooks{
-		preparers: preparers, state: r.state, pods: pods, deadline: r.link.deadline, repin: r.Repin, begin: r.link.begin,
-	}
-	go r.runRepins(ctx, h)
+// Options are what Serve works with.
+type Options struct {
+	Preparers []*claims.Preparer
+	Pods      nodepods.Pods
+	// Events tells pods that are refused; nil tells nobody.
+	Events *status.Events
+	// Metrics counts; nil counts nothing.
+	Metrics *metrics.Metrics
+}
+
+// Serve connects, answers hooks, repairs what it finds wrong, and moves
+// containers that are not where they belong, until ctx ends.
+func (r *Runtime) Serve(ctx context.Context, o Options) {
+	h := r.hooks(o)
+	defer r.namespaces.closeAll()
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { r.runRepins(ctx, h) })
+	group.Go(func() { h.runRepairs(ctx, r.repairs) })
+	group.Go(func() { h.runRenewals(ctx, r.renewals) })
+	group.Go(func() { h.watchGone(ctx) })
 	r.link.run(ctx, h)
+}
+
+func (r *Runtime) hooks(o Options) *hooks {
+	return &hooks{
+		preparers: o.Preparers, state: r.state, pods: o.Pods, namespaces: r.namespaces, events: o.Events, metrics: o.Metrics,
+		retry: func(key recordKey) { r.repairs.AddRateLimited(key) }, renew: func(key recordKey) { r.renewals.Add(key) },
+		deadline: r.link.deadline, repin: r.Repin, begin: r.link.begin,
+	}
 }
 
 // Repin asks for a look at where containers run. It never waits, so a hook may

@@ -60,10 +60,8 @@ func TestUnreadableJournalFailsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := &hooks{
-		preparers: a.preparers, state: &state{}, deadline: a.link.deadline, repin: a.Repin, begin: a.link.begin,
-		pods: podsOf(t, podWith("plain"), podWith("claiming", "bad")),
-	}
+	h := a.hooks()
+	h.pods = podsOf(t, podWith("plain"), podWith("claiming", "bad"))
 	for name, admitted := range map[string]bool{"plain": true, "claiming": false, "unknown": false} {
 		err := h.RunPodSandbox(t.Context(), podOf(name, "/run/netns/"+name))
 		if admitted != (err == nil) || err != nil && !strings.Contains(err.Error(), "bad-uid.json") {

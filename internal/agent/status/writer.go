@@ -27,18 +27,10 @@ import (
 const (
 	conditionReady        = "Ready"
 	conditionNetworkReady = "NetworkReady"
+	conditionRDMAReady    = "RDMALinkReady"
 	// maxMessage is the API's limit of a condition's message.
 	maxMessage = 32768
 )
-
-// DeviceState is what the claim's status says about one device.
-type DeviceState struct {
-	Pool, Device, ShareID string
-	// Err is nil when the device is ready.
-	Err     error
-	Reason  string
-	Network *driver.DeviceStatus // nil for what is in no pod's namespace
-}
 
 // claimKey is one driver's part of one claim.
 type claimKey struct {
@@ -56,6 +48,7 @@ type wanted struct {
 // tries until the API server has taken it.
 type Writer struct {
 	client kubernetes.Interface
+	events *Events
 	queue  workqueue.TypedRateLimitingInterface[claimKey]
 
 	mu      sync.Mutex
@@ -65,34 +58,38 @@ type Writer struct {
 	told map[claimKey][]DeviceState
 }
 
-func NewWriter(client kubernetes.Interface) *Writer {
+func NewWriter(client kubernetes.Interface, events *Events) *Writer {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[claimKey](50*time.Millisecond, 30*time.Second)
 	return &Writer{
 		client:  client,
+		events:  events,
 		queue:   workqueue.NewTypedRateLimitingQueue(limiter),
 		desired: map[claimKey]wanted{},
 		told:    map[claimKey][]DeviceState{},
 	}
 }
 
-// Set replaces what the claim's status says about the driver's devices.
-func (w *Writer) Set(driverName string, claim driver.ClaimRef, devices []DeviceState) {
-	key := claimKey{driver: driverName, uid: claim.UID}
+// Set replaces what the claim's status says about the driver's devices, and
+// tells the claim's pods what is worth an event.
+func (w *Writer) Set(r Report) {
+	key := claimKey{driver: r.Driver, uid: r.Claim.UID}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if told, ok := w.told[key]; ok && slices.EqualFunc(told, devices, sameState) {
+	told, ok := w.told[key]
+	if ok && slices.EqualFunc(told, r.Devices, sameState) {
 		return
 	}
-	w.told[key] = devices
-	if len(devices) == 0 {
+	w.events.report(r, told)
+	w.told[key] = r.Devices
+	if len(r.Devices) == 0 {
 		delete(w.told, key)
 	}
-	w.desired[key] = wanted{claim: claim, devices: devices, since: time.Now()}
+	w.desired[key] = wanted{claim: r.Claim, devices: r.Devices, since: time.Now()}
 	w.queue.Add(key)
 }
 
 func sameState(a, b DeviceState) bool {
-	return a.Pool == b.Pool && a.Device == b.Device && a.ShareID == b.ShareID && a.Reason == b.Reason &&
+	return a.Pool == b.Pool && a.Device == b.Device && a.ShareID == b.ShareID && a.Reason == b.Reason && a.Note == b.Note && a.RDMA == b.RDMA &&
 		fmt.Sprint(a.Err) == fmt.Sprint(b.Err) && reflect.DeepEqual(a.Network, b.Network)
 }
 
@@ -161,6 +158,9 @@ func deviceEntries(driverName string, want wanted) []*resourceapply.AllocatedDev
 		if driverName == slicecodec.DriverNet {
 			entry.WithConditions(condition(conditionNetworkReady, d, want.since))
 		}
+		if d.RDMA {
+			entry.WithConditions(condition(conditionRDMAReady, d, want.since))
+		}
 		if d.Network != nil {
 			entry.WithNetworkData(networkData(*d.Network))
 		}
@@ -182,19 +182,19 @@ func networkData(d driver.DeviceStatus) *resourceapply.NetworkDeviceDataApplyCon
 }
 
 func condition(kind string, d DeviceState, since time.Time) *metaapply.ConditionApplyConfiguration {
-	status, message := metav1.ConditionTrue, ""
+	status := metav1.ConditionTrue
 	if d.Err != nil {
-		status, message = metav1.ConditionFalse, d.Err.Error()
+		status = metav1.ConditionFalse
 	}
 	return metaapply.Condition().WithType(kind).WithStatus(status).WithReason(d.Reason).
-		WithMessage(message[:min(len(message), maxMessage)]).WithLastTransitionTime(metav1.NewTime(since))
+		WithMessage(message(d)).WithLastTransitionTime(metav1.NewTime(since))
 }
 
-// States describes every device of a record alike.
-func States(r driver.Record, reason string, err error) []DeviceState {
-	var all []DeviceState
-	for _, d := range r.Devices {
-		all = append(all, DeviceState{Pool: d.Pool, Device: d.Device, ShareID: d.ShareID, Reason: reason, Err: err})
+// message is what a condition and an event say.
+func message(d DeviceState) string {
+	text := d.Note
+	if d.Err != nil {
+		text = d.Err.Error()
 	}
-	return all
+	return text[:min(len(text), maxMessage)]
 }

@@ -87,7 +87,7 @@ func startWriter(t *testing.T, s *apiServer) *Writer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWriter(client)
+	w := NewWriter(client, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() { w.Run(ctx) })
@@ -102,9 +102,9 @@ const writtenPath = "PATCH /apis/resource.k8s.io/v1/namespaces/default/resourcec
 func TestStatusIsRetriedUntilWritten(t *testing.T) {
 	s := &apiServer{refuse: 3, code: http.StatusServiceUnavailable}
 	w := startWriter(t, s)
-	w.Set("dra.net", written, []DeviceState{{
+	w.Set(Report{Driver: "dra.net", Claim: written, Devices: []DeviceState{{
 		Pool: "node", Device: "nic0", Reason: "Attached", Network: &driver.DeviceStatus{InterfaceName: "net1"},
-	}})
+	}}})
 	agenttest.Eventually(t, "the status is written", func() bool { return len(s.seen()) == 1 })
 	if got, want := s.seen()[0], writtenPath+" nic0 Ready=True:Attached NetworkReady=True:Attached net1"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -115,10 +115,10 @@ func TestStatusOfAFailureAndItsEnd(t *testing.T) {
 	s := &apiServer{}
 	w := startWriter(t, s)
 	failed := []DeviceState{{Pool: "node", Device: "nic0", Reason: "AttachFailed", Err: errors.New("interface is down")}}
-	w.Set("dra.net", written, failed)
+	w.Set(Report{Driver: "dra.net", Claim: written, Devices: failed})
 	agenttest.Eventually(t, "the failure is written", func() bool { return len(s.seen()) == 1 })
-	w.Set("dra.net", written, failed) // nothing new
-	w.Set("dra.net", written, nil)
+	w.Set(Report{Driver: "dra.net", Claim: written, Devices: failed}) // nothing new
+	w.Set(Report{Driver: "dra.net", Claim: written, Devices: nil})
 	agenttest.Eventually(t, "the end is written", func() bool { return len(s.seen()) == 2 })
 	want := writtenPath + " nic0 Ready=False:AttachFailed:interface is down NetworkReady=False:AttachFailed:interface is down\n" + writtenPath
 	if got := strings.Join(s.seen(), "\n"); got != want {
@@ -131,7 +131,7 @@ func TestStatusOfAClaimThatIsGone(t *testing.T) {
 	for _, code := range []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity} {
 		s := &apiServer{refuse: 1, code: code}
 		w := startWriter(t, s)
-		w.Set("dra.net", written, []DeviceState{{Pool: "node", Device: "nic0", Reason: "Attached"}})
+		w.Set(Report{Driver: "dra.net", Claim: written, Devices: []DeviceState{{Pool: "node", Device: "nic0", Reason: "Attached"}}})
 		agenttest.Eventually(t, "it is given up", func() bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -1,0 +1,69 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"plumbline.dev/plumbline/internal/driver"
+)
+
+// stage does the driver's slow work. The record is on disk already, so that
+// whoever comes next can undo it, and is written again with what was learned.
+// The claim is locked.
+func (p *Preparer) stage(ctx context.Context, r driver.Record) (driver.Record, error) {
+	if p.Stager == nil {
+		return r, nil
+	}
+	staged, err := p.Stager.Stage(ctx, r)
+	if err != nil {
+		return r, errors.Join(fmt.Errorf("prepare claim %s for %s: %w", r.Claim, r.Driver, err), p.abandon(ctx, r))
+	}
+	p.Took(StepStaged)
+	if err := p.Journal.Put(staged); err != nil {
+		return r, err
+	}
+	p.Took(StepStageJournaled)
+	return staged, nil
+}
+
+// abandon forgets a record whose staging failed: the next try plans anew, and
+// its devices are free meanwhile. A record that a pod may use by now is kept.
+func (p *Preparer) abandon(ctx context.Context, r driver.Record) error {
+	if p.Namespaces.Of(r) != "" {
+		return nil
+	}
+	if err := p.undo(ctx, r); err != nil {
+		return fmt.Errorf("and what was done is not undone yet: %w", err)
+	}
+	if err := p.CDI.Remove(r.Driver, r.Claim.UID); err != nil {
+		return err
+	}
+	return p.Journal.Delete(r.Driver, r.Claim.UID)
+}
+
+// undo brings the record's devices back from wherever its pods have them, and
+// then undoes what was done to them on the host. After a reboot the kernel has
+// done so itself.
+func (p *Preparer) undo(ctx context.Context, r driver.Record) error {
+	if r.BootID != p.BootID {
+		return nil
+	}
+	if p.Attacher != nil {
+		if err := p.Attacher.Detach(ctx, r, p.Namespaces.Of(r)); err != nil {
+			return fmt.Errorf("detach claim %s: %w", r.Claim, err)
+		}
+		p.Namespaces.Drop(r)
+		p.Took(StepDetached)
+	}
+	if p.Stager != nil {
+		if err := p.Stager.Unstage(ctx, r); err != nil {
+			return fmt.Errorf("unstage claim %s: %w", r.Claim, err)
+		}
+		p.Took(StepUnstaged)
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+// Step is a point after which a crash leaves the host or the disk different
+// from before.
+type Step string
+
+// All steps, in their order. A test kills the agent after each.
+const (
+	StepPlanned        Step = "planned"         // the plan is journaled
+	StepStaged         Step = "staged"          // the devices are as the plan wants them
+	StepStageJournaled Step = "stage journaled" // what staging learned is journaled
+	StepSpecWritten    Step = "spec written"    // the CDI file is there
+	StepAttached       Step = "attached"        // the devices are in the pod
+	StepDetached       Step = "detached"        // the devices are on the host
+	StepUnstaged       Step = "unstaged"        // the devices are as they were
+	StepSpecRemoved    Step = "spec removed"    // the CDI file is gone
+	StepForgotten      Step = "forgotten"       // the record is gone
+)
+
+// Steps lists them.
+func Steps() []Step {
+	return []Step{
+		StepPlanned, StepStaged, StepStageJournaled, StepSpecWritten, StepAttached,
+		StepDetached, StepUnstaged, StepSpecRemoved, StepForgotten,
+	}
+}
+
+// Took tells who watches that a step is taken.
+func (p *Preparer) Took(s Step) {
+	if p.Did != nil {
+		p.Did(s)
+	}
+}

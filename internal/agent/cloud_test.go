@@ -1,0 +1,116 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/publish"
+	"plumbline.dev/plumbline/internal/cloud/providers"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/cpu"
+	"plumbline.dev/plumbline/internal/driver/netdev"
+	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// newCloudAgent is an agent as far as its cloud goes, with a NIC eth0.
+func newCloudAgent(t *testing.T, drivers []string, o providers.Options) *agent {
+	t.Helper()
+	dir := t.TempDir()
+	records, err := journal.Open(filepath.Join(dir, "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{Options: Options{Drivers: drivers, StateDir: dir, Cloud: o}, picture: &publish.Picture{}}
+	if err := a.openClouds(t.Context(), records, "boot"); err != nil {
+		t.Fatal(err)
+	}
+	mac := "42:01:c0:a8:00:02"
+	m, err := model.New(model.Machine{NICs: []model.NIC{{Interface: &model.Interface{Name: "eth0", MAC: &mac}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.picture.Update(m, nil); err != nil {
+		t.Fatal(err)
+	}
+	a.clouds.book.Watch(a.picture.Current())
+	return a
+}
+
+// metadataServer is GCE's as far as the agent asks.
+func metadataServer(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Metadata-Flavor", "Google")
+		if !strings.HasSuffix(r.URL.Path, "/network-interfaces/") {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, `[{"mac": "42:01:c0:a8:00:02", "network": "projects/7/networks/tpu-net-1"}]`)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+// From the metadata server to the ResourceSlice.
+func TestTheCloudsWordIsPublished(t *testing.T) {
+	a := newCloudAgent(t, []string{slicecodec.DriverNet}, providers.Options{
+		Provider: "GCE", Profiles: providers.Cloud, MetadataEndpoint: metadataServer(t),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a.clouds.run(ctx)
+	published := func() string {
+		a.picture.Redescribe()
+		v := a.picture.Current().NICs[0].Attributes["gce.dra.net/networkName"].Text
+		if v == nil {
+			return ""
+		}
+		return *v
+	}
+	agenttest.Eventually(t, "networkName is published", func() bool { return published() == "tpu-net-1" })
+	select {
+	case <-a.clouds.book.Changed():
+	default:
+		t.Error("nobody is told to publish it")
+	}
+}
+
+func TestOnlyClaimsOfNICsAreResolved(t *testing.T) {
+	a := newCloudAgent(t, []string{slicecodec.DriverNet, slicecodec.DriverCPU}, providers.Options{Provider: providers.None, Profiles: providers.None})
+	nics, cpus := &claims.Preparer{Driver: claims.Driver{Planner: &netdev.Driver{}}}, &claims.Preparer{Driver: claims.Driver{Planner: cpu.Driver{}}}
+	a.clouds.serve(nics)
+	a.clouds.serve(cpus)
+	if cpus.Resolve != nil || cpus.Release != nil || nics.Resolve == nil || nics.Release == nil {
+		t.Fatal("want claims of NICs resolved, and no others")
+	}
+	claim := driver.Claim{ClaimRef: driver.ClaimRef{UID: "u1"}, Devices: []driver.Allocation{{
+		Request: "nic", Device: "eth0", Configs: []driver.Config{{Source: "claim", Raw: []byte(`{"profile": "acme.com/pool"}`)}},
+	}}}
+	if _, err := nics.Resolve(t.Context(), claim); err == nil || !strings.Contains(err.Error(), "start its agent with --profile-provider") {
+		t.Errorf("a profile that nobody resolves: %v", err)
+	}
+	claim.Devices[0].Configs[0].Raw = []byte(`{"interface": {"mtu": 9000}}`)
+	if _, err := nics.Resolve(t.Context(), claim); err != nil {
+		t.Errorf("a claim without a profile: %v", err)
+	}
+}
+
+// Options that are wrong for NICs are no reason to refuse an agent of CPUs.
+func TestWithoutNICsNoCloudIsAsked(t *testing.T) {
+	a := newCloudAgent(t, []string{slicecodec.DriverCPU}, providers.DefaultOptions())
+	if got := len(a.clouds.book.Candidates); got != 0 {
+		t.Errorf("%d clouds are asked", got)
+	}
+}

@@ -1,0 +1,134 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package publish
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// Loop keeps what is published true. All fields but Faults, FaultsChanged,
+// Described and Taken have to be set.
+type Loop struct {
+	Picture    *Picture
+	Publishers []*Publisher
+	// Scans are those of inventory.Watch; their end is the loop's.
+	Scans <-chan inventory.Snapshot
+	// Held lists the NICs of all records.
+	Held func(context.Context) ([]model.NIC, error)
+	// HeldChanged has a value when Held lists others than before.
+	HeldChanged <-chan struct{}
+	// Described has a value when Picture.Describe says something new.
+	Described <-chan struct{}
+	// Faults are those of devices by name; FaultsChanged has a value when there
+	// are others.
+	Faults        func() map[string][]model.Fault
+	FaultsChanged <-chan struct{}
+	// Taken is called after every new picture.
+	Taken func()
+}
+
+// Take makes a scan the current picture.
+func (l *Loop) Take(ctx context.Context, scan inventory.Snapshot) error {
+	if scan.Err != nil {
+		return scan.Err
+	}
+	for _, p := range scan.Problems {
+		klog.FromContext(ctx).Info("left out of the inventory", "what", p.String())
+	}
+	held, err := l.Held(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.Picture.Update(scan.Machine, held); err != nil {
+		return err
+	}
+	l.taken()
+	return nil
+}
+
+func (l *Loop) taken() {
+	if l.Taken != nil {
+		l.Taken()
+	}
+}
+
+// Publish writes the current picture, and returns when to come again, like All.
+func (l *Loop) Publish(ctx context.Context) time.Duration {
+	var faults map[string][]model.Fault
+	if l.Faults != nil {
+		faults = l.Faults()
+	}
+	return All(ctx, l.Publishers, l.Picture.Current(), faults)
+}
+
+// Run publishes until the scans end, after the first picture was taken.
+func (l *Loop) Run(ctx context.Context) {
+	for {
+		timer := time.NewTimer(l.wait(l.Publish(ctx)))
+		err := l.next(ctx, timer.C)
+		timer.Stop()
+		switch {
+		case errors.Is(err, errEnd):
+			return
+		case err != nil:
+			klog.FromContext(ctx).Error(err, "the last picture of the machine stays true")
+		}
+	}
+}
+
+// idle is how long the loop sleeps when nothing waits.
+const idle = time.Hour
+
+// wait is until something that waits may be written, or a NIC that came back has
+// had its time.
+func (l *Loop) wait(again time.Duration) time.Duration {
+	wait := idle
+	if again > 0 {
+		wait = again
+	}
+	if due := l.Picture.Due(); !due.IsZero() {
+		wait = min(wait, max(0, time.Until(due)))
+	}
+	return wait
+}
+
+var errEnd = errors.New("the scans ended")
+
+// next takes the next piece of news into the picture.
+func (l *Loop) next(ctx context.Context, timer <-chan time.Time) error {
+	select {
+	case scan, more := <-l.Scans:
+		if !more {
+			return errEnd
+		}
+		return l.Take(ctx, scan)
+	case <-l.HeldChanged:
+		return l.remerge(ctx)
+	case <-timer:
+		return l.remerge(ctx)
+	case <-l.Described:
+		l.Picture.Redescribe()
+	case <-l.FaultsChanged:
+	}
+	return nil
+}
+
+func (l *Loop) remerge(ctx context.Context) error {
+	held, err := l.Held(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.Picture.Remerge(held); err != nil {
+		return err
+	}
+	l.taken()
+	return nil
+}

@@ -1,0 +1,129 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package publish
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// fakeHelper keeps what was published last.
+type fakeHelper struct {
+	writes int
+	last   []resourceslice.Slice
+	err    error
+}
+
+func (f *fakeHelper) PublishResources(_ context.Context, r resourceslice.DriverResources) error {
+	if f.err != nil {
+		return f.err
+	}
+	f.writes++
+	f.last = r.Pools["node1"].Slices
+	return nil
+}
+
+func (f *fakeHelper) Stop() {}
+
+func netPublisher(f *fakeHelper) *Publisher {
+	return &Publisher{Driver: slicecodec.DriverNet, Pool: "node1", Helper: f}
+}
+
+// fakeCounter remembers the last figures.
+type fakeCounter struct{ calls, devices, unhealthy int }
+
+func (c *fakeCounter) Published(_ string, devices, unhealthy int) {
+	c.calls, c.devices, c.unhealthy = c.calls+1, devices, unhealthy
+}
+
+func TestPublishesChangesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := &fakeHelper{}, &fakeCounter{}
+		p := netPublisher(f)
+		p.Counter = c
+		m := machineWith(t, nic("eth0", 1, "up"), nic("eth1", 2, "up"))
+		for range 3 {
+			if wait := All(t.Context(), []*Publisher{p}, m, nil); wait != 0 {
+				t.Errorf("something waits %v", wait)
+			}
+		}
+		moved := machineWith(t, nic("eth0", 11, "up"), nic("eth1", 12, "up"))
+		All(t.Context(), []*Publisher{p}, moved, nil)
+		if f.writes != 1 {
+			t.Fatalf("%d writes, want 1: an ifindex is not published", f.writes)
+		}
+		time.Sleep(defaultPace)
+		faults := map[string][]model.Fault{"eth1": {{Kind: model.FaultCarrier, Since: time.Now()}}}
+		All(t.Context(), []*Publisher{p}, m, faults)
+		if got := f.last[0].Devices[1].Taints; f.writes != 2 || len(got) != 1 || got[0].Effect != resourceapi.DeviceTaintEffectNoSchedule {
+			t.Errorf("%d writes, taints %v, want a second one with NoSchedule", f.writes, got)
+		}
+		if *c != (fakeCounter{2, 2, 1}) {
+			t.Errorf("counted %+v, want 2 writes, the last of 2 devices of which 1 is unhealthy", *c)
+		}
+	})
+}
+
+// A failure is tried again, and none of it lost.
+func TestPublishTriesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeHelper{err: errors.New("away")}
+		p := netPublisher(f)
+		m := machineWith(t, nic("eth0", 1, "up"))
+		if wait := All(t.Context(), []*Publisher{p}, m, nil); wait != defaultPace {
+			t.Errorf("to come again in %v, want %v", wait, defaultPace)
+		}
+		f.err = nil
+		if All(t.Context(), []*Publisher{p}, m, nil); f.writes != 1 {
+			t.Errorf("%d writes, want 1", f.writes)
+		}
+	})
+}
+
+// A carrier that flaps ten times a second for a minute writes at most once in
+// every five seconds, and what it ended with is published.
+func TestFlappingCarrierIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeHelper{}
+		scans := make(chan inventory.Snapshot)
+		l := &Loop{
+			Picture: &Picture{}, Publishers: []*Publisher{netPublisher(f)}, Scans: scans,
+			Held: func(context.Context) ([]model.NIC, error) { return nil, nil },
+		}
+		if err := l.Take(t.Context(), inventory.Snapshot{Machine: machineWith(t, nic("eth0", 1, "up"))}); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.Run(t.Context())
+		}()
+		const seconds = 60
+		for i := range seconds * 10 {
+			scans <- inventory.Snapshot{Machine: machineWith(t, nic("eth0", 1, []string{"down", "up"}[i%2]))}
+			time.Sleep(100 * time.Millisecond)
+		}
+		scans <- inventory.Snapshot{Machine: machineWith(t, nic("eth0", 1, "dormant"))}
+		time.Sleep(2 * defaultPace)
+		if most := seconds/int(defaultPace.Seconds()) + 3; f.writes > most {
+			t.Errorf("%d flaps: %d writes, want at most %d", seconds*10, f.writes, most)
+		}
+		if got := *f.last[0].Devices[0].Attributes["dra.net/state"].StringValue; got != "dormant" {
+			t.Errorf("published state %q at the end, want dormant", got)
+		}
+		t.Logf("%d flaps in %d s: %d writes", seconds*10, seconds, f.writes)
+		close(scans)
+		<-done
+	})
+}

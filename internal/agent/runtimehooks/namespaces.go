@@ -1,0 +1,150 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimehooks
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/host/netns"
+)
+
+// namespaces are the network namespaces that devices are in, held open by a
+// descriptor: a namespace that its pod has left lives on until the devices are
+// back, so that the kernel neither renames nor destroys them. A descriptor is
+// used and closed with its claim locked.
+type namespaces struct {
+	open func(path string) (namespace, error)
+
+	mu   sync.Mutex
+	held map[recordKey]namespace
+	// lookup finds the namespace of a pod that nobody holds yet.
+	lookup func(pod types.UID) string
+}
+
+// namespace is an open network namespace.
+type namespace struct {
+	// id is the same for every way to the namespace.
+	id any
+	// given is the path by which the runtime named it.
+	given string
+	// path reaches it as long as it is open.
+	path  string
+	close func()
+}
+
+// recordKey names a record.
+type recordKey struct {
+	driver string
+	claim  types.UID
+}
+
+func keyOf(r driver.Record) recordKey { return recordKey{driver: r.Driver, claim: r.Claim.UID} }
+
+func newNamespaces(lookup func(types.UID) string) *namespaces {
+	return &namespaces{open: openNamespace, held: map[recordKey]namespace{}, lookup: lookup}
+}
+
+func openNamespace(path string) (namespace, error) {
+	ns, err := netns.Open(path)
+	if err != nil {
+		return namespace{}, err
+	}
+	return namespace{
+		id: ns.ID(), given: path, path: fmt.Sprintf("/proc/self/fd/%d", ns.Fd()),
+		close: func() { _ = ns.Close() }, // nothing was written
+	}, nil
+}
+
+// Of is a path to where the record's devices are, or belong.
+func (n *namespaces) Of(r driver.Record) string {
+	if held, ok := n.get(keyOf(r)); ok {
+		return held.path
+	}
+	return n.ofPods(r.Pods)
+}
+
+func (n *namespaces) ofPods(pods []driver.PodRef) string {
+	for _, pod := range pods {
+		if path := n.lookup(pod.UID); path != "" {
+			return path
+		}
+	}
+	return ""
+}
+
+// Drop lets go of the record's namespace.
+func (n *namespaces) Drop(r driver.Record) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if held, ok := n.held[keyOf(r)]; ok {
+		held.close()
+		delete(n.held, keyOf(r))
+	}
+}
+
+func (n *namespaces) get(key recordKey) (namespace, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	held, ok := n.held[key]
+	return held, ok
+}
+
+// hold opens the namespace at path for the record. elsewhere is true while the
+// record's devices are held in another one: they must come back first.
+func (n *namespaces) hold(r driver.Record, path string) (held namespace, elsewhere bool, err error) {
+	fresh, err := n.open(path)
+	if err != nil {
+		return namespace{}, false, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	known, ok := n.held[keyOf(r)]
+	switch {
+	case ok && known.id == fresh.id:
+		fresh.close()
+		return known, false, nil
+	case ok:
+		fresh.close()
+		return known, true, nil
+	}
+	n.held[keyOf(r)] = fresh
+	return fresh, false, nil
+}
+
+// gone lists the records whose namespace the runtime has removed: its file is
+// away, or another namespace lies there.
+func (n *namespaces) gone() []recordKey {
+	n.mu.Lock()
+	all := make(map[recordKey]namespace, len(n.held))
+	for key, held := range n.held {
+		all[key] = held
+	}
+	n.mu.Unlock()
+	var gone []recordKey
+	for key, held := range all {
+		now, err := n.open(held.given)
+		if err == nil {
+			now.close()
+		}
+		if errors.Is(err, netns.ErrGone) || err == nil && now.id != held.id {
+			gone = append(gone, key)
+		}
+	}
+	return gone
+}
+
+// closeAll lets go of everything, as the end of the process would.
+func (n *namespaces) closeAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, held := range n.held {
+		held.close()
+		delete(n.held, key)
+	}
+}

@@ -1,0 +1,177 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimehooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/driver"
+)
+
+// workAtMost is how long work goes on that a hook could not wait for.
+const workAtMost = time.Minute
+
+// bounded answers within ctx, because the runtime drops a plugin that is late
+// and lets the pod run without it. The work goes on: the next try finds it done,
+// or waits for it on the claim's lock.
+func bounded(ctx context.Context, what string, work func(context.Context) error) error {
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workAtMost)
+		defer cancel()
+		done <- work(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%s: not done within the container runtime's limit for a hook, and goes on: %w", what, ctx.Err())
+	}
+}
+
+// attach brings a record's devices into the namespace at path. It is also the
+// repair: what is in place stays. repairing says that the pod may run already, so
+// that what it lacked is worth telling.
+func (h *hooks) attach(ctx context.Context, r driver.Record, path string, repairing bool) error {
+	p := h.preparerOf(r.Driver)
+	r, unlock, err := h.lockCurrent(ctx, p, r)
+	if err != nil {
+		if !errors.Is(err, errSuperseded) {
+			p.Status(status.Of(r, status.AttachFailed, err))
+		}
+		return err
+	}
+	defer unlock()
+	start := time.Now()
+	report, repaired, err := h.attachLocked(ctx, p, r, path, repairing)
+	p.Metrics.Attached(r.Driver, start, err)
+	if repaired || err != nil && repairing {
+		p.Metrics.Repaired(r.Driver, err)
+	}
+	if err != nil {
+		report = status.Of(r, status.AttachFailed, err)
+	}
+	p.Status(report)
+	if err == nil && p.Renewer != nil {
+		h.renew(keyOf(r))
+	}
+	return err
+}
+
+func (h *hooks) attachLocked(ctx context.Context, p *claims.Preparer, r driver.Record, path string, repairing bool) (status.Report, bool, error) {
+	held, elsewhere, err := h.namespaces.hold(r, path)
+	if err == nil && elsewhere {
+		// The pod has a new sandbox, and nobody said that the old one is gone.
+		if err = h.bringBack(ctx, p, r, held.path); err == nil {
+			held, _, err = h.namespaces.hold(r, path)
+		}
+	}
+	if err != nil {
+		return status.Report{}, false, err
+	}
+	var lacked []string
+	if repairing && p.Missing != nil {
+		if lacked, err = p.Missing(r, held.path); err != nil {
+			klog.FromContext(ctx).Error(err, "not known whether the pod lacks its devices", "driver", r.Driver, "claim", r.Claim.String())
+		}
+	}
+	found, err := p.Attacher.Attach(ctx, r, held.path)
+	if err != nil {
+		return status.Report{}, false, err
+	}
+	p.Took(claims.StepAttached)
+	if len(lacked) == 0 {
+		return status.OfAttached(r, status.Attached, "", found), false, nil
+	}
+	note := fmt.Sprintf("put right at %s: %s, since the container runtime started the pod while no agent was there to be asked",
+		time.Now().UTC().Format(time.RFC3339), strings.Join(lacked, "; "))
+	klog.FromContext(ctx).Info("repaired", "driver", r.Driver, "claim", r.Claim.String(), "what", note)
+	return status.OfAttached(r, status.Repaired, note, found), true, nil
+}
+
+// detach brings a record's devices back to the host, wherever they are. path is
+// the pod's namespace where that is known.
+func (h *hooks) detach(ctx context.Context, r driver.Record, path string) error {
+	p := h.preparerOf(r.Driver)
+	r, unlock, err := h.lockCurrent(ctx, p, r)
+	if errors.Is(err, errSuperseded) {
+		return nil // whoever took the record away brought the devices back
+	}
+	if err == nil {
+		defer unlock()
+		if path != "" {
+			// Held, in case it takes several tries; nothing is to be done where
+			// the namespace is gone already.
+			_, _, _ = h.namespaces.hold(r, path)
+		}
+		err = h.bringBack(ctx, p, r, h.namespaces.Of(r))
+	}
+	if err != nil {
+		p.Status(status.Of(r, status.RestoreFailed, err))
+		h.retry(keyOf(r))
+	}
+	return err
+}
+
+// bringBack works with the claim locked.
+func (h *hooks) bringBack(ctx context.Context, p *claims.Preparer, r driver.Record, path string) error {
+	start := time.Now()
+	err := p.Attacher.Detach(ctx, r, path)
+	p.Metrics.Detached(r.Driver, start, err)
+	p.Metrics.Restored(r.Driver, err)
+	if err != nil {
+		return err
+	}
+	p.Took(claims.StepDetached)
+	h.namespaces.Drop(r)
+	return nil
+}
+
+func (h *hooks) preparerOf(driverName string) *claims.Preparer {
+	for _, p := range h.preparers {
+		if p.Name() == driverName {
+			return p
+		}
+	}
+	return nil
+}
+
+// errSuperseded says that a record read before the claim was locked is no
+// longer the journal's.
+var errSuperseded = errors.New("the claim was unprepared or prepared anew meanwhile")
+
+// lockCurrent locks the record's claim and returns the record as the journal has
+// it now, which must be of the same devices. A hook's work may outlive the hook:
+// without this a late attach could take a NIC that nobody remembers.
+func (h *hooks) lockCurrent(ctx context.Context, p *claims.Preparer, r driver.Record) (now driver.Record, unlock func(), err error) {
+	unlock, err = p.Journal.LockClaim(ctx, r.Driver, r.Claim.UID)
+	if err != nil {
+		return r, nil, err
+	}
+	now, err = p.Journal.Get(r.Driver, r.Claim.UID)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !sameDevices(now, r) {
+		err = fmt.Errorf("claim %s of %s: %w", r.Claim, r.Driver, errSuperseded)
+	}
+	if err != nil {
+		unlock()
+		return r, nil, err
+	}
+	return now, unlock, nil
+}
+
+func sameDevices(a, b driver.Record) bool {
+	return a.BootID == b.BootID && slices.EqualFunc(a.Devices, b.Devices, func(x, y driver.DeviceRecord) bool {
+		return x.Request == y.Request && x.Pool == y.Pool && x.Device == y.Device && x.ShareID == y.ShareID
+	})
+}

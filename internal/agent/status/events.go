@@ -1,0 +1,96 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"plumbline.dev/plumbline/internal/driver"
+)
+
+// maxEvent is how much an event may say (events.k8s.io, note).
+const maxEvent = 1024
+
+// Events makes Kubernetes events. The library counts repeated ones up and lets
+// each object have a few a minute. A nil *Events makes none.
+type Events struct {
+	broadcaster record.EventBroadcaster
+	recorder    record.EventRecorder
+	node        string
+}
+
+// NewEvents makes events as the agent of a node, from Run on.
+func NewEvents(ctx context.Context, node string) *Events {
+	b := record.NewBroadcaster(record.WithContext(ctx))
+	scheme := runtime.NewScheme() // objects are given by reference
+	return &Events{
+		broadcaster: b, node: node,
+		recorder: b.NewRecorder(scheme, corev1.EventSource{Component: "plumbline-agent", Host: node}),
+	}
+}
+
+// Run writes events until ctx ends.
+func (e *Events) Run(ctx context.Context, client kubernetes.Interface) {
+	e.broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	<-ctx.Done()
+	e.broadcaster.Shutdown()
+}
+
+// Pod makes an event on a pod; a warning where something failed.
+func (e *Events) Pod(namespace string, pod driver.PodRef, warning bool, reason, message string) {
+	if e == nil {
+		return
+	}
+	e.recorder.Event(&corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: pod.Name, UID: pod.UID,
+	}, eventType(warning), reason, message[:min(len(message), maxEvent)])
+}
+
+// Node makes an event on the node.
+func (e *Events) Node(warning bool, reason, message string) {
+	if e == nil {
+		return
+	}
+	e.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node}, eventType(warning), reason, message[:min(len(message), maxEvent)])
+}
+
+func eventType(warning bool) string {
+	if warning {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}
+
+// report tells the pods of a claim what has changed since told: every failure,
+// and what was put right, in the words of the conditions. Several devices with
+// the same fate are one event.
+func (e *Events) report(r Report, told []DeviceState) {
+	if e == nil {
+		return
+	}
+	type event struct {
+		warning         bool
+		reason, message string
+	}
+	said := map[event]bool{}
+	for _, d := range told {
+		said[event{d.Err != nil, d.Reason, message(d)}] = true
+	}
+	for _, d := range r.Devices {
+		now := event{d.Err != nil, d.Reason, message(d)}
+		if now.message == "" || said[now] {
+			continue
+		}
+		said[now] = true
+		for _, pod := range r.Pods {
+			e.Pod(r.Claim.Namespace, pod, now.warning, now.reason, now.message)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"slices"
+	"strings"
+
+	"plumbline.dev/plumbline/internal/driver"
+)
+
+// Reasons of conditions and events.
+const (
+	Prepared      = "Prepared"
+	PrepareFailed = "PrepareFailed"
+	Attached      = "Attached"
+	AttachFailed  = "AttachFailed"
+	// Repaired: a pod ran without its device, and has it again.
+	Repaired = "Repaired"
+	// RestoreFailed: a device is not on the host yet as it was.
+	RestoreFailed = "RestoreFailed"
+	Restored      = "Restored"
+	// RenewFailed: what the device was given for a time may run out.
+	RenewFailed = "RenewFailed"
+	// Refused: a pod or container that may not start.
+	Refused = "Refused"
+)
+
+// Report is what became of one driver's devices of a claim.
+type Report struct {
+	Driver string
+	Claim  driver.ClaimRef
+	Pods   []driver.PodRef
+	// Devices are all of them; none means that nothing is to be said any more.
+	Devices []DeviceState
+}
+
+// DeviceState is what the claim's status says about one device.
+type DeviceState struct {
+	Pool, Device, ShareID string
+	// Err is nil when the device is ready.
+	Err    error
+	Reason string
+	// Note says what happened to a device that is ready.
+	Note string
+	// RDMA: the claim holds an RDMA device.
+	RDMA    bool
+	Network *driver.DeviceStatus // nil for what is in no pod's namespace
+}
+
+// Of describes every device of a record alike.
+func Of(r driver.Record, reason string, err error) Report {
+	out := Report{Driver: r.Driver, Claim: r.Claim, Pods: r.Pods}
+	for _, d := range r.Devices {
+		out.Devices = append(out.Devices, DeviceState{
+			Pool: d.Pool, Device: d.Device, ShareID: d.ShareID, Reason: reason, Err: err, RDMA: holdsRDMA(d),
+		})
+	}
+	return out
+}
+
+// OfAttached is Of with what the driver says of the devices in the pod, and a
+// note on what was put right.
+func OfAttached(r driver.Record, reason, note string, found []driver.DeviceStatus) Report {
+	out := Of(r, reason, nil)
+	for i := range out.Devices {
+		out.Devices[i].Note = note
+		for j := range found {
+			if found[j].Device == out.Devices[i].Device {
+				out.Devices[i].Network = &found[j]
+			}
+		}
+	}
+	return out
+}
+
+// holdsRDMA goes by the verbs device that every RDMA device has
+// (drivers/infiniband/core/uverbs_main.c).
+func holdsRDMA(d driver.DeviceRecord) bool {
+	return slices.ContainsFunc(d.Edits.DeviceNodes, func(n driver.DeviceNode) bool {
+		return strings.HasPrefix(n.Path, "/dev/infiniband/uverbs")
+	})
+}
