@@ -142,7 +142,7 @@ func swap16(v uint16) uint16 {
 }
 
 func (f *Filter) takeBPF(options []byte) error {
-	return each(options, func(kind uint16, value []byte) error {
+	return EachAttribute(options, func(kind uint16, value []byte) error {
 		n := number(value)
 		switch {
 		case kind == tcaBPFAct || kind == tcaBPFPolice:
@@ -189,7 +189,7 @@ func (c *Conn) restoreFilter(index int, f Filter, program int) error {
 	binary.NativeEndian.PutUint32(m.header[4:8], uint32(index))
 	options := nl.NewRtAttr(tcaOptions, nil)
 	options.AddRtAttr(tcaBPFFD, nl.Uint32Attr(uint32(program)))
-	err = each(m.get(tcaOptions), func(kind uint16, value []byte) error {
+	err = EachAttribute(m.get(tcaOptions), func(kind uint16, value []byte) error {
 		switch kind {
 		case tcaBPFID, tcaBPFTag, tcaBPFFD:
 			return nil // the program's

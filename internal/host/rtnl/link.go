@@ -137,7 +137,7 @@ func parseLink(body []byte) (Link, error) {
 		Settings:      newSettings(flags),
 	}
 	var below lower
-	err := each(body[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) error {
+	err := EachAttribute(body[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) error {
 		l.Settings.take(kind, value)
 		below.take(kind, value)
 		return l.take(kind, value)
@@ -166,16 +166,16 @@ func (l *Link) take(kind uint16, value []byte) error {
 	case unix.IFLA_PARENT_DEV_BUS_NAME:
 		l.Bus = known(unix.ByteSliceToString(value))
 	case unix.IFLA_PROP_LIST:
-		return each(value, func(kind uint16, value []byte) error {
+		return EachAttribute(value, func(kind uint16, value []byte) error {
 			if kind == unix.IFLA_ALT_IFNAME {
 				l.AltNames = append(l.AltNames, unix.ByteSliceToString(value))
 			}
 			return nil
 		})
 	case unix.IFLA_LINKINFO:
-		return each(value, l.takeInfo)
+		return EachAttribute(value, l.takeInfo)
 	case unix.IFLA_XDP:
-		return each(value, func(kind uint16, value []byte) error {
+		return EachAttribute(value, func(kind uint16, value []byte) error {
 			if kind == unix.IFLA_XDP_ATTACHED {
 				l.XDP = !bytes.Equal(value, []byte{xdpNone})
 			}
@@ -196,7 +196,7 @@ func (l *Link) takeInfo(kind uint16, value []byte) error {
 		if l.Kind == nil || *l.Kind != "vrf" {
 			return nil
 		}
-		return each(value, func(kind uint16, value []byte) error {
+		return EachAttribute(value, func(kind uint16, value []byte) error {
 			if kind == unix.IFLA_VRF_TABLE {
 				l.VRFTable = number(value)
 			}

@@ -15,7 +15,7 @@ func TestOverflowEndsTheSubscription(t *testing.T) {
 	ns := hosttest.NewNamespace(t)
 	ns.Run(t, "ip link add nic0 type veth peer name nic1")
 	// The kernel rounds up to its minimum, which holds one or two events.
-	events, err := subscribe(t.Context(), ns.Fd(), 1)
+	events, err := SubscribeBuffer(t.Context(), ns.Fd(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func parseRoute(body []byte, own int) (r Route, cached bool, err error) {
 
 // metricMTU is RTAX_MTU within RTA_METRICS.
 func metricMTU(metrics []byte) (mtu uint32) {
-	_ = each(metrics, func(kind uint16, value []byte) error {
+	_ = EachAttribute(metrics, func(kind uint16, value []byte) error {
 		if n := number(value); kind == unix.RTAX_MTU && n != nil {
 			mtu = *n
 		}

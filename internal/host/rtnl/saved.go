@@ -93,9 +93,9 @@ attributes:
 	return out
 }
 
-// each calls take with each attribute of a part of a message, without the flags
+// EachAttribute calls take with each attribute of a part of a message, without the flags
 // of its kind. The values are the message's own bytes.
-func each(attributes []byte, take func(kind uint16, value []byte) error) error {
+func EachAttribute(attributes []byte, take func(kind uint16, value []byte) error) error {
 	for len(attributes) >= unix.SizeofRtAttr {
 		n := int(binary.NativeEndian.Uint16(attributes[0:2]))
 		if n < unix.SizeofRtAttr || n > len(attributes) {

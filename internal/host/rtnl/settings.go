@@ -82,11 +82,11 @@ func (s *Settings) take(kind uint16, value []byte) {
 // addrGenMode is IFLA_INET6_ADDR_GEN_MODE within AF_INET6 within IFLA_AF_SPEC.
 func addrGenMode(spec []byte) *uint8 {
 	var mode *uint8
-	_ = each(spec, func(family uint16, value []byte) error {
+	_ = EachAttribute(spec, func(family uint16, value []byte) error {
 		if family != unix.AF_INET6 {
 			return nil
 		}
-		return each(value, func(kind uint16, value []byte) error {
+		return EachAttribute(value, func(kind uint16, value []byte) error {
 			if kind == unix.IFLA_INET6_ADDR_GEN_MODE && len(value) == 1 {
 				mode = new(value[0])
 			}

@@ -19,19 +19,29 @@ import (
 // than they were read, or when ctx ends; who still listens subscribes again
 // before looking at everything.
 func Subscribe(ctx context.Context, namespace int) (<-chan struct{}, error) {
-	return subscribe(ctx, namespace, eventBytes)
+	return SubscribeBuffer(ctx, namespace, eventBytes)
+}
+
+// SubscribeBuffer is Subscribe with room for so many bytes of events that were
+// not read yet; the kernel rounds up to its minimum.
+func SubscribeBuffer(ctx context.Context, namespace, bytes int) (<-chan struct{}, error) {
+	return subscribe(ctx, namespace, bytes, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+}
+
+// SubscribeLinks is Subscribe for links alone, such as their carrier.
+func SubscribeLinks(ctx context.Context, namespace int) (<-chan struct{}, error) {
+	return subscribe(ctx, namespace, eventBytes, unix.RTNLGRP_LINK)
 }
 
 // eventBytes is the socket's buffer: some thousand changes of links, which come
 // in one burst when a switch restarts or a driver is reset.
 const eventBytes = 1 << 20
 
-func subscribe(ctx context.Context, namespace, buffer int) (<-chan struct{}, error) {
+func subscribe(ctx context.Context, namespace, buffer int, groups ...uint) (<-chan struct{}, error) {
 	var socket *nl.NetlinkSocket
 	err := netns.Do(namespace, func() (err error) {
-		socket, err = nl.Subscribe(unix.NETLINK_ROUTE,
-			unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
-			unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+		socket, err = nl.Subscribe(unix.NETLINK_ROUTE, groups...)
 		return err
 	})
 	if err != nil {

@@ -1,0 +1,144 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rdma
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink/nl"
+
+	"plumbline.dev/plumbline/internal/host/hosttest"
+)
+
+func TestDeviceFiles(t *testing.T) {
+	sys := hosttest.Tree(t, `
+		class/infiniband/mlx5_0 -> ../../devices/pci0000:8c/0000:8d:00.0/infiniband/mlx5_0
+		class/infiniband/mlx5_1 -> ../../devices/pci0000:8c/0000:8d:00.1/infiniband/mlx5_1
+		devices/pci0000:8c/0000:8d:00.0/infiniband/mlx5_0/ports/1/link_layer = Ethernet
+		devices/pci0000:8c/0000:8d:00.1/infiniband/mlx5_1/ports/1/link_layer = Ethernet
+		class/infiniband_verbs/uverbs0/ibdev = mlx5_0
+		class/infiniband_verbs/uverbs1/ibdev = mlx5_1
+		class/infiniband_mad/umad0/ibdev = mlx5_0
+		class/infiniband_mad/issm0/ibdev = mlx5_0
+		class/misc/rdma_cm/dev = 10:58`)
+	tests := map[string]Files{
+		"mlx5_0": {
+			Uverbs: []string{"/dev/infiniband/uverbs0"}, Umad: []string{"/dev/infiniband/umad0"},
+			Issm: []string{"/dev/infiniband/issm0"}, CM: "/dev/infiniband/rdma_cm",
+		},
+		"mlx5_1": {Uverbs: []string{"/dev/infiniband/uverbs1"}, CM: "/dev/infiniband/rdma_cm"},
+	}
+	for name, want := range tests {
+		got, err := DeviceFiles(sys, name)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	if _, err := DeviceFiles(sys, "mlx5_2"); err == nil {
+		t.Error("a device that is not there has files")
+	}
+}
+
+func TestWithoutRDMA(t *testing.T) {
+	ns := hosttest.NewNamespace(t)
+	if _, err := NamespaceMode(ns.Fd()); !errors.Is(err, ErrNone) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Skip("this kernel has RDMA")
+	}
+	if devices, err := Devices(ns.Fd()); len(devices) != 0 || err != nil {
+		t.Errorf("devices %v, %v", devices, err)
+	}
+	if err := Move(ns.Fd(), "rxe0", ns.Fd()); !errors.Is(err, ErrNone) {
+		t.Errorf("moving one: %v", err)
+	}
+}
+
+// A software device on a veth: made, found, and gone with its interface.
+func TestSoftware(t *testing.T) {
+	if !hosttest.OnGuest() {
+		t.Skip("RDMA devices are seen in all namespaces: made on the virtual machine only")
+	}
+	ns := hosttest.NewNamespace(t)
+	if mode, err := NamespaceMode(ns.Fd()); mode != Shared || err != nil {
+		t.Fatalf("the virtual machine's namespace mode is %q, %v", mode, err)
+	}
+	hosttest.Veth(t, ns, "nic0", ns, "nic1")
+	ns.Run(t, "ip link set nic0 up")
+	const name = "plumbtest0"
+	for range 2 {
+		if err := AddSoftware(ns.Fd(), name, "rxe", "nic0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find := func() *Device {
+		devices, err := Devices(ns.Fd())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.IndexFunc(devices, func(d Device) bool { return d.Name == name }); i >= 0 {
+			return &devices[i]
+		}
+		return nil
+	}
+	if d := find(); d == nil || d.Kind != "rxe" {
+		t.Errorf("the device is %+v, want kind rxe", d)
+	}
+	if err := AddSoftware(ns.Fd(), "plumbtest1", "rxe", "nic0"); err == nil {
+		t.Error("an interface took a second device")
+	}
+	ns.Run(t, "ip link delete nic0")
+	if d := find(); d != nil {
+		t.Errorf("%+v outlives its interface", d)
+	}
+}
+
+func attributes(list ...*nl.RtAttr) []byte {
+	var body []byte
+	for _, a := range list {
+		body = append(body, a.Serialize()...)
+	}
+	return body
+}
+
+func TestParse(t *testing.T) {
+	for value, want := range map[byte]Mode{0: Exclusive, 1: Shared} {
+		if got, err := parseMode(attributes(nl.NewRtAttr(nl.RDMA_NLDEV_SYS_ATTR_NETNS_MODE, []byte{value}))); got != want || err != nil {
+			t.Errorf("mode %d is %s, %v, want %s", value, got, err, want)
+		}
+	}
+	if mode, err := parseMode(nil); err == nil {
+		t.Errorf("no mode at all is %s", mode)
+	}
+	body := attributes(nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(7)),
+		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated("mlx5_0")))
+	if d, err := parseDevice(body); d != (Device{Name: "mlx5_0", Index: 7}) || err != nil {
+		t.Errorf("device %+v, %v", d, err)
+	}
+	for id, want := range map[uint32]string{1: "", driverRXE: "rxe", driverSIW: "siw"} {
+		if got, err := parseKind(attributes(nl.NewRtAttr(attrDriverID, nl.Uint32Attr(id)))); got != want || err != nil {
+			t.Errorf("driver %d is %q, %v, want %q", id, got, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(attributes(nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated("rxe0")), nl.NewRtAttr(attrDriverID, nl.Uint32Attr(14))))
+	f.Add(attributes(nl.NewRtAttr(nl.RDMA_NLDEV_SYS_ATTR_NETNS_MODE, []byte{1})))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if mode, err := parseMode(body); err == nil && mode != Shared && mode != Exclusive {
+			t.Errorf("mode %q", mode)
+		}
+		if d, err := parseDevice(body); err == nil && d.Name == "" {
+			t.Error("a device without a name")
+		}
+		if kind, err := parseKind(body); err == nil && kind != "" && kind != "rxe" && kind != "siw" {
+			t.Errorf("kind %q", kind)
+		}
+	})
+}
