@@ -4,13 +4,17 @@
 // Package netdev is the driver of NICs, dra.net: it moves a network interface
 // from the host into a pod's network namespace, and back as it was.
 //
-//	plan.go   allocated claim and host state to a complete record, or a refusal
-//	apply.go  record to pod
-//	undo.go   record to host as it was
+//	read.go     what planning needs to know of the kernel
+//	plan.go     allocated claim and facts to a complete record, or a refusal
+//	stage.go    what belongs to the device or takes time; unstage.go back again
+//	apply.go    record to pod
+//	undo.go     record to host as it was
+//	renew.go    leases kept
 //
 // The record holds the host's state from before the move; undoing needs
 // nothing else. A NIC is known by PCI address and permanent MAC, never by name
-// or index, which change when it moves.
+// or index, which change when it moves (side). What a NIC is on the host is
+// hoststate's, what it shall be in the pod podstate's.
 //
 // How to speak rtnetlink is host/rtnl's business, which NICs may be offered is
 // inventory's, and when to attach is the agent's.

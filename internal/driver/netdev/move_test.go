@@ -43,7 +43,7 @@ func TestAttachAndDetach(t *testing.T) {
 
 	want := []driver.DeviceStatus{{
 		Device: "nic0", InterfaceName: "gpu0rdma0", HardwareAddress: "02:00:00:00:00:00",
-		IPs: []string{"10.33.0.2/32", "10.44.0.2/24", "fd00::2/64", "fd01::2/64"},
+		IPs: []string{"10.33.0.2/32", "10.44.0.2/24", "fd01::2/64", "fd00::2/64"},
 	}}
 	for range 2 { // the second finds everything done
 		if diff := cmp.Diff(want, l.attach(t, r, pod)); diff != "" {

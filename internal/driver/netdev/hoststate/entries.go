@@ -6,6 +6,7 @@ package hoststate
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -27,8 +28,10 @@ func (h *Host) restoreEntries(v *view, index int, want *State) error {
 		}
 	}
 	have.readAddresses(v)
-	for _, a := range without(want.Addresses, have.State.Addresses) {
-		errs = append(errs, h.RestoreAddress(index, a))
+	for _, i := range AddOrder(want.Prefixes[:min(len(want.Prefixes), len(want.Addresses))]) {
+		if a := want.Addresses[i]; !slices.ContainsFunc(have.State.Addresses, a.Equal) {
+			errs = append(errs, h.RestoreAddress(index, a))
+		}
 	}
 	if len(want.Neighbours) > 0 {
 		there, err := h.Neighbours(index)
@@ -42,6 +45,22 @@ func (h *Host) restoreEntries(v *view, index int, want *State) error {
 	}
 	missing, err := missingRoutes(v, index, want)
 	return errors.Join(append(errs, err, RestoreRoutes(h.Conn, index, missing))...)
+}
+
+// AddOrder is the order in which to add addresses so that the kernel lists them
+// as they are listed here: it puts a new one of IPv6 first (net/ipv6/addrconf.c,
+// ipv6_link_dev_addr), and the first is the one it prefers.
+func AddOrder(list []netip.Prefix) []int {
+	var four, six []int
+	for i, p := range list {
+		if p.Addr().Is4() {
+			four = append(four, i)
+		} else {
+			six = append(six, i)
+		}
+	}
+	slices.Reverse(six)
+	return append(four, six...)
 }
 
 // missingRoutes are the routes to restore. One through a NIC that another claim

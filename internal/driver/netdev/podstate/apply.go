@@ -41,8 +41,8 @@ func (s *State) Configure(p *Pod, link *rtnl.Link, lease *dhcp.Lease) error {
 	if err := s.enslave(p, link); err != nil {
 		return fmt.Errorf("interface.vrf: %w", err)
 	}
-	for _, a := range s.Addresses {
-		if err := p.AddAddress(link.Index, a); err != nil {
+	for _, i := range hoststate.AddOrder(s.Addresses) {
+		if err := p.AddAddress(link.Index, s.Addresses[i]); err != nil {
 			return fmt.Errorf("interface %s: %w", link.Name, err)
 		}
 	}
