@@ -32,6 +32,8 @@ var importTable = []struct {
 	{"internal/model/slicecodec", []string{"internal/model"}},
 	{"internal/host/...", []string{"internal/host/...", "internal/model"}},
 	{"internal/inventory", []string{"internal/model/...", "internal/host/..."}},
+	{"internal/inventory/filter", []string{"internal/model/..."}},
+	{"internal/devicehealth", []string{"internal/model/...", "internal/host/..."}},
 	{"internal/machine/...", []string{"internal/machine/...", "internal/model/...", "internal/host/...", "machines"}},
 	{"machines", nil},
 	{"api/...", []string{"api/..."}},

@@ -21,6 +21,7 @@ func merged(d sysfs.NetDevice, a sysfs.NetAttributes, l LinkFacts) model.Interfa
 		MAC:           cmp.Or(l.MAC, a.MAC),
 		PermanentMAC:  l.PermanentMAC,
 		MTU:           cmp.Or(l.MTU, a.MTU),
+		Up:            l.Up,
 		State:         cmp.Or(l.State, a.State),
 		Encapsulation: cmp.Or(l.Encapsulation, encapsulation(a.Type)),
 		Kind:          l.Kind,

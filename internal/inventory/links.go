@@ -25,6 +25,8 @@ type LinkFacts struct {
 	// MAC and PermanentMAC are lower case (IFLA_ADDRESS, IFLA_PERM_ADDRESS).
 	MAC, PermanentMAC *string
 	MTU               *int
+	// Up is the administrator's IFF_UP, not the carrier.
+	Up *bool
 	// State is operstate's word, such as "up" (IFLA_OPERSTATE).
 	State *string
 	// Encapsulation is the link layer: ether, infiniband, loopback (ifi_type).

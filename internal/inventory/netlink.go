@@ -98,7 +98,7 @@ func linkFacts(links []rtnl.Link, addresses []rtnl.Prefix, needed map[int]string
 	for _, l := range links {
 		f := LinkFacts{
 			Name: l.Name, Index: l.Index, MAC: l.MAC, PermanentMAC: l.PermanentMAC,
-			MTU: l.MTU, State: &l.State, Encapsulation: &l.Encapsulation,
+			MTU: l.MTU, Up: &l.Up, State: &l.State, Encapsulation: &l.Encapsulation,
 			Kind: l.Kind, Alias: l.Alias, Master: l.Master, Lower: l.Lower,
 			Addresses: global[l.Index],
 		}

@@ -42,6 +42,9 @@ type Interface struct {
 	// when unknown.
 	PermanentMAC *string `json:"permanentMAC,omitempty"`
 	MTU          *int    `json:"mtu,omitempty"`
+	// Up is whether an administrator set it up (IFF_UP), whatever the carrier;
+	// nil when unknown.
+	Up *bool `json:"up,omitempty"`
 	// State is operstate: up, down, unknown, dormant, lowerlayerdown.
 	State *string `json:"state,omitempty"`
 	// Encapsulation is the link layer: ether, infiniband, loopback.
