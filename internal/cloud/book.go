@@ -60,7 +60,7 @@ type Book struct {
 }
 
 // Open makes a Book that knows what its file says.
-func Open(o Options) *Book {
+func Open(ctx context.Context, o Options) *Book {
 	b := &Book{
 		Options: o, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), first: make(chan struct{}),
 		answers: map[string]Answer{},
@@ -68,7 +68,7 @@ func Open(o Options) *Book {
 	if len(o.Candidates) == 1 {
 		b.provider = o.Candidates[0]
 	}
-	b.load()
+	b.load(ctx)
 	return b
 }
 
@@ -125,7 +125,7 @@ func (b *Book) Config(ctx context.Context, d Device) ([]byte, error) {
 	}
 	answers, err := provider.Look(ctx, []Device{d})
 	if err == nil {
-		err = b.learn([]Device{d}, answers)
+		err = b.learn(ctx, []Device{d}, answers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for the parameters of %s: %w", provider.Name(), d.Name, err)

@@ -119,7 +119,7 @@ func TestBookKeepsWhatItKnewWhileTheProviderIsAway(t *testing.T) {
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("default"), mac1: network("tpu-net-1")}}
 	var mu sync.Mutex
 	var told []string
-	b := Open(Options{Candidates: []Provider{f}, Pace: quick, Report: func(err error) {
+	b := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: quick, Report: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		text := "works"
@@ -161,7 +161,7 @@ func TestBookKeepsWhatItKnewWhileTheProviderIsAway(t *testing.T) {
 
 func TestBookKeepsOneDeviceWhereAnotherFails(t *testing.T) {
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("a"), mac1: network("b")}}
-	b := Open(Options{Candidates: []Provider{f}, Pace: quick})
+	b := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: quick})
 	m := machineWith(t, mac0, mac1)
 	b.Watch(m)
 	run(t, b)
@@ -180,7 +180,7 @@ func TestBookAsksAtOnceAboutANewNIC(t *testing.T) {
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("a"), mac1: network("b")}}
 	slow := quick
 	slow.Refresh = time.Hour
-	b := Open(Options{Candidates: []Provider{f}, Pace: slow})
+	b := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: slow})
 	b.Watch(machineWith(t, mac0))
 	run(t, b)
 	both := machineWith(t, mac0, mac1)
@@ -198,7 +198,7 @@ func TestBookOutlivesTheAgentButNotTheBoot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cloud.json")
 	m := machineWith(t, mac0)
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("default")}}
-	first := Open(Options{Candidates: []Provider{f}, Pace: quick, File: path, BootID: "one"})
+	first := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: quick, File: path, BootID: "one"})
 	first.Watch(m)
 	run(t, first)
 	eventually(t, "first answer", func() bool { return networkOf(first, m, 0) == "default" })
@@ -214,7 +214,7 @@ func TestBookOutlivesTheAgentButNotTheBoot(t *testing.T) {
 		{"another provider", "one", []Provider{&fakeCloud{name: "other"}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := Open(Options{Candidates: test.candidates, File: path, BootID: test.boot})
+			b := Open(t.Context(), Options{Candidates: test.candidates, File: path, BootID: test.boot})
 			if got := networkOf(b, m, 0); got != test.want {
 				t.Errorf("networkName is %q, want %q", got, test.want)
 			}
@@ -225,7 +225,7 @@ func TestBookOutlivesTheAgentButNotTheBoot(t *testing.T) {
 		if err := os.WriteFile(garbage, []byte(`{"version": 1, "answers": [`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := networkOf(Open(Options{Candidates: []Provider{f}, File: garbage, BootID: "one"}), m, 0); got != "" {
+		if got := networkOf(Open(t.Context(), Options{Candidates: []Provider{f}, File: garbage, BootID: "one"}), m, 0); got != "" {
 			t.Errorf("networkName is %q", got)
 		}
 	})
@@ -248,7 +248,7 @@ func TestBookRecognisesACloudThatComesLate(t *testing.T) {
 	f := &fakeCloud{name: "fake", probe: errors.New("connection refused"), answers: map[string]Answer{mac0: network("default")}}
 	other := &fakeCloud{name: "other", probe: errors.New("not here")}
 	reported := make(chan error, 100)
-	b := Open(Options{Candidates: []Provider{other, f}, Pace: quick, Report: func(err error) { reported <- err }})
+	b := Open(t.Context(), Options{Candidates: []Provider{other, f}, Pace: quick, Report: func(err error) { reported <- err }})
 	m := machineWith(t, mac0)
 	b.Watch(m)
 	run(t, b)
@@ -268,7 +268,7 @@ func TestConfigAsksWhereItDoesNotKnow(t *testing.T) {
 	layer := []byte(`{"interface": {"mtu": 8896}}`)
 	d := Device{Name: "eth0", MAC: mac0}
 	f := &fakeCloud{name: "fake", config: true, answers: map[string]Answer{mac0: {Config: layer}}}
-	b := Open(Options{Candidates: []Provider{f}, Pace: quick})
+	b := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: quick})
 	run(t, b)
 	got, err := b.Config(t.Context(), d)
 	if err != nil || string(got) != string(layer) {
@@ -289,7 +289,7 @@ func TestConfigAsksWhereItDoesNotKnow(t *testing.T) {
 }
 
 func TestBookOfNoCloud(t *testing.T) {
-	b := Open(Options{Pace: quick})
+	b := Open(t.Context(), Options{Pace: quick})
 	m := machineWith(t, mac0)
 	b.Watch(m)
 	run(t, b)

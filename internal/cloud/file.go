@@ -4,6 +4,7 @@
 package cloud
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ type file struct {
 	Answers  map[string]Answer `json:"answers"`
 }
 
-func (b *Book) load() {
+func (b *Book) load(ctx context.Context) {
 	if b.File == "" {
 		return
 	}
@@ -40,7 +41,7 @@ func (b *Book) load() {
 		err = json.Unmarshal(text, &f)
 	}
 	if err != nil {
-		klog.Background().Info("what the cloud said before is lost; it is asked again", "file", b.File, "reason", err.Error())
+		klog.FromContext(ctx).Info("what the cloud said before is lost; it is asked again", "file", b.File, "reason", err.Error())
 		return
 	}
 	i := slices.IndexFunc(b.Candidates, func(p Provider) bool { return p.Name() == f.Provider })
@@ -54,13 +55,13 @@ func (b *Book) load() {
 }
 
 // save is called with the lock held.
-func (b *Book) save() {
+func (b *Book) save(ctx context.Context) {
 	if b.File == "" || b.provider == nil {
 		return
 	}
 	f := file{Version: fileVersion, BootID: b.BootID, Provider: b.provider.Name(), Answers: b.answers}
 	if err := writeJSON(b.File, f); err != nil {
-		klog.Background().Error(err, "what the cloud said is not kept over a restart")
+		klog.FromContext(ctx).Error(err, "what the cloud said is not kept over a restart")
 	}
 }
 

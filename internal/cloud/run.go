@@ -74,7 +74,7 @@ func (b *Book) ask(ctx context.Context, all bool) error {
 	}
 	answers, err := provider.Look(ctx, devices)
 	if err == nil {
-		err = b.learn(devices, answers)
+		err = b.learn(ctx, devices, answers)
 	}
 	if err != nil {
 		return fmt.Errorf("ask %s about the node's NICs: %w", provider.Name(), err)
@@ -114,7 +114,7 @@ func (b *Book) due(all bool) []Device {
 }
 
 // learn takes over what was answered, and names the first device that was not.
-func (b *Book) learn(devices []Device, answers []Answer) error {
+func (b *Book) learn(ctx context.Context, devices []Device, answers []Answer) error {
 	if len(answers) != len(devices) {
 		return fmt.Errorf("%d answers to %d questions", len(answers), len(devices))
 	}
@@ -132,12 +132,12 @@ func (b *Book) learn(devices []Device, answers []Answer) error {
 			continue
 		}
 		for _, what := range fresh.Omitted {
-			klog.Background().Info("left out of the cloud's answer", "device", d.Name, "what", what)
+			klog.FromContext(ctx).Info("left out of the cloud's answer", "device", d.Name, "what", what)
 		}
 		b.answers[d.key()], changed = fresh, true
 	}
 	if changed {
-		b.save()
+		b.save(ctx)
 		signal(b.changed)
 	}
 	switch len(failed) {
