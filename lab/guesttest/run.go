@@ -24,7 +24,8 @@ import (
 var Default = []string{"./internal/driver/netdev", "./internal/host/...", "./internal/inventory"}
 
 // Modules are kernel modules that tests use and a node does not.
-var Modules = []string{"bonding", "tun", "ifb", "macvtap", "vxlan", "sch_ingress", "cls_bpf", "sch_fq", "sch_prio"}
+var Modules = []string{"bonding", "tun", "ifb", "macvtap", "vxlan", "sch_ingress", "cls_bpf", "sch_fq", "sch_prio",
+	"sch_fq_codel", "sch_sfq", "sch_htb", "sch_tbf", "cls_matchall", "act_gact"}
 
 // nicFlag is the flag of tests that move, reconfigure and lose a NIC.
 const nicFlag = "physical-nic"

@@ -1,0 +1,45 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+)
+
+// Client returns the administrator's client.
+func (c *Cluster) Client() (*kubernetes.Clientset, error) {
+	cp, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	return clientOf(cp)
+}
+
+// PauseAPIServer stops the API server until resume is called.
+func (c *Cluster) PauseAPIServer() (resume func() error, err error) {
+	cp, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	return cp.Pause("kube-apiserver")
+}
+
+// NodeShell runs a script by sh as root on the node and returns what it printed.
+func (c *Cluster) NodeShell(ctx context.Context, script string, args ...string) (string, error) {
+	var out, complaint bytes.Buffer
+	argv := append([]string{"/bin/sh", "-c", script, "sh"}, args...)
+	code, err := c.Run(ctx, argv, &out, &complaint)
+	if err != nil {
+		return "", err
+	}
+	if code != 0 {
+		return "", fmt.Errorf("script on the node: exit code %d: %s", code, strings.TrimSpace(complaint.String()))
+	}
+	return out.String(), nil
+}

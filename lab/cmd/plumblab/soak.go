@@ -1,0 +1,107 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/lab/cluster"
+	"plumbline.dev/plumbline/lab/image"
+	"plumbline.dev/plumbline/lab/scenario/cycles"
+)
+
+// guestPatience is how long after the agent's return a pod of an emulated node
+// may be without its NIC, in seconds. A processor of its own needs a thirtieth.
+const guestPatience = 10
+
+func newSoak(g *global) *cobra.Command {
+	options := cluster.Options{}
+	var config cycles.Config
+	var faults string
+	cmd := &cobra.Command{
+		Use:   "soak",
+		Short: "Start the cluster, put pods through faults, and count what is lost",
+		Long: `soak gives NICs to pods again and again, and lets a fault happen to each: the
+agent is killed, containerd or the kubelet restarted, the API server away, the NIC
+removed or renamed, the pod force-deleted, the sandbox recreated while the agent is
+dead. The kernel of the node is asked, several times a second, whether a pod runs
+without its NIC, and after every few pods whether the node is as it was before.
+
+The seed names a run: the same one plans the same cycles.`,
+		Example: "  plumblab soak --cycles 40\n  plumblab soak --cycles 10000 --seed 7",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seed") {
+				config.Seed = rand.Uint64N(1 << 32)
+			}
+			var err error
+			if config.Faults, err = chooseFaults(faults); err != nil {
+				return err
+			}
+			return g.soak(cmd, options, config)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.Machine, "machine", "egx-t4-cx5", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
+	flags.IntVar(&options.CPUs, "cpus", 4, "CPUs the node gets")
+	flags.IntVar(&options.MemoryMiB, "memory", 6144, "memory in MiB the node may use")
+	flags.IntVar(&config.Cycles, "cycles", 40, "how many pods to put through a fault")
+	flags.Uint64Var(&config.Seed, "seed", 0, "the plan to follow (default: a new one, printed)")
+	flags.Float64Var(&config.Patience, "patience", guestPatience, "seconds after the agent's return in which a pod may be without its NIC")
+	flags.StringVar(&faults, "faults", "", "only faults whose name begins with one of these `WORDS`, separated by commas")
+	return cmd
+}
+
+// chooseFaults returns the faults whose names begin with one of the words.
+func chooseFaults(words string) ([]cycles.Fault, error) {
+	all := slices.Concat(cycles.Everywhere, cycles.PCI)
+	if words == "" {
+		return all, nil
+	}
+	var chosen []cycles.Fault
+	for _, f := range all {
+		for word := range strings.SplitSeq(words, ",") {
+			if strings.HasPrefix(string(f), word) {
+				chosen = append(chosen, f)
+			}
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("--faults %q: none begins so: want some of %q", words, all)
+	}
+	return chosen, nil
+}
+
+func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles.Config) error {
+	facts, err := machine.OpenFacts(options.Machine)
+	if err != nil {
+		return err
+	}
+	w, err := g.workshop(cmd.Context(), cmd)
+	if err != nil {
+		return err
+	}
+	c, err := g.open()
+	if err != nil {
+		return err
+	}
+	if err := c.Up(cmd.Context(), w, options); err != nil {
+		return err
+	}
+	if config.Client, err = c.Client(); err != nil {
+		return err
+	}
+	config.Node = cycles.Node{
+		Name: strings.ToLower(facts.Name), Shell: c.NodeShell, Cgroup: "/sys/fs/cgroup", Lanes: min(len(facts.NICs), 4),
+	}
+	config.PauseAPIServer, config.Image, config.Out = c.PauseAPIServer, image.Busybox, cmd.OutOrStdout()
+	fmt.Fprintf(config.Out, "\n%d pods with a NIC on a virtual %s, a fault each, seed %d\n\n", config.Cycles, facts.Name, config.Seed)
+	return cycles.Run(cmd.Context(), config)
+}

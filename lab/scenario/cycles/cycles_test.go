@@ -1,0 +1,153 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycles
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var all = slices.Concat(Everywhere, PCI)
+
+func TestPlanIsTheSeeds(t *testing.T) {
+	if diff := cmp.Diff(Plan(7, 100, all), Plan(7, 100, all)); diff != "" {
+		t.Errorf("one seed, two plans:\n%s", diff)
+	}
+	if cmp.Equal(Plan(7, 100, all), Plan(8, 100, all)) {
+		t.Error("two seeds, one plan")
+	}
+}
+
+// Forty cycles must show each fault five times, whatever the seed.
+func TestPlanDealsEveryFault(t *testing.T) {
+	for seed := range uint64(50) {
+		count := map[Fault]int{}
+		for _, c := range Plan(seed, 5*len(all), all) {
+			count[c.Fault]++
+			if !slices.Contains(phases(c.Fault), c.Phase) || c.Delay < 0 || c.Delay > maxDelay {
+				t.Errorf("seed %d: %s", seed, c)
+			}
+		}
+		for _, f := range all {
+			if count[f] != 5 {
+				t.Errorf("seed %d: %s comes %d times, want 5", seed, f, count[f])
+			}
+		}
+	}
+}
+
+func TestParseState(t *testing.T) {
+	s, err := parseState("nic 0000:37:00.0 ens2f0 mtu=1500\nnamespace cni-1\nfile /var/lib/plumbline/a\nagent 42 3\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := State{
+		Lines: []string{"file /var/lib/plumbline/a", "namespace cni-1", "nic 0000:37:00.0 ens2f0 mtu=1500"},
+		Agent: 42, Namespaces: 3,
+	}
+	if diff := cmp.Diff(want, s); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := parseState("sh: readlink: not found\n"); err == nil {
+		t.Error("a shell's complaint was taken for state")
+	}
+}
+
+func TestCompareNamesWhatWasLost(t *testing.T) {
+	before := State{Lines: []string{"nic a", "nic b"}, Namespaces: 1}
+	for name, tt := range map[string]struct {
+		now  State
+		want string
+	}{
+		"same":            {State{Lines: []string{"nic b", "nic a"}, Namespaces: 1}, ""},
+		"agent let go":    {State{Lines: []string{"nic a", "nic b"}}, ""},
+		"lost":            {State{Lines: []string{"nic a"}, Namespaces: 1}, "gone or changed: nic b"},
+		"leaked file":     {State{Lines: []string{"nic a", "nic b", "file x"}, Namespaces: 1}, "new: file x"},
+		"held namespaces": {State{Lines: []string{"nic a", "nic b"}, Namespaces: 2}, "the agent holds 2 network namespaces, 1 before"},
+	} {
+		if got := strings.Join(Compare(before, tt.now), "\n"); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+func TestParseSample(t *testing.T) {
+	s, err := parseSample("up\ntime 12.50\n" +
+		"process uid container 77 -,../../devices/pci0000:36/0000:36:00.0/0000:37:00.0\n" +
+		"process uid sandbox 76 -\nprocess other container 78 -,port3\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Sample{Up: true, Time: 12.5, Processes: []Process{
+		{Pod: "uid", PID: 77, NICs: []string{"0000:37:00.0"}},
+		{Pod: "uid", Sandbox: true, PID: 76},
+		{Pod: "other", PID: 78, NICs: []string{"port3"}},
+	}}
+	if diff := cmp.Diff(want, s); diff != "" {
+		t.Error(diff)
+	}
+	for _, line := range []string{"process uid container", "time soon", "sh: not found"} {
+		if _, err := parseSample(line); err == nil {
+			t.Errorf("%q was accepted", line)
+		}
+	}
+}
+
+// see feeds samples of one pod: at each second, up or not, running with a NIC,
+// without, or not at all.
+func see(w *Watcher, story string) {
+	for i, word := range strings.Fields(story) {
+		s := Sample{Time: float64(i), Up: strings.Contains(word, "u")}
+		process := Process{Pod: "uid", PID: 1}
+		switch {
+		case strings.Contains(word, "n"):
+			process.NICs = []string{"nic"}
+			s.Processes = []Process{process}
+		case strings.Contains(word, "b"):
+			s.Processes = []Process{process}
+		}
+		w.see(s)
+	}
+}
+
+func TestWatcher(t *testing.T) {
+	for name, tt := range map[string]struct {
+		story          string
+		named, excused bool
+		wrong          string
+	}{
+		"well":                        {story: "u un un u"},
+		"bare while the agent's dead": {story: "un - b b b b b b b un"},
+		"repaired in time":            {story: "un b b b ub ub un"},
+		"repaired late":               {story: "un b b b ub ub ub ub un", wrong: "runs without its NIC 3.0s after"},
+		"never bare long at a time":   {story: "un ub ub un ub ub un"},
+		"gone and new":                {story: "un ub ub u u u ub ub un"},
+		"named":                       {story: "un - b un", named: true, wrong: "the container runs without its NIC"},
+		"named, nothing runs":         {story: "un - - u un", named: true},
+		"excused":                     {story: "un ub ub ub ub ub", named: true, excused: true},
+	} {
+		w := NewWatcher(2)
+		w.add("uid", Cycle{Number: 1, Named: tt.named})
+		if tt.excused {
+			w.excuse("uid")
+		}
+		see(w, tt.story)
+		wrong := strings.Join(w.Wrong(), "\n")
+		if (tt.wrong == "") != (wrong == "") || !strings.Contains(wrong, tt.wrong) {
+			t.Errorf("%s: %q, want %q", name, wrong, tt.wrong)
+		}
+	}
+}
+
+func TestWorstRepairCountsFromTheAgentsReturn(t *testing.T) {
+	w := NewWatcher(9)
+	w.add("uid", Cycle{})
+	see(w, "un b b b ub ub un")
+	if worst, samples := w.Worst(); worst != 2 || samples != 7 {
+		t.Errorf("worst repair %.1fs in %d samples, want 2s in 7", worst, samples)
+	}
+}

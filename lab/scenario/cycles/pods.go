@@ -1,0 +1,128 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycles
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+)
+
+// namespace holds everything of a run.
+const namespace = "plumblab-cycles"
+
+// className is the shipped class of dra.net's NICs (deploy/deviceclasses.yaml).
+const className = "dra.net"
+
+const (
+	templateName = "one-nic"
+	claimName    = "nic"
+)
+
+// pod is one cycle's pod.
+type pod struct {
+	cycle     Cycle
+	name, uid string
+	// deleted says that the cycle deleted it already.
+	deleted bool
+}
+
+// setUp makes the namespace and the template of claims.
+func (r *run) setUp(ctx context.Context) error {
+	_, err := r.config.Client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: templateName}}
+	template.Spec.Spec.Devices = resourceapi.DeviceClaim{
+		Requests: []resourceapi.DeviceRequest{{Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: className}}},
+		Config: []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
+			Opaque: &resourceapi.OpaqueDeviceConfiguration{
+				Driver:     "dra.net",
+				Parameters: runtime.RawExtension{Raw: []byte(`{"interface": {"name": "net1", "mtu": 1400}}`)},
+			},
+		}}},
+	}
+	_, err = r.config.Client.ResourceV1().ResourceClaimTemplates(namespace).Create(ctx, template, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// create makes a cycle's pod.
+func (r *run) create(ctx context.Context, c Cycle) (*pod, error) {
+	made, err := r.config.Client.CoreV1().Pods(namespace).Create(ctx, manifest(c, r.config), metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("create the pod of %s: %w", c, err)
+	}
+	p := &pod{cycle: c, name: made.Name, uid: string(made.UID)}
+	r.watch.add(p.uid, c)
+	return p, nil
+}
+
+func manifest(c Cycle, config Config) *corev1.Pod {
+	container := corev1.Container{
+		Name: "main", Image: config.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Command: []string{"tail", "-f", "/dev/null"},
+	}
+	if c.Named {
+		container.Resources.Claims = []corev1.ResourceClaim{{Name: claimName}}
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cycle-%d", c.Number), Namespace: namespace},
+		Spec: corev1.PodSpec{
+			NodeSelector:                  map[string]string{corev1.LabelHostname: config.Node.Name},
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			AutomountServiceAccountToken:  ptr.To(false),
+			Containers:                    []corev1.Container{container},
+			ResourceClaims: []corev1.PodResourceClaim{{
+				Name: claimName, ResourceClaimTemplateName: ptr.To(templateName),
+			}},
+		},
+	}
+}
+
+// delete asks for the end of a pod; a grace of 0 waits for no node.
+func (r *run) delete(ctx context.Context, name string, grace int64) error {
+	err := r.config.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// left counts the run's pods and claims that are still there.
+func (r *run) left(ctx context.Context) (int, error) {
+	pods, err := r.config.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	claims, err := r.config.Client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	return len(pods.Items) + len(claims.Items), nil
+}
+
+// isReady says whether the pod is Ready, and if not what is known.
+func (r *run) isReady(ctx context.Context, name string) (bool, string, error) {
+	p, err := r.config.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return false, "", err
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue, string(p.Status.Phase) + " " + c.Message, nil
+		}
+	}
+	return false, string(p.Status.Phase), nil
+}

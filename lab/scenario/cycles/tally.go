@@ -1,0 +1,70 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cycles
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// Tally is what became of a run.
+type Tally struct {
+	// Seed repeats it, Cycles is how many were asked for.
+	Seed   uint64
+	Cycles int
+	// Done counts the cycles lived to their end, by fault and phase.
+	Done map[Fault]map[Phase]int
+	// Skipped are cycles whose fault could not happen, such as a rename in a
+	// pod that another fault was ending.
+	Skipped []string
+	// Wrong is what must not be.
+	Wrong []string
+	// WorstRepair is the longest, in seconds, that a pod was without its NIC
+	// while the agent served; Samples is how often was looked.
+	WorstRepair float64
+	Samples     int
+
+	faults []Fault
+	began  time.Time
+}
+
+func newTally(c Config) Tally {
+	return Tally{Seed: c.Seed, Cycles: c.Cycles, Done: map[Fault]map[Phase]int{}, faults: c.Faults, began: time.Now()}
+}
+
+func (t *Tally) done(c Cycle) {
+	if t.Done[c.Fault] == nil {
+		t.Done[c.Fault] = map[Phase]int{}
+	}
+	t.Done[c.Fault][c.Phase]++
+}
+
+func (t *Tally) print(w io.Writer) {
+	all := 0
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(table, "  FAULT\tCREATING\tRUNNING\tDELETING\n")
+	for _, f := range t.faults {
+		d := t.Done[f]
+		fmt.Fprintf(table, "  %s\t%d\t%d\t%d\n", f, d[Creating], d[Running], d[Deleting])
+		all += d[Creating] + d[Running] + d[Deleting]
+	}
+	_ = table.Flush()
+	fmt.Fprintf(w, "\n  %d of %d cycles in %s, seed %d, %d looks at the node\n", all, t.Cycles,
+		time.Since(t.began).Round(time.Second), t.Seed, t.Samples)
+	fmt.Fprintf(w, "  a pod was without its NIC for %.1fs at most while the agent served\n", t.WorstRepair)
+	for _, s := range t.Skipped {
+		fmt.Fprintf(w, "  without its fault: %s\n", s)
+	}
+	for _, wrong := range t.Wrong {
+		fmt.Fprintf(w, "  WRONG  %s\n", wrong)
+	}
+	if len(t.Wrong) > 0 {
+		fmt.Fprintf(w, "\ncycles: FAIL (again with --seed %d)\n", t.Seed)
+		return
+	}
+	fmt.Fprintln(w, "  ok  0 NICs lost, 0 namespaces, files and addresses leaked, no pod without its NIC")
+	fmt.Fprintln(w, "\ncycles: PASS")
+}
