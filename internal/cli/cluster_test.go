@@ -48,7 +48,7 @@ func result(driver, device string) resourceapi.DeviceRequestAllocationResult {
 	return resourceapi.DeviceRequestAllocationResult{Request: "r", Driver: driver, Pool: testNode, Device: device}
 }
 
-func claim(name string, pods []string, results ...resourceapi.DeviceRequestAllocationResult) *resourceapi.ResourceClaim {
+func claimOf(name string, pods []string, results ...resourceapi.DeviceRequestAllocationResult) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: results}}
 	for _, pod := range pods {
@@ -68,11 +68,11 @@ func missionObjects(t *testing.T) []runtime.Object {
 	elsewhere := result(slicecodec.DriverGPU, "gpu-6")
 	elsewhere.Pool = "gpu-node-2"
 	return append(publishedSlices(t),
-		claim("aligned-resource-claim", []string{"aligned-gpu-nic-cpu-pod"},
+		claimOf("aligned-resource-claim", []string{"aligned-gpu-nic-cpu-pod"},
 			result(slicecodec.DriverGPU, "gpu-0"), result(slicecodec.DriverNet, "pci-0000-91-00-0"), cpus),
-		claim("whole-node", nil, result(slicecodec.DriverCPU, "cpudevnuma001")),
-		claim("monitoring", []string{"dcgm"}, admin),
-		claim("elsewhere", []string{"p"}, elsewhere),
+		claimOf("whole-node", nil, result(slicecodec.DriverCPU, "cpudevnuma001")),
+		claimOf("monitoring", []string{"dcgm"}, admin),
+		claimOf("elsewhere", []string{"p"}, elsewhere),
 		&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pending"}},
 	)
 }

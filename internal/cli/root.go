@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plumbline.dev/plumbline/internal/cli/claim"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
@@ -26,6 +27,7 @@ const (
 // Groups of commands in the help text.
 const (
 	groupLook    = "look"
+	groupClaim   = "claim"
 	groupMachine = "machine"
 )
 
@@ -68,7 +70,7 @@ func newRootCommand(name string) *cobra.Command {
 		Short: "See, claim and prove GPU, NIC and CPU alignment on Kubernetes",
 		Long: `plumbline gives a pod a GPU, a NIC and CPUs that sit on the same piece of
 hardware, and proves it. This command shows what a machine is made of and who
-holds it.`,
+holds it, checks claims, and shows what comes of their parameters.`,
 		Example: `  # what is in this machine?
   {{program}} topo
 
@@ -76,7 +78,10 @@ holds it.`,
   {{program}} topo --machine a3-ultragpu-8g -o svg > a3.svg
 
   # which pod holds what on a node?
-  {{program}} topo --node gpu-node-1`,
+  {{program}} topo --node gpu-node-1
+
+  # will these claims work?
+  {{program}} claim lint -f manifests/`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cmdutil.NoArgs,
@@ -85,10 +90,11 @@ holds it.`,
 	}
 	root.AddGroup(
 		&cobra.Group{ID: groupLook, Title: "See the hardware:"},
+		&cobra.Group{ID: groupClaim, Title: "Claim it:"},
 		&cobra.Group{ID: groupMachine, Title: "Machine files:"},
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.UsageError{Err: err} })
-	root.AddCommand(newTopoCommand(), NewMachineCommand(), newVersionCommand())
+	root.AddCommand(newTopoCommand(), claim.NewCommand(groupClaim), NewMachineCommand(), newVersionCommand())
 	nameExamples(root, name)
 	return root
 }

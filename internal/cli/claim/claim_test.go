@@ -1,0 +1,180 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// run runs a command line and returns what it prints.
+func run(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	root := &cobra.Command{Use: "plumbline", SilenceErrors: true, SilenceUsage: true}
+	root.AddGroup(&cobra.Group{ID: "g", Title: "g"})
+	root.AddCommand(NewCommand("g"))
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetIn(strings.NewReader(stdin))
+	root.SetArgs(append([]string{"claim"}, args...))
+	err := root.Execute()
+	return out.String(), err
+}
+
+func requireGolden(t *testing.T, name, got string) {
+	t.Helper()
+	golden := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update rewrites it:\n%s", golden, diff)
+	}
+}
+
+func TestLintFindsEveryMistake(t *testing.T) {
+	out, err := run(t, "", "lint", "-f", "testdata/broken.yaml")
+	if !errors.Is(err, cmdutil.ErrReported) {
+		t.Errorf("error %v, want the exit code alone", err)
+	}
+	requireGolden(t, "broken.txt", out)
+}
+
+// The mission's manifests are to work unchanged.
+func TestLintTakesTheMission(t *testing.T) {
+	folders, err := filepath.Glob("../../../examples/*/manifests")
+	if err != nil || len(folders) < 5 {
+		t.Fatal(folders, err)
+	}
+	args := []string{"lint"}
+	for _, f := range folders {
+		args = append(args, "-f", f)
+	}
+	out, err := run(t, "", args...)
+	if err != nil {
+		t.Errorf("the mission's manifests have errors: %v", err)
+	}
+	requireGolden(t, "missions.txt", out)
+}
+
+func TestLintOutputForPrograms(t *testing.T) {
+	text, err := os.ReadFile("testdata/broken.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, string(text), "lint", "-f", "-", "-o", "json")
+	if !errors.Is(err, cmdutil.ErrReported) {
+		t.Error(err)
+	}
+	var r report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Errors+r.Warnings != len(r.Findings) || r.Errors == 0 || r.Findings[0].Source != "-" || r.Findings[0].Name != "fast" {
+		t.Errorf("%+v", r)
+	}
+	out, err = run(t, "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n", "lint", "-f", "-", "-o", "yaml")
+	if want := "checked: 0\nerrors: 0\nfindings: []\nwarnings: 0\n"; err != nil || out != want {
+		t.Errorf("%v %s, want %s", err, out, want)
+	}
+}
+
+// One claim in the three versions of the API: the fields have other paths, and
+// the mistakes are the same.
+func TestLintReadsAllVersions(t *testing.T) {
+	const manifest = `
+apiVersion: resource.k8s.io/VERSION
+kind: ResourceClaim
+metadata: {name: a}
+spec:
+  devices:
+    requests:
+    - {name: nic, REQUEST}
+    config:
+    - opaque: {driver: dra.net, parameters: {interface: {mtu: 1}}}
+`
+	const selectors = `deviceClassName: dra.net, selectors: [{cel: {expression: "1"}}]`
+	for version, request := range map[string]string{"v1": "exactly: {" + selectors + "}", "v1beta2": "exactly: {" + selectors + "}", "v1beta1": selectors} {
+		body := strings.NewReplacer("VERSION", version, "REQUEST", request).Replace(manifest)
+		out, err := run(t, body, "lint", "-f", "-")
+		path := "requests[0].exactly.selectors[0]"
+		if version == "v1beta1" {
+			path = "requests[0].selectors[0]"
+		}
+		for _, want := range []string{"spec.devices." + path + ".cel.expression: Invalid value", "spec.devices.config[0].opaque.parameters.interface.mtu: Invalid value: 1: want 68-65535"} {
+			if err == nil || !strings.Contains(out, want) {
+				t.Errorf("%s: %v\n%swant %s", version, err, out, want)
+			}
+		}
+	}
+}
+
+func TestRender(t *testing.T) {
+	out, err := run(t, "", "render", "-f", "testdata/layers.yaml")
+	if err != nil {
+		t.Error(err)
+	}
+	requireGolden(t, "layers.txt", out)
+	out, err = run(t, "", "render", "-f", "testdata/layers.yaml", "-o", "yaml")
+	if err != nil {
+		t.Error(err)
+	}
+	requireGolden(t, "layers.rendered.yaml", out)
+}
+
+func TestRenderOfWhatIsRefused(t *testing.T) {
+	out, err := run(t, "", "render", "-f", "../../../examples/tpu-v6e-multi-nic/manifests")
+	if err != nil {
+		t.Error(err, out)
+	}
+	const refused = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a}
+spec:
+  devices:
+    requests: [{name: nic, exactly: {deviceClassName: dra.net}}]
+    config: [{opaque: {driver: dra.net, parameters: {profile: fast, interface: {type: vlan}}}}]
+`
+	out, err = run(t, refused, "render", "-f", "-")
+	if !errors.Is(err, cmdutil.ErrReported) || !strings.Contains(out, "refused: interface.vlanID: Required value") ||
+		!strings.Contains(out, "note: profile fast: what it holds is known on the node only") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	for want, args := range map[string][]string{
+		"nothing to read":                      {"lint"},
+		`"pod/a": want claim/NAME`:             {"lint", "pod/a"},
+		`"claim/": want claim/NAME`:            {"render", "claim/"},
+		"want one of them":                     {"lint", "-f", "testdata/layers.yaml", "claim/a"},
+		`output format "wide"`:                 {"render", "-f", "testdata/layers.yaml", "-o", "wide"},
+		`the path "testdata/nothing" does not`: {"lint", "-f", "testdata/nothing"},
+	} {
+		_, err := run(t, "", args...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", args, err, want)
+		}
+	}
+}

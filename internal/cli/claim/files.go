@@ -1,0 +1,175 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/cli-runtime/pkg/resource"
+	conversionv1beta1 "k8s.io/dynamic-resource-allocation/api/v1beta1"
+	conversionv1beta2 "k8s.io/dynamic-resource-allocation/api/v1beta2"
+	"sigs.k8s.io/json"
+
+	"plumbline.dev/plumbline/deploy"
+)
+
+// shipped is the source of the device classes that plumbline brings.
+const shipped = "shipped with plumbline"
+
+// newScheme knows all versions of the API, and how to make v1 of them.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	builder := runtime.NewSchemeBuilder(resourceapi.AddToScheme, conversionv1beta1.AddToScheme, conversionv1beta2.AddToScheme)
+	if err := builder.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register the API's types: %w", err)
+	}
+	return scheme, nil
+}
+
+// readFiles reads manifests as kubectl does: files, folders, addresses and "-".
+func readFiles(names []string, recursive bool, stdin io.Reader) (*inputs, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	b := resource.NewLocalBuilder().Unstructured().ContinueOnError().Flatten()
+	var files []string
+	for _, name := range names {
+		if name == "-" {
+			b = b.Stream(stdin, "-")
+		} else {
+			files = append(files, name)
+		}
+	}
+	if len(files) > 0 {
+		b = b.FilenameParam(false, &resource.FilenameOptions{Filenames: files, Recursive: recursive})
+	}
+	in := &inputs{classes: map[string]*object{}}
+	if err := in.read(b, scheme); err != nil {
+		return nil, err
+	}
+	return in, in.addShipped(scheme)
+}
+
+func (in *inputs) read(b *resource.Builder, scheme *runtime.Scheme) error {
+	return b.Do().Visit(func(info *resource.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		u, ok := info.Object.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("read %s: a %T is no single object", info.Source, info.Object)
+		}
+		o, err := decode(u, scheme)
+		if err != nil {
+			return fmt.Errorf("read %s: %s %q: %w", info.Source, u.GetKind(), u.GetName(), err)
+		}
+		o.source = info.Source
+		in.add(o)
+		return nil
+	})
+}
+
+func (in *inputs) add(o *object) {
+	in.objects = append(in.objects, o)
+	if o.class != nil {
+		in.classes[o.name] = o
+	}
+}
+
+// addShipped adds the classes that plumbline ships, where nothing of the name is
+// known.
+func (in *inputs) addShipped(scheme *runtime.Scheme) error {
+	ours := &inputs{classes: map[string]*object{}}
+	if err := ours.read(resource.NewLocalBuilder().Unstructured().Flatten().Stream(bytes.NewReader(deploy.DeviceClasses()), shipped), scheme); err != nil {
+		return err
+	}
+	for name, class := range ours.classes {
+		if in.classes[name] == nil {
+			in.classes[name] = class
+		}
+	}
+	return nil
+}
+
+// decode reads what we know of an object. An object of another kind is empty but
+// for the pods in it.
+func decode(u *unstructured.Unstructured, scheme *runtime.Scheme) (*object, error) {
+	o := &object{kind: u.GetKind(), namespace: u.GetNamespace(), name: u.GetName()}
+	gvk := u.GroupVersionKind()
+	if gvk.Group != resourceapi.GroupName {
+		o.pods = findPods(nil, u.Object)
+		return o, nil
+	}
+	typed, err := scheme.New(gvk)
+	if runtime.IsNotRegisteredError(err) {
+		return o, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := u.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	strict, err := json.UnmarshalStrict(text, typed, json.DisallowUnknownFields)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range strict {
+		var at interface{ FieldPath() string }
+		if errors.As(e, &at) {
+			o.unknown = append(o.unknown, &field.Error{Type: field.ErrorTypeForbidden, Field: at.FieldPath(), Detail: "no such field in " + u.GetAPIVersion()})
+		}
+	}
+	o.flat = gvk.Version == "v1beta1"
+	return o, o.convert(typed, scheme)
+}
+
+// convert makes v1 of whatever version the object was written in.
+func (o *object) convert(typed runtime.Object, scheme *runtime.Scheme) error {
+	switch o.kind {
+	case kindClaim:
+		var c resourceapi.ResourceClaim
+		if err := scheme.Convert(typed, &c, nil); err != nil {
+			return err
+		}
+		o.setClaim(&c)
+	case kindTemplate:
+		var t resourceapi.ResourceClaimTemplate
+		if err := scheme.Convert(typed, &t, nil); err != nil {
+			return err
+		}
+		o.setTemplate(&t)
+	case kindClass:
+		var c resourceapi.DeviceClass
+		if err := scheme.Convert(typed, &c, nil); err != nil {
+			return err
+		}
+		o.class = &c.Spec
+	}
+	return nil
+}
+
+// Kinds that have parameters.
+const (
+	kindClaim    = "ResourceClaim"
+	kindTemplate = "ResourceClaimTemplate"
+	kindClass    = "DeviceClass"
+)
+
+func (o *object) setClaim(c *resourceapi.ResourceClaim) {
+	o.claim, o.path, o.allocation = &c.Spec, field.NewPath("spec"), c.Status.Allocation
+}
+
+func (o *object) setTemplate(t *resourceapi.ResourceClaimTemplate) {
+	o.claim, o.path = &t.Spec.Spec, field.NewPath("spec", "spec")
+}

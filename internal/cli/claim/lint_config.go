@@ -1,0 +1,298 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// lint checks all objects.
+func lint(in *inputs) *report {
+	r := &report{Findings: []finding{}}
+	for _, o := range in.objects {
+		for _, e := range o.unknown {
+			r.add(o, severityError, e)
+		}
+		switch {
+		case o.class != nil:
+			l := linter{in: in, o: o, report: r}
+			l.class()
+		case o.claim != nil:
+			l := linter{in: in, o: o, report: r}
+			l.claim()
+		case len(o.pods) > 0:
+			l := linter{in: in, o: o, report: r}
+			l.podSpecs()
+		default:
+			continue
+		}
+		r.Checked++
+	}
+	return r
+}
+
+// linter checks one object.
+type linter struct {
+	in     *inputs
+	o      *object
+	report *report
+}
+
+func (l linter) error(e *field.Error)   { l.report.add(l.o, severityError, e) }
+func (l linter) warning(e *field.Error) { l.report.add(l.o, severityWarning, e) }
+
+func (l linter) class() {
+	spec := field.NewPath("spec")
+	l.selectors(spec, l.o.class.Selectors)
+	for i, c := range l.o.class.Config {
+		at := spec.Child("config").Index(i)
+		l.driverName(at, c.Opaque)
+		unreadable, mistakes := parameters(at, c.Opaque)
+		for _, e := range unreadable {
+			l.error(e)
+		}
+		for _, e := range mistakes {
+			l.mistake(e, "the claim")
+		}
+	}
+}
+
+// mistake reports what is wrong with one layer. What another layer can set right
+// is a warning where that layer is not known.
+func (l linter) mistake(e *field.Error, other string) {
+	if !dependsOnOthers(e) {
+		l.error(e)
+		return
+	}
+	e.Detail += " (unless " + other + " says otherwise)"
+	l.warning(e)
+}
+
+// dependsOnOthers says whether another layer can set a mistake right: what is
+// missing it may add, and of two fields that exclude each other it may unsay one.
+func dependsOnOthers(e *field.Error) bool {
+	return e.Type == field.ErrorTypeRequired || e.Type == field.ErrorTypeForbidden
+}
+
+func (l linter) claim() {
+	devices := l.o.path.Child("devices")
+	requests := l.o.requests()
+	known := map[string]bool{}
+	for _, r := range requests {
+		main, _, _ := strings.Cut(r.name, "/")
+		known[r.name], known[main] = true, true
+		l.selectors(r.path, r.selectors)
+		l.wholeGroup(r)
+	}
+	for i, c := range l.o.claim.Devices.Constraints {
+		at := devices.Child("constraints").Index(i)
+		l.requestNames(at, c.Requests, known)
+		if c.MatchAttribute != nil {
+			l.attribute(at.Child("matchAttribute"), string(*c.MatchAttribute))
+		}
+		if c.DistinctAttribute != nil {
+			l.attribute(at.Child("distinctAttribute"), string(*c.DistinctAttribute))
+		}
+	}
+	reported := map[string]bool{}
+	for i, c := range l.o.claim.Devices.Config {
+		at := devices.Child("config").Index(i)
+		l.requestNames(at, c.Requests, known)
+		l.driverName(at, c.Opaque)
+		unreadable, mistakes := parameters(at, c.Opaque)
+		for _, e := range unreadable {
+			l.error(e)
+		}
+		for _, e := range mistakes {
+			if dependsOnOthers(e) {
+				continue // what counts is what it merges to
+			}
+			reported[e.Field+e.Detail] = true
+			l.error(e)
+		}
+	}
+	for _, r := range requests {
+		if l.in.mayBeNetwork(r) {
+			l.merged(r, reported)
+		}
+	}
+}
+
+// requestNames wants the requests that a constraint or configuration names to
+// be there.
+func (l linter) requestNames(at *field.Path, names []string, known map[string]bool) {
+	for i, name := range names {
+		if !known[name] {
+			l.error(notFound(at.Child("requests").Index(i), name, slices.Sorted(maps.Keys(known))))
+		}
+	}
+}
+
+// notFound names what is there instead.
+func notFound(at *field.Path, name string, there []string) *field.Error {
+	e := field.NotFound(at, name)
+	e.Detail = "want one of " + strings.Join(there, ", ")
+	if len(there) == 0 {
+		e.Detail = "there is none"
+	}
+	return e
+}
+
+// driverName warns of parameters for a driver that is nearly one of ours.
+func (l linter) driverName(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) {
+	if o == nil || slices.Contains(slicecodec.Drivers(), o.Driver) {
+		return
+	}
+	if meant := nearest.Of(o.Driver, slicecodec.Drivers()); meant != "" {
+		l.warning(field.Invalid(at.Child("opaque", "driver"), o.Driver, "did you mean "+meant+"?"))
+	}
+}
+
+// parameters checks one layer by itself: what cannot be read, or else what is
+// wrong with its values.
+func parameters(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) (unreadable, mistakes field.ErrorList) {
+	if o == nil || o.Driver != slicecodec.DriverNet {
+		return nil, nil
+	}
+	at = at.Child("opaque", "parameters")
+	c, err := v1alpha1.DecodeNetworkConfig(o.Parameters.Raw)
+	if err != nil {
+		return below(at, err), nil
+	}
+	return nil, below(at, c.Validate())
+}
+
+// below moves the mistakes of parameters to where those lie in their object.
+func below(at *field.Path, err error) field.ErrorList {
+	if err == nil {
+		return nil
+	}
+	all := []error{err}
+	var several utilerrors.Aggregate
+	if errors.As(err, &several) {
+		all = several.Errors()
+	}
+	var errs field.ErrorList
+	for _, err := range all {
+		var e *field.Error
+		if !errors.As(err, &e) {
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, err.Error()))
+			continue
+		}
+		moved := *e
+		moved.Field = at.String()
+		if e.Field != "parameters" {
+			moved.Field += "." + e.Field
+		}
+		errs = append(errs, &moved)
+	}
+	return errs
+}
+
+// merged checks what a request gets: the parameters of its class under those of
+// the claim.
+func (l linter) merged(r request, reported map[string]bool) {
+	allocation := l.in.allocated(l.o, r)
+	layers, err := decodeLayers(allocation.Configs)
+	if err != nil {
+		return // said where they stand
+	}
+	c, origins := v1alpha1.EffectiveNetworkConfig(layers...)
+	if r.several && c.Interface.Name != nil {
+		l.error(field.Invalid(l.layerOf("interface.name", r).Child("interface", "name"), *c.Interface.Name, fmt.Sprintf(
+			"request %s takes several devices, and a name can be given to one: want a request for each name", r.name)))
+	}
+	for _, e := range c.Mistakes() {
+		at := l.layerOf(e.Field, r)
+		moved := *e
+		moved.Field = at.String() + "." + e.Field
+		if reported[moved.Field+moved.Detail] {
+			continue
+		}
+		reported[moved.Field+moved.Detail] = true
+		if from(origins, e.Field) == sourceClass {
+			moved.Detail += ", as class " + r.class + " says"
+		}
+		if l.in.classes[r.class] == nil {
+			l.mistake(&moved, "class "+r.class+", which is not among the objects,")
+			continue
+		}
+		l.error(&moved)
+	}
+}
+
+// layerOf is where in the claim a mistake of a request is to be mended: at the
+// last configuration that sets the field, or else at the last one.
+func (l linter) layerOf(path string, r request) *field.Path {
+	at := l.o.path.Child("devices", "config")
+	var last, sets *field.Path
+	for i, c := range l.o.claim.Devices.Config {
+		if c.Opaque == nil || c.Opaque.Driver != slicecodec.DriverNet || !appliesTo(c.Requests, r) {
+			continue
+		}
+		last = at.Index(i).Child("opaque", "parameters")
+		own, err := v1alpha1.DecodeNetworkConfig(c.Opaque.Parameters.Raw)
+		if err == nil && slices.ContainsFunc(own.Leaves(), func(f v1alpha1.Leaf) bool { return within(f.Path, path) }) {
+			sets = last
+		}
+	}
+	switch {
+	case sets != nil:
+		return sets
+	case last != nil:
+		return last
+	}
+	return at
+}
+
+// from is the source of a field, or of the first part of it that is set.
+func from(origins v1alpha1.Origins, path string) string {
+	for _, leaf := range slices.Sorted(maps.Keys(origins)) {
+		if within(leaf, path) {
+			return origins[leaf]
+		}
+	}
+	return ""
+}
+
+// appliesTo says whether a configuration of a claim is for a request: the
+// driver's rule, which package driver keeps for allocated claims.
+func appliesTo(names []string, r request) bool {
+	main, _, _ := strings.Cut(r.name, "/")
+	return len(names) == 0 || slices.Contains(names, r.name) || slices.Contains(names, main)
+}
+
+// within says whether a field is another one or part of it.
+func within(leaf, path string) bool {
+	rest, ok := strings.CutPrefix(leaf, path)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// Sources of layers, as driver.FromAPI names them.
+const sourceClass = "class"
+
+func decodeLayers(configs []driver.Config) ([]v1alpha1.Layer, error) {
+	var layers []v1alpha1.Layer
+	for _, c := range configs {
+		decoded, err := v1alpha1.DecodeNetworkConfig(c.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("parameters of the %s: %w", c.Source, err)
+		}
+		layers = append(layers, v1alpha1.Layer{Source: c.Source, Config: decoded})
+	}
+	return layers, nil
+}

@@ -1,0 +1,80 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// selectors checks that they compile, and what they read.
+func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector) {
+	for i, s := range all {
+		if s.CEL == nil {
+			continue
+		}
+		path := at.Child("selectors").Index(i).Child("cel", "expression")
+		a, err := analyse(s.CEL.Expression)
+		if err != nil {
+			l.error(field.Invalid(path, s.CEL.Expression, err.Error()))
+			continue
+		}
+		for _, read := range a.reads {
+			l.attribute(path, read.String())
+		}
+		for _, read := range a.unguarded {
+			if !slices.Contains(always, read.String()) {
+				l.warning(&field.Error{Type: field.ErrorTypeForbidden, Field: path.String(), Detail: fmt.Sprintf(
+					`%s is read also of devices that may lack it, which fails the allocation: want %q in device.attributes[%q] && before it`,
+					read, read.name, read.domain)})
+			}
+		}
+	}
+}
+
+// always are attributes that no device of their driver lacks.
+var always = []string{slicecodec.AttrRDMA}
+
+// attribute warns of a name in a domain of ours that none of our drivers
+// publishes.
+func (l linter) attribute(at *field.Path, name string) {
+	known := slicecodec.AttributeNames()
+	domain, _, qualified := strings.Cut(name, "/")
+	if !qualified || slices.Contains(known, name) {
+		return
+	}
+	meant := nearest.Of(name, known)
+	switch {
+	case meant != "":
+		l.warning(field.Invalid(at, name, "no driver publishes this attribute: did you mean "+meant+"?"))
+	case domain == slicecodec.DriverNet || domain == slicecodec.DriverCPU:
+		l.warning(field.Invalid(at, name, "no driver publishes this attribute: want one of "+strings.Join(inDomain(known, domain), ", ")))
+	}
+}
+
+func inDomain(names []string, domain string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, domain+"/") })
+}
+
+// wholeGroup warns of a request for CPUs that does not say how many: it takes
+// the whole device.
+func (l linter) wholeGroup(r request) {
+	if l.in.driverOf(r.class) != slicecodec.DriverCPU {
+		return
+	}
+	if r.capacity != nil {
+		if _, says := r.capacity.Requests[slicecodec.CapacityCPU]; says {
+			return
+		}
+	}
+	l.warning(&field.Error{Type: field.ErrorTypeRequired, Field: r.path.Child("capacity", "requests").Key(slicecodec.CapacityCPU).String(),
+		Detail: "without it the request takes all CPUs of a device"})
+}

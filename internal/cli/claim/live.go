@@ -1,0 +1,102 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+)
+
+// inCluster is the source of what was read from the API server.
+const inCluster = "cluster"
+
+// kinds are the words for what can be named on the command line.
+var kinds = map[string]string{
+	"claim": kindClaim, "resourceclaim": kindClaim, "resourceclaims": kindClaim,
+	"template": kindTemplate, "resourceclaimtemplate": kindTemplate, "resourceclaimtemplates": kindTemplate,
+	"class": kindClass, "deviceclass": kindClass, "deviceclasses": kindClass,
+}
+
+// reference names an object of the cluster.
+type reference struct{ kind, name string }
+
+// parseReference reads "claim/NAME" and the like.
+func parseReference(arg string) (reference, error) {
+	word, name, ok := strings.Cut(arg, "/")
+	kind := kinds[strings.ToLower(word)]
+	if !ok || kind == "" || name == "" {
+		return reference{}, cmdutil.Usagef("%q: want claim/NAME, template/NAME or class/NAME", arg)
+	}
+	return reference{kind, name}, nil
+}
+
+// readCluster reads the objects named, and the device classes they ask for.
+func readCluster(ctx context.Context, client kubernetes.Interface, namespace string, refs []reference) (*inputs, error) {
+	in := &inputs{classes: map[string]*object{}}
+	for _, ref := range refs {
+		o, err := get(ctx, client, namespace, ref)
+		if err != nil {
+			return nil, err
+		}
+		in.add(o)
+	}
+	for _, o := range in.objects {
+		if o.claim == nil {
+			continue
+		}
+		for _, r := range o.requests() {
+			if in.classes[r.class] != nil {
+				continue
+			}
+			class, err := get(ctx, client, "", reference{kindClass, r.class})
+			// A class that is gone, or that one may not read, is not known.
+			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			in.classes[r.class] = class
+		}
+	}
+	return in, nil
+}
+
+func get(ctx context.Context, client kubernetes.Interface, namespace string, ref reference) (*object, error) {
+	o := &object{source: inCluster, kind: ref.kind, namespace: namespace, name: ref.name}
+	resources := client.ResourceV1()
+	var err error
+	switch ref.kind {
+	case kindClaim:
+		c, e := resources.ResourceClaims(namespace).Get(ctx, ref.name, metav1.GetOptions{})
+		if err = e; err == nil {
+			o.setClaim(c)
+		}
+	case kindTemplate:
+		t, e := resources.ResourceClaimTemplates(namespace).Get(ctx, ref.name, metav1.GetOptions{})
+		if err = e; err == nil {
+			o.setTemplate(t)
+		}
+	case kindClass:
+		o.namespace = ""
+		c, e := resources.DeviceClasses().Get(ctx, ref.name, metav1.GetOptions{})
+		if err = e; err == nil {
+			o.class = &c.Spec
+		}
+	default:
+		err = errors.New("no such kind")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", o, err)
+	}
+	return o, nil
+}

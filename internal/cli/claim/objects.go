@@ -1,0 +1,139 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// object is what we know of one object of a manifest or of the cluster.
+type object struct {
+	// source is the file, "-" for the standard input, or "cluster".
+	source                string
+	kind, namespace, name string
+	// claim is the spec of a claim or of a template, which lies at path.
+	claim *resourceapi.ResourceClaimSpec
+	path  *field.Path
+	// flat says that a request's fields lie in the request itself, as in
+	// v1beta1, and not below "exactly".
+	flat       bool
+	allocation *resourceapi.AllocationResult
+	class      *resourceapi.DeviceClassSpec
+	pods       []podSpec
+	// unknown are the fields that the API does not have.
+	unknown field.ErrorList
+}
+
+// String is as kubectl names an object, with its namespace.
+func (o *object) String() string {
+	if o.namespace == "" {
+		return o.kind + " " + o.name
+	}
+	return o.kind + " " + o.namespace + "/" + o.name
+}
+
+// inputs are the objects that a command was given.
+type inputs struct {
+	objects []*object
+	// classes are the device classes by name: those given, and those that
+	// plumbline ships where no other of the name is given.
+	classes map[string]*object
+}
+
+// request is a request of a claim, or one of its alternatives.
+type request struct {
+	// name is "request" or "request/subrequest".
+	name  string
+	class string
+	// path is where the class and the selectors lie.
+	path      *field.Path
+	selectors []resourceapi.DeviceSelector
+	capacity  *resourceapi.CapacityRequirements
+	// several says that it asks for more than one device.
+	several bool
+}
+
+// requests lists every alternative by itself.
+func (o *object) requests() []request {
+	var all []request
+	for i, r := range o.claim.Devices.Requests {
+		at := o.path.Child("devices", "requests").Index(i)
+		if e := r.Exactly; e != nil {
+			path := at
+			if !o.flat {
+				path = at.Child("exactly")
+			}
+			all = append(all, request{r.Name, e.DeviceClassName, path, e.Selectors, e.Capacity,
+				e.Count > 1 || e.AllocationMode == resourceapi.DeviceAllocationModeAll})
+		}
+		for j, s := range r.FirstAvailable {
+			all = append(all, request{r.Name + "/" + s.Name, s.DeviceClassName, at.Child("firstAvailable").Index(j), s.Selectors, s.Capacity,
+				s.Count > 1 || s.AllocationMode == resourceapi.DeviceAllocationModeAll})
+		}
+	}
+	return all
+}
+
+// allocated is what the scheduler would write for a request: the configuration
+// of its class, and that of the claim. Then the driver's own code picks what
+// applies.
+func (in *inputs) allocated(o *object, r request) driver.Allocation {
+	var configs []resourceapi.DeviceAllocationConfiguration
+	if class := in.classes[r.class]; class != nil {
+		for _, c := range class.class.Config {
+			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
+				Source: resourceapi.AllocationConfigSourceClass, Requests: []string{r.name}, DeviceConfiguration: c.DeviceConfiguration})
+		}
+	}
+	for _, c := range o.claim.Devices.Config {
+		configs = append(configs, resourceapi.DeviceAllocationConfiguration{
+			Source: resourceapi.AllocationConfigSourceClaim, Requests: c.Requests, DeviceConfiguration: c.DeviceConfiguration})
+	}
+	claim := &resourceapi.ResourceClaim{}
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: r.name, Driver: slicecodec.DriverNet}},
+		Config:  configs,
+	}}
+	return driver.FromAPI(claim, slicecodec.DriverNet, "").Devices[0]
+}
+
+// driverOf is the driver that a class wants, "" where it does not say.
+func (in *inputs) driverOf(class string) string {
+	o := in.classes[class]
+	if o == nil {
+		return ""
+	}
+	for _, s := range o.class.Selectors {
+		if s.CEL == nil {
+			continue
+		}
+		if a, err := analyse(s.CEL.Expression); err == nil && a.driver != "" {
+			return a.driver
+		}
+	}
+	return ""
+}
+
+// mayBeNetwork says whether a request can be given a NIC of ours: its class
+// wants our driver, or does not say what it wants.
+func (in *inputs) mayBeNetwork(r request) bool {
+	d := in.driverOf(r.class)
+	return d == "" || d == slicecodec.DriverNet
+}
+
+// find is the object that a command line named.
+func (in *inputs) find(kind, namespace, name string) (*object, error) {
+	for _, o := range in.objects {
+		if o.kind == kind && o.name == name && (o.namespace == namespace || o.namespace == "") {
+			return o, nil
+		}
+	}
+	return nil, fmt.Errorf("%s %q is not among the objects", kind, name)
+}

@@ -1,0 +1,113 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+)
+
+// Severities: an error will not work, a warning may not.
+const (
+	severityError   = "error"
+	severityWarning = "warning"
+)
+
+// finding is one thing that is wrong, or may be.
+type finding struct {
+	Source    string `json:"source"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Field is the path of the field in the object.
+	Field    string `json:"field"`
+	Severity string `json:"severity"`
+	// Value is what stands there, absent where nothing does.
+	Value any `json:"value,omitempty"`
+	// Message says what is wrong with it and what would be right.
+	Message string `json:"message"`
+}
+
+// report is what lint has to say.
+type report struct {
+	Findings []finding `json:"findings"`
+	// Checked is how many objects have parameters or claims.
+	Checked  int `json:"checked"`
+	Errors   int `json:"errors"`
+	Warnings int `json:"warnings"`
+}
+
+func (r *report) add(o *object, severity string, e *field.Error) {
+	f := finding{Source: o.source, Kind: o.kind, Namespace: o.namespace, Name: o.name,
+		Field: e.Field, Severity: severity, Message: e.ErrorBody()}
+	switch e.BadValue.(type) {
+	case string, bool, int32, int64, float64:
+		if e.BadValue != "" || e.Type == field.ErrorTypeInvalid {
+			f.Value = e.BadValue
+		}
+	}
+	if severity == severityError {
+		r.Errors++
+	} else {
+		r.Warnings++
+		// The words for kinds of errors are too strong for it.
+		f.Message = e.Detail
+		if f.Value != nil {
+			f.Message = fmt.Sprintf("%v: %s", f.Value, e.Detail)
+		}
+	}
+	r.Findings = append(r.Findings, f)
+}
+
+func (r *report) text(w io.Writer) error {
+	for _, f := range r.Findings {
+		name := f.Name
+		if f.Namespace != "" {
+			name = f.Namespace + "/" + name
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s %s: %s: %s: %s\n", f.Source, f.Kind, name, f.Severity, f.Field, f.Message); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "%s checked: %s, %s\n", count(r.Checked, "object"), count(r.Errors, "error"), count(r.Warnings, "warning"))
+	return err
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// checkFormat refuses an output format that there is not.
+func checkFormat(format string) error {
+	switch format {
+	case "text", "json", "yaml":
+		return nil
+	}
+	return cmdutil.Usagef("output format %q: want text, json or yaml", format)
+}
+
+// encode writes v as JSON or YAML.
+func encode(w io.Writer, format string, v any) error {
+	if format == "json" {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	}
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}

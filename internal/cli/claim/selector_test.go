@@ -1,0 +1,85 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const net = `device.attributes["dra.net"]`
+
+func TestAnalyse(t *testing.T) {
+	for _, test := range []struct {
+		expression, driver string
+		unguarded          []string
+	}{
+		{`device.driver == "dra.net"`, "dra.net", nil},
+		{`"dra.net" == device.driver && true`, "dra.net", nil},
+		{`device.driver == "dra.net" || true`, "", nil},
+		{net + `.rdma`, "", []string{"dra.net/rdma"}},
+		{net + `["rdma"]`, "", []string{"dra.net/rdma"}},
+		{net + `.rdma && ` + net + `.ifName == "a"`, "", []string{"dra.net/ifName", "dra.net/rdma"}},
+		{`"rdma" in ` + net + ` && ` + net + `.rdma`, "", nil},
+		{net + `.rdma && "rdma" in ` + net, "", nil}, // && takes no offence at either side
+		{`"rdma" in ` + net + ` && (` + net + `.rdma || ` + net + `.virtual)`, "", []string{"dra.net/virtual"}},
+		{`"rdma" in ` + net + ` || ` + net + `.rdma`, "", []string{"dra.net/rdma"}},
+		{`!("rdma" in ` + net + `) || ` + net + `.rdma`, "", nil},
+		{`!(!("rdma" in ` + net + `)) && ` + net + `.rdma`, "", nil},
+		{`("rdma" in ` + net + ` && "mtu" in ` + net + `) && ` + net + `.rdma && ` + net + `.mtu > 1`, "", nil},
+		{`"rdma" in device.attributes["dra.cpu"] && ` + net + `.rdma`, "", []string{"dra.net/rdma"}},
+		{`has(` + net + `.rdma) && ` + net + `.rdma`, "", nil},
+		{`has(` + net + `.rdma) ? ` + net + `.rdma : ` + net + `.virtual`, "", []string{"dra.net/virtual"}},
+		{`has(` + net + `.rdma) ? true : ` + net + `.rdma`, "", []string{"dra.net/rdma"}},
+		{net + `.?rdma.orValue(false)`, "", nil},
+		{net + `[?"rdma"].orValue(false)`, "", nil},
+		{`cel.bind(a, ` + net + `, a.rdma && a.virtual)`, "", []string{"dra.net/rdma", "dra.net/virtual"}},
+		{`cel.bind(a, ` + net + `, "rdma" in a && a.rdma)`, "", nil},
+		{`device.attributes["gce.dra.net"].networkName.startsWith("tpu-net")`, "", []string{"gce.dra.net/networkName"}},
+		{net + `.numaNode in [0, 1]`, "", []string{"dra.net/numaNode"}},
+		{`[0, 1].exists(n, ` + net + `.numaNode == n)`, "", []string{"dra.net/numaNode"}},
+		{`device.capacity["dra.cpu"].cpu.compareTo(quantity("4")) >= 0`, "", nil},
+	} {
+		a, err := analyse(test.expression)
+		if err != nil {
+			t.Errorf("%s: %v", test.expression, err)
+			continue
+		}
+		var unguarded []string
+		for _, u := range a.unguarded {
+			unguarded = append(unguarded, u.String())
+		}
+		if diff := cmp.Diff(test.unguarded, unguarded); diff != "" || a.driver != test.driver {
+			t.Errorf("%s\n driver %q, want %q; unguarded (-want +got):\n%s", test.expression, a.driver, test.driver, diff)
+		}
+	}
+}
+
+func TestAnalyseRefuses(t *testing.T) {
+	for _, expression := range []string{"", "device.", "1", "device.nothing", `device.driver = "x"`, `"a" == 1`} {
+		if _, err := analyse(expression); err == nil {
+			t.Errorf("%q compiles", expression)
+		}
+	}
+}
+
+func FuzzAnalyse(f *testing.F) {
+	f.Add(net + `.rdma && "rdma" in ` + net)
+	f.Add(`cel.bind(a, ` + net + `, has(a.b) ? a.b : !a.?c.orValue(true))`)
+	f.Fuzz(func(t *testing.T, expression string) {
+		a, err := analyse(expression)
+		if err != nil {
+			return
+		}
+		read := fmt.Sprint(a.reads)
+		for _, u := range a.unguarded {
+			if !strings.Contains(read, u.String()) {
+				t.Errorf("%s: %s is unguarded and not read", expression, u)
+			}
+		}
+	})
+}
