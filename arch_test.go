@@ -55,6 +55,7 @@ var importTable = []struct {
 		"internal/agent/metrics", "internal/agent/status", "internal/cdi", "internal/driver", "internal/guard", "internal/journal",
 		"internal/model/...",
 	}},
+	{"internal/agent/local", nil},
 	{"internal/agent/metrics", nil},
 	{"internal/agent/metrics/endpoint", nil},
 	{"internal/guard", []string{"internal/driver/netdev/side", "internal/host/netns", "internal/host/rtnl", "internal/model"}},
