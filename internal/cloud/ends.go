@@ -13,7 +13,8 @@ import (
 )
 
 // Run tells the provider of claims that have ended until it has heard, also of
-// those that ended before this process began.
+// those that ended before this process began, or that another agent unprepared
+// while it made room for this one.
 func (p *Profiles) Run(ctx context.Context) {
 	pause := pauses(p.Pace)
 	for {
@@ -21,18 +22,17 @@ func (p *Profiles) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		var retry <-chan time.Time
+		again := p.Pace.Refresh
 		if err != nil {
-			wait := pause.Step()
-			klog.FromContext(ctx).Error(err, "what a profile gave is not given back yet", "retryIn", wait.Round(time.Second))
-			retry = time.After(wait)
+			again = pause.Step()
+			klog.FromContext(ctx).Error(err, "what a profile gave is not given back yet", "retryIn", again.Round(time.Second))
 		} else {
 			pause = pauses(p.Pace)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-retry:
+		case <-time.After(again):
 		case <-p.awake():
 		}
 	}

@@ -244,11 +244,11 @@ func TestReleaseIsToldUntilItIsHeard(t *testing.T) {
 	go func() { defer close(done); next.Run(ctx) }()
 	gone := func() bool { _, err := os.Stat(filepath.Join(dir, "u1.json")); return errors.Is(err, os.ErrNotExist) }
 	eventually(t, "the claim is forgotten", gone)
-	// And one that ends while it runs.
+	// And one that ends while it runs, in another process: nothing wakes it.
 	if _, err := next.Resolve(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if err := next.Release(t.Context(), c.ClaimRef); err != nil {
+	if err := newProfiles(t, dir, pool).Release(t.Context(), c.ClaimRef); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the claim is forgotten again", gone)
