@@ -45,6 +45,9 @@ func (d *Driver) Renew(ctx context.Context, r driver.Record, netnsPath string) (
 		if lease == nil {
 			continue
 		}
+		if lease.T1.IsZero() {
+			continue // for ever
+		}
 		if !d.now().Before(lease.T1) {
 			if err := d.renewLease(ctx, &r.Devices[i], plan, pod, r.Pods); err != nil {
 				errs = append(errs, fmt.Errorf("device %s: %w", r.Devices[i].Device, err))
@@ -83,13 +86,8 @@ func (d *Driver) renewLease(ctx context.Context, record *driver.DeviceRecord, pl
 		return fmt.Errorf("interface %s: %w", link.Name, err)
 	}
 	*plan.Stage.Lease = lease
-	if err := podstate.SetLease(pod.Conn, link.Index, &lease); err != nil {
+	if err := plan.Pod.ChangeLease(pod, link.Index, &old, &lease, d.now()); err != nil {
 		return fmt.Errorf("interface %s: %w", link.Name, err)
-	}
-	if lease.Address != old.Address {
-		if err := podstate.DropAddress(pod.Conn, link.Index, old.Address); err != nil {
-			return fmt.Errorf("interface %s: %w", link.Name, err)
-		}
 	}
 	record.Plan, err = json.Marshal(plan)
 	return err
@@ -100,7 +98,7 @@ func (d *Driver) askAgain(ctx context.Context, namespace int, link *rtnl.Link, o
 	ctx, cancel := context.WithTimeout(ctx, dhcpTime)
 	defer cancel()
 	o := d.dhcpOptions(pods)
-	if d.now().Before(old.Expiry) {
+	if podstate.Lives(&old, d.now()) {
 		lease, err := dhcp.Renew(ctx, namespace, link.Name, old, o)
 		if err == nil || !errors.Is(err, dhcp.ErrRefused) {
 			return lease, err

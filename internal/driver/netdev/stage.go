@@ -165,7 +165,7 @@ func (d *Driver) stagePrograms(link *rtnl.Link, plan *Plan) error {
 
 // stageLease asks for an address with the MAC that the pod will use.
 func (d *Driver) stageLease(ctx context.Context, link *rtnl.Link, plan *Plan, pods []driver.PodRef) error {
-	if l := plan.Stage.Lease; l != nil && d.now().Before(l.Expiry) {
+	if l := plan.Stage.Lease; l != nil && podstate.Lives(l, d.now()) {
 		return nil
 	}
 	mac := rtnl.Settings{MAC: plan.Pod.Settings.MAC}.Beyond(link.Settings)

@@ -10,6 +10,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
 	"plumbline.dev/plumbline/internal/host/dhcp"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
@@ -55,7 +56,7 @@ func (d *Driver) giveBack(ctx context.Context, link *rtnl.Link, plan Plan) error
 	if plan.Stage == nil || !plan.Stage.DHCP {
 		return nil
 	}
-	if lease := plan.lease(); lease != nil && d.now().Before(lease.Expiry) {
+	if lease := plan.lease(); lease != nil && podstate.Lives(lease, d.now()) {
 		if err := d.setUp(link, true); err != nil {
 			return err
 		}

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/dhcp"
@@ -46,7 +44,7 @@ func (s *State) Configure(p *Pod, link *rtnl.Link, lease *dhcp.Lease) error {
 			return fmt.Errorf("interface %s: %w", link.Name, err)
 		}
 	}
-	if err := SetLease(p.Conn, link.Index, lease); err != nil {
+	if err := setLease(p.Conn, link.Index, lease); err != nil {
 		return fmt.Errorf("interface %s: %w", link.Name, err)
 	}
 	up := true
@@ -54,15 +52,6 @@ func (s *State) Configure(p *Pod, link *rtnl.Link, lease *dhcp.Lease) error {
 		return fmt.Errorf("interface %s up: %w", link.Name, err)
 	}
 	return nil
-}
-
-// SetLease gives an interface the address of a lease for what is left of its
-// time; nil is none.
-func SetLease(conn *rtnl.Conn, index int, lease *dhcp.Lease) error {
-	if lease == nil {
-		return nil
-	}
-	return conn.SetAddress(index, rtnl.AddressConfig{Prefix: lease.Address, Valid: lease.Expiry, Preferred: lease.Expiry})
 }
 
 func (s *State) setSysctls(p *Pod, name string) error {
@@ -133,7 +122,7 @@ func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease
 
 func (s *State) expected(lease *dhcp.Lease, now time.Time) []netip.Prefix {
 	list := s.Addresses
-	if lease != nil && now.Before(lease.Expiry) {
+	if lease != nil && Lives(lease, now) {
 		list = append(slices.Clone(list), lease.Address)
 	}
 	return list
@@ -150,46 +139,4 @@ func (s *State) addRules(p *Pod) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// leaseRoutes are the routes that a DHCP server gave, less those that the
-// configuration has itself. A default route is only taken inside a VRF: the
-// pod's own is that of the cluster's network.
-func (s *State) leaseRoutes(lease *dhcp.Lease) []rtnl.RouteConfig {
-	if lease == nil {
-		return nil
-	}
-	var list []rtnl.RouteConfig
-	for _, r := range lease.Routes {
-		own := func(c rtnl.RouteConfig) bool { return c.Destination == r.Destination.Masked() }
-		if r.Destination.Bits() == 0 && s.VRF == nil || slices.ContainsFunc(s.Own.Routes, own) {
-			continue
-		}
-		route := rtnl.RouteConfig{Destination: r.Destination.Masked(), Gateway: r.Gateway}
-		if !r.Gateway.IsValid() || r.Gateway.IsUnspecified() {
-			route.Gateway, route.Scope = netip.Addr{}, unix.RT_SCOPE_LINK
-		}
-		if s.VRF != nil {
-			route.Table = s.VRF.Table
-		}
-		list = append(list, route)
-	}
-	// Those on the link first: the others' gateways may be behind them.
-	slices.SortStableFunc(list, func(a, b rtnl.RouteConfig) int { return int(b.Scope) - int(a.Scope) })
-	return list
-}
-
-// DropAddress takes an address away that the lease no longer covers. It is no
-// error when it is gone.
-func DropAddress(conn *rtnl.Conn, index int, p netip.Prefix) error {
-	addresses, err := conn.Addresses()
-	if err != nil {
-		return err
-	}
-	for _, a := range addresses {
-		if a.Index == index && a.Prefix == p {
-			return conn.DeleteAddress(index, a.Saved)
-		}
-	}
-	return nil
 }
