@@ -33,8 +33,11 @@ tools:
 
 ##@ Check
 
-test: ## Run every test, with the race detector; prints the slowest
+test: ## Run every test, also in a virtual machine and on a cluster under faults; prints the slowest
 	@hack/test
+
+soak: build ## Put 10,000 pods with a NIC through random faults (CYCLES=N SEED=N repeat a run)
+	@bin/plumblab soak --cache "$(CACHE)" --name soak --cycles $(or $(CYCLES),10000) $(if $(SEED),--seed $(SEED))
 
 lint: ## Run golangci-lint over both modules
 	@hack/lint
@@ -59,4 +62,4 @@ help: ## Show this help
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: tools demo build test lint bench generate clean distclean help
+.PHONY: tools demo build test soak lint bench generate clean distclean help

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/deploy"
 )
 
 // Client returns the administrator's client.
@@ -42,4 +44,14 @@ func (c *Cluster) NodeShell(ctx context.Context, script string, args ...string) 
 		return "", fmt.Errorf("script on the node: exit code %d: %s", code, strings.TrimSpace(complaint.String()))
 	}
 	return out.String(), nil
+}
+
+// RollAgent replaces the agent's pod on every node, one after the other, as an
+// upgrade does, and waits for the new ones.
+func (c *Cluster) RollAgent(ctx context.Context) error {
+	agent := []string{"-n", deploy.Namespace, "daemonset/" + deploy.AgentServiceAccount}
+	if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, agent...)...); err != nil {
+		return err
+	}
+	return c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=3m"}, agent...)...)
 }

@@ -49,9 +49,7 @@ The seed names a run: the same one plans the same cycles.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&options.Machine, "machine", "egx-t4-cx5", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
-	flags.IntVar(&options.CPUs, "cpus", 4, "CPUs the node gets")
-	flags.IntVar(&options.MemoryMiB, "memory", 6144, "memory in MiB the node may use")
+	nodeFlags(cmd, &options)
 	flags.IntVar(&config.Cycles, "cycles", 40, "how many pods to put through a fault")
 	flags.Uint64Var(&config.Seed, "seed", 0, "the plan to follow (default: a new one, printed)")
 	flags.Float64Var(&config.Patience, "patience", guestPatience, "seconds after the agent's return in which a pod may be without its NIC")
@@ -80,28 +78,65 @@ func chooseFaults(words string) ([]cycles.Fault, error) {
 }
 
 func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles.Config) error {
+	if _, err := g.prepare(cmd, options, &config); err != nil {
+		return err
+	}
+	fmt.Fprintf(config.Out, "\n%d pods with a NIC on %s, a fault each, seed %d\n\n", config.Cycles, config.Node.Name, config.Seed)
+	return cycles.Run(cmd.Context(), config)
+}
+
+// newUpgrade replaces the agent while pods come and go.
+func newUpgrade(g *global) *cobra.Command {
+	options := cluster.Options{}
+	config := cycles.Config{Patience: guestPatience}
+	cmd := &cobra.Command{
+		Use:   "upgrade",
+		Short: "Start the cluster, replace the agent while pods come and go, and count the failed",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := g.prepare(cmd, options, &config)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(config.Out, "\nPods with a NIC on %s while its agent is replaced\n\n", config.Node.Name)
+			return cycles.Upgrade(cmd.Context(), config, c.RollAgent)
+		},
+	}
+	nodeFlags(cmd, &options)
+	return cmd
+}
+
+// nodeFlags choose the node that faults happen to.
+func nodeFlags(cmd *cobra.Command, options *cluster.Options) {
+	flags := cmd.Flags()
+	flags.StringVar(&options.Machine, "machine", "egx-t4-cx5", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
+	flags.IntVar(&options.CPUs, "cpus", 4, "CPUs the node gets")
+	flags.IntVar(&options.MemoryMiB, "memory", 6144, "memory in MiB the node may use")
+}
+
+// prepare brings the cluster up and completes what a run needs of it.
+func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *cycles.Config) (*cluster.Cluster, error) {
 	facts, err := machine.OpenFacts(options.Machine)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w, err := g.workshop(cmd.Context(), cmd)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := g.open()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.Up(cmd.Context(), w, options); err != nil {
-		return err
+		return nil, err
 	}
 	if config.Client, err = c.Client(); err != nil {
-		return err
+		return nil, err
 	}
 	config.Node = cycles.Node{
 		Name: strings.ToLower(facts.Name), Shell: c.NodeShell, Cgroup: "/sys/fs/cgroup", Lanes: min(len(facts.NICs), 4),
 	}
 	config.PauseAPIServer, config.Image, config.Out = c.PauseAPIServer, image.Busybox, cmd.OutOrStdout()
-	fmt.Fprintf(config.Out, "\n%d pods with a NIC on a virtual %s, a fault each, seed %d\n\n", config.Cycles, facts.Name, config.Seed)
-	return cycles.Run(cmd.Context(), config)
+	return c, nil
 }

@@ -83,6 +83,7 @@ func manifest(c Cycle, config Config) *corev1.Pod {
 			NodeSelector:                  map[string]string{corev1.LabelHostname: config.Node.Name},
 			TerminationGracePeriodSeconds: ptr.To[int64](1),
 			AutomountServiceAccountToken:  ptr.To(false),
+			RestartPolicy:                 config.RestartPolicy,
 			Containers:                    []corev1.Container{container},
 			ResourceClaims: []corev1.PodResourceClaim{{
 				Name: claimName, ResourceClaimTemplateName: ptr.To(templateName),
@@ -113,11 +114,17 @@ func (r *run) left(ctx context.Context) (int, error) {
 	return len(pods.Items) + len(claims.Items), nil
 }
 
+// failed is what isReady says of a pod that will never run.
+const failed = string(corev1.PodFailed)
+
 // isReady says whether the pod is Ready, and if not what is known.
 func (r *run) isReady(ctx context.Context, name string) (bool, string, error) {
 	p, err := r.config.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return false, "", err
+	}
+	if p.Status.Phase == corev1.PodFailed {
+		return false, failed, nil
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {

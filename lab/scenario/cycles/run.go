@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -30,6 +32,8 @@ type Config struct {
 	// agent's return.
 	Patience float64
 	Out      io.Writer
+	// RestartPolicy is the pods'; empty means Always.
+	RestartPolicy corev1.RestartPolicy
 }
 
 // ErrFailed is what a run ends with in which something was lost. What it was
@@ -50,26 +54,44 @@ type run struct {
 
 // Run goes through all cycles, prints the tally, and leaves nothing of its own.
 func Run(ctx context.Context, c Config) error {
+	r, err := start(ctx, c)
+	if err != nil {
+		return err
+	}
+	err = r.watching(ctx, func() error { return r.rounds(ctx, Plan(c.Seed, c.Cycles, c.Faults)) })
+	r.tally.print(c.Out)
+	return r.end(ctx, err)
+}
+
+// start makes what a run needs and reads the node as it is.
+func start(ctx context.Context, c Config) (*run, error) {
 	r := &run{config: c, watch: NewWatcher(c.Patience), tally: newTally(c)}
 	if err := r.setUp(ctx); err != nil {
-		return err
+		return nil, err
+	}
+	if err := r.clean(ctx); err != nil { // of a run that was killed
+		return nil, err
 	}
 	var err error
-	if err = r.clean(ctx); err != nil { // of a run that was killed
-		return err
-	}
-	if r.before, err = c.Node.state(ctx); err != nil {
-		return err
-	}
+	r.before, err = c.Node.state(ctx)
+	return r, err
+}
+
+// watching does something while the node is looked at.
+func (r *run) watching(ctx context.Context, do func() error) error {
 	looking, stop := context.WithCancel(ctx)
 	looked := make(chan error, 1)
 	go func() { looked <- r.look(looking) }()
-	err = r.rounds(ctx, Plan(c.Seed, c.Cycles, c.Faults))
+	err := do()
 	stop()
 	err = errors.Join(err, <-looked)
 	r.tally.Wrong = append(r.tally.Wrong, r.watch.Wrong()...)
 	r.tally.WorstRepair, r.tally.Samples = r.watch.Worst()
-	r.tally.print(c.Out)
+	return err
+}
+
+// end removes what the run made, however it ended.
+func (r *run) end(ctx context.Context, err error) error {
 	if err == nil && len(r.tally.Wrong) > 0 {
 		err = ErrFailed
 	}
@@ -193,6 +215,10 @@ func (r *run) allRun(ctx context.Context, pods []*pod, when string) error {
 			if err != nil {
 				return false, err
 			}
+			if why == failed {
+				r.tally.Wrong = append(r.tally.Wrong, p.cycle.String()+": the pod failed")
+				return false, ErrFailed
+			}
 			if !settled || !ready {
 				missing = append(missing, fmt.Sprintf("%s: ready=%v (%s), NICs %v", p.cycle, ready, why, nics))
 			}
@@ -260,15 +286,15 @@ func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
 
 // clean removes what a run leaves.
 func (r *run) clean(ctx context.Context) error {
-	for _, c := range Plan(r.config.Seed, r.config.Cycles, r.config.Faults) {
-		if err := r.delete(ctx, fmt.Sprintf("cycle-%d", c.Number), 1); err != nil {
-			return err
-		}
+	var grace int64 = 1
+	err := r.config.Client.CoreV1().Pods(namespace).DeleteCollection(ctx,
+		metav1.DeleteOptions{GracePeriodSeconds: &grace}, metav1.ListOptions{})
+	if err == nil {
+		err = r.until(ctx, func() (bool, error) {
+			left, err := r.left(ctx)
+			return left == 0, err
+		})
 	}
-	err := r.until(ctx, func() (bool, error) {
-		left, err := r.left(ctx)
-		return left == 0, err
-	})
 	if err != nil {
 		return fmt.Errorf("remove the pods of namespace %s: %w", namespace, err)
 	}

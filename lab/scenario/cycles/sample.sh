@@ -26,7 +26,8 @@ for uid; do
 			*) continue ;;
 			esac 2>/dev/null
 			nics=-
-			for link in $(readlink "/proc/$pid/root/sys/class/net/"* 2>/dev/null); do
+			for interface in "/proc/$pid/root/sys/class/net/"*; do
+				link=$(readlink "$interface")
 				case $link in
 				*/pci*) nics=$nics,${link%/net/*} ;;
 				*/net/$NICNAME) nics=$nics,${link##*/} ;;
