@@ -23,6 +23,8 @@ type namespaces struct {
 
 	mu   sync.Mutex
 	held map[recordKey]namespace
+	// observer is told what is held; nil: nobody is.
+	observer Observer
 	// lookup finds the namespace of a pod that nobody holds yet.
 	lookup func(pod types.UID) string
 }
@@ -36,6 +38,14 @@ type namespace struct {
 	// path reaches it as long as it is open.
 	path  string
 	close func()
+}
+
+// Observer is told in which network namespaces devices are, before they are
+// attached and after they came back. It must not wait.
+type Observer interface {
+	// Held is told a path into the namespace, which is good until Held returns.
+	Held(r driver.Record, path string)
+	Dropped(r driver.Record)
 }
 
 // recordKey names a record.
@@ -83,6 +93,9 @@ func (n *namespaces) Drop(r driver.Record) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if held, ok := n.held[keyOf(r)]; ok {
+		if n.observer != nil {
+			n.observer.Dropped(r)
+		}
 		held.close()
 		delete(n.held, keyOf(r))
 	}
@@ -114,6 +127,9 @@ func (n *namespaces) hold(r driver.Record, path string) (held namespace, elsewhe
 		return known, true, nil
 	}
 	n.held[keyOf(r)] = fresh
+	if n.observer != nil {
+		n.observer.Held(r, fresh.path)
+	}
 	return fresh, false, nil
 }
 

@@ -45,6 +45,9 @@ func (r *Runtime) Joined() <-chan struct{} { return r.link.joined }
 // Namespaces are those that devices were attached into.
 func (r *Runtime) Namespaces() claims.Namespaces { return r.namespaces }
 
+// Observe has somebody told of namespaces. It comes before Serve.
+func (r *Runtime) Observe(o Observer) { r.namespaces.observer = o }
+
 // Options are what Serve works with.
 type Options struct {
 	Preparers []*claims.Preparer

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -41,6 +42,7 @@ type claimKey struct {
 type wanted struct {
 	claim   driver.ClaimRef
 	devices []DeviceState // empty: clear our entries
+	faults  map[string][]model.Fault
 	since   time.Time
 }
 
@@ -56,6 +58,10 @@ type Writer struct {
 	// told is what was last asked for, so that repairs which find everything in
 	// place write nothing.
 	told map[claimKey][]DeviceState
+	// reports are the last ones of claims that hold devices, faults those of
+	// each driver's devices by name.
+	reports map[claimKey]Report
+	faults  map[string]map[string][]model.Fault
 }
 
 func NewWriter(client kubernetes.Interface, events *Events) *Writer {
@@ -66,6 +72,8 @@ func NewWriter(client kubernetes.Interface, events *Events) *Writer {
 		queue:   workqueue.NewTypedRateLimitingQueue(limiter),
 		desired: map[claimKey]wanted{},
 		told:    map[claimKey][]DeviceState{},
+		reports: map[claimKey]Report{},
+		faults:  map[string]map[string][]model.Fault{},
 	}
 }
 
@@ -80,12 +88,12 @@ func (w *Writer) Set(r Report) {
 		return
 	}
 	w.events.report(r, told)
-	w.told[key] = r.Devices
+	w.told[key], w.reports[key] = r.Devices, r
 	if len(r.Devices) == 0 {
 		delete(w.told, key)
+		delete(w.reports, key)
 	}
-	w.desired[key] = wanted{claim: r.Claim, devices: r.Devices, since: time.Now()}
-	w.queue.Add(key)
+	w.want(key, r)
 }
 
 func sameState(a, b DeviceState) bool {
@@ -160,6 +168,9 @@ func deviceEntries(driverName string, want wanted) []*resourceapply.AllocatedDev
 		}
 		if d.RDMA {
 			entry.WithConditions(condition(conditionRDMAReady, d, want.since))
+		}
+		if faults := want.faults[d.Device]; len(faults) > 0 {
+			entry.WithConditions(unhealthy(faults))
 		}
 		if d.Network != nil {
 			entry.WithNetworkData(networkData(*d.Network))
