@@ -86,7 +86,7 @@ func seenOf(n model.NIC) nicFacts {
 	if n.Interface.Name == "vf0" {
 		return nicFacts{err: errors.New("interface vf0 is a port of br0, which would lose it")}
 	}
-	link := rtnl.Saved{Text: "10.33.0.1/32 table 254 proto 4", Message: []byte{2, 32, 0}}
+	link := rtnl.Saved{Text: "10.33.0.1/32 table 254 proto 4", Message: []byte{2, 32, 0, 0, 254, 4, 253, 1, 0, 0, 0, 0, 8, 0, 15, 0, 254, 0, 0, 0}}
 	prefix := netip.MustParsePrefix("10.33.0.2/32")
 	return nicFacts{seen: &hoststate.Seen{
 		State: hoststate.State{
@@ -242,6 +242,11 @@ func TestPlanBesideOthers(t *testing.T) {
 	sameName := claim(`{"interface": {"name": "gpu0rdma0"}}`, "pci-0000-93-00-0")
 	if _, err := planIn(t, sameName, holder); err == nil || !strings.Contains(err.Error(), `"gpu0rdma0" is in the pod already, from claim default/other`) {
 		t.Errorf("one name twice in a pod: %v", err)
+	}
+	routes := claim(`{"routes": [{"destination": "10.1.0.0/16", "scope": 253}]}`, "pci-0000-91-00-0", "pci-0000-93-00-0")
+	if _, err := planIn(t, routes); err == nil || !strings.Contains(err.Error(),
+		"device pci-0000-93-00-0: routes: 10.1.0.0/16 table 254 is in the pod already, for device pci-0000-91-00-0") {
+		t.Errorf("one route by two interfaces: %v", err)
 	}
 	sameName.Pods[0].UID = "another"
 	if _, err := planIn(t, sameName, holder); err != nil {

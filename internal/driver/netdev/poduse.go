@@ -11,13 +11,14 @@ import (
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
+	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
 // podUse is what the interfaces of a claim's pods use up: names, MACs, VRFs and
 // routing tables, which are the namespace's and not each interface's own.
 type podUse struct {
-	// names and macs are taken by whom.
-	names, macs map[string]string
+	// names, macs and routes are taken by whom.
+	names, macs, routes map[string]string
 	// vrfs are tables by VRF, tables are those of anything.
 	vrfs   map[string]uint32
 	tables map[uint32]bool
@@ -28,6 +29,7 @@ func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
 	u := &podUse{
 		names:  map[string]string{"eth0": "from the cluster's network"},
 		macs:   map[string]string{},
+		routes: map[string]string{},
 		vrfs:   map[string]uint32{},
 		tables: map[uint32]bool{},
 	}
@@ -133,6 +135,12 @@ func (u *podUse) add(plan *Plan, device string) error {
 			return fmt.Errorf("interface.hardwareAddr: %s is in the pod already, %s: give each its own", *mac, by)
 		}
 	}
+	for _, r := range s.Own.Routes {
+		// The kernel tells routes apart by these alone.
+		if by, used := u.routes[routeKey(r)]; used {
+			return fmt.Errorf("routes: %s is in the pod already, %s: give one of them a metric or a table of its own", routeKey(r), by)
+		}
+	}
 	u.take(s, "for device "+device)
 	return nil
 }
@@ -149,7 +157,15 @@ func (u *podUse) take(s *podstate.State, by string) {
 		u.names[s.VRF.Name] = vrfLink
 		u.vrfs[s.VRF.Name] = s.VRF.Table
 	}
+	for _, r := range s.Own.Routes {
+		u.routes[routeKey(r)] = by
+	}
 	for _, t := range s.Tables() {
 		u.tables[t] = true
 	}
+}
+
+// routeKey is what no two routes of a namespace have in common.
+func routeKey(r rtnl.RouteConfig) string {
+	return rtnl.RouteConfig{Destination: r.Destination, Table: r.Table, Metric: r.Metric}.String()
 }
