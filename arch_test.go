@@ -77,10 +77,11 @@ var importTable = []struct {
 	}},
 	{"deploy", nil},
 	{"deploy/...", []string{"deploy"}},
+	{"docs/docstest", nil},
 	{"examples", nil},
 	{"hack/...", nil},
 	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},
-	{"cmd/plumbline-agent", []string{"internal/agent", "internal/machine"}},
+	{"cmd/plumbline-agent", []string{"internal/agent", "internal/agent/local", "internal/machine"}},
 	{"cmd/plumbline-guard", []string{"internal/guard"}},
 	{"cmd/plumbline", []string{"internal/cli"}},
 }

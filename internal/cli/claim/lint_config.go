@@ -212,9 +212,9 @@ func (l linter) merged(r request, reported map[string]bool) {
 		return // said where they stand
 	}
 	c, origins := v1alpha1.EffectiveNetworkConfig(layers...)
-	if r.several && c.Interface.Name != nil {
-		l.error(field.Invalid(l.layerOf("interface.name", r).Child("interface", "name"), *c.Interface.Name, fmt.Sprintf(
-			"request %s takes several devices, and a name can be given to one: want a request for each name", r.name)))
+	if r.several {
+		l.forOne(r, "name", c.Interface.Name)
+		l.forOne(r, "hardwareAddr", c.Interface.HardwareAddr)
 	}
 	for _, e := range c.Mistakes() {
 		at := l.layerOf(e.Field, r)
@@ -232,6 +232,14 @@ func (l linter) merged(r request, reported map[string]bool) {
 			continue
 		}
 		l.error(&moved)
+	}
+}
+
+// forOne refuses a field of the interface that only one device of a pod can have.
+func (l linter) forOne(r request, name string, value *string) {
+	if value != nil {
+		l.error(field.Invalid(l.layerOf("interface."+name, r).Child("interface", name), *value,
+			"request "+r.name+" takes several devices, and it can be given to one: want a request for each"))
 	}
 }
 

@@ -1,0 +1,42 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plumbline.dev/plumbline/docs/docstest"
+)
+
+const page = "network.md"
+
+// What the documentation says render prints, it prints.
+func TestDocumentedRendering(t *testing.T) {
+	out, err := run(t, docstest.Get(t, page, "manifest", "layers").Text, "render", "-f", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		docstest.Rewrite(t, page, "output", "layers", out)
+	}
+	if diff := cmp.Diff(docstest.Get(t, page, "output", "layers").Text, out); diff != "" {
+		t.Errorf("%s (-is +prints), -update rewrites it:\n%s", page, diff)
+	}
+}
+
+// What the documentation shows to be applied has nothing to find fault with.
+func TestDocumentedManifests(t *testing.T) {
+	for _, b := range docstest.Blocks(t, page) {
+		if b.Kind != "manifest" {
+			continue
+		}
+		out, err := run(t, b.Text, "lint", "-f", "-")
+		if err != nil || !strings.HasSuffix(out, ": 0 errors, 0 warnings\n") {
+			t.Errorf("manifest %s: %v\n%s", b.Name, err, out)
+		}
+	}
+}
