@@ -48,7 +48,7 @@ var importTable = []struct {
 	{"internal/cloud/providers", []string{"internal/cloud/..."}},
 	{"internal/agent", []string{
 		"internal/agent/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory",
-		"internal/cloud/...", "internal/driver/...", "internal/journal", "internal/cdi", "api/...",
+		"internal/cloud/...", "internal/driver/...", "internal/guard", "internal/journal", "internal/cdi", "api/...",
 	}},
 	{"internal/agent/agenttest", []string{"internal/driver", "internal/model/..."}},
 	{"internal/agent/claims", []string{

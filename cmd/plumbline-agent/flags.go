@@ -15,9 +15,9 @@ import (
 )
 
 // newAgentCommand is the root command: run the agent until it is told to stop.
-func newAgentCommand(nodeName string) *cobra.Command {
+func newAgentCommand(own surroundings) *cobra.Command {
 	options := agent.DefaultOptions()
-	options.NodeName = nodeName
+	options.NodeName, options.PodUID, options.GuardSource = own.nodeName, own.podUID, own.guard
 	drivers := []string{"net", "cpu", "gpu"}
 	var selectors []string
 	var reserved string
@@ -53,10 +53,18 @@ func newAgentCommand(nodeName string) *cobra.Command {
 	f.StringVar(&options.ProcSys, "proc-sys", options.ProcSys, "a /proc/sys whose net can be written")
 	f.StringVar(&options.BPFFS, "bpffs", options.BPFFS, "BPF file system that keeps eBPF programs taken off a NIC; empty: NICs with programs are not taken")
 	f.BoolVar(&options.AllowLoss, "allow-loss", options.AllowLoss, "take NICs although something on them, such as a classful queueing discipline, will not come back")
-	f.StringVar(&options.StateDir, "state-dir", options.StateDir, "journal of prepared claims, and the agent's own socket")
+	f.StringVar(&options.StateDir, "state-dir", options.StateDir, "journal of prepared claims")
+	f.StringVar(&options.Socket, "socket", options.Socket, "where the agent answers its own commands, healthz and metrics")
+	f.StringVar(&options.MetricsAddress, "metrics-address", "", "host:port to serve metrics on, by HTTPS, to who may GET /metrics of the cluster; empty: the socket alone")
+	f.StringVar(&options.MetricsCertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for --metrics-address; empty: the agent signs for itself")
+	f.StringVar(&options.GuardSource, "guard", options.GuardSource, "plumbline-guard to install into --state-dir and have containers wait for their devices with; empty: containers are not guarded while no agent is there")
+	f.StringVar(&options.PodUID, "pod-uid", options.PodUID, "UID of the agent's own pod, so that its successor may start before it ends (environment: POD_UID); empty: one agent at a time")
 	f.StringVar(&options.CDIDir, "cdi-dir", options.CDIDir, "where the container runtime reads CDI specs")
 	f.StringVar(&options.KubeletRoot, "kubelet-root", options.KubeletRoot, "the kubelet's directory, with plugins and plugins_registry")
 	f.StringVar(&options.NRISocket, "nri-socket", options.NRISocket, "where the container runtime listens for NRI plugins")
+	f.StringVar(&options.Filter, "filter", options.Filter, `CEL expression over attributes, such as !("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue != "vlan": only NICs that it is true of are offered; empty: all`)
+	f.StringSliceVar(&options.AllowInterfaces, "allow-interfaces", nil, "virtual interfaces that are offered: names, patterns such as nic*, and kinds such as kind:macvlan")
+	f.StringVar(&options.DeviceTaints, "device-taints", options.DeviceTaints, "effect of the taints of faulty devices: NoSchedule, NoExecute (evicts pods that hold them) or None")
 	f.StringVar(&reserved, "reserved-cpus", reserved, "CPUs that no claim gets, such as 0-1")
 	f.StringVar(&options.Kubeconfig, "kubeconfig", options.Kubeconfig, "empty: the pod's service account")
 	f.StringVar(&options.Cloud.Provider, "cloud-provider", options.Cloud.Provider, "who says what the NICs are connected to: auto, gce, webhook or none")
@@ -74,24 +82,4 @@ func addLogFlags(cmd *cobra.Command) {
 	for _, name := range []string{"v", "vmodule"} {
 		cmd.Flags().AddGoFlag(all.Lookup(name))
 	}
-}
-
-// newHealthCommand is the exec probe: it asks the agent of the same container.
-func newHealthCommand() *cobra.Command {
-	stateDir := agent.DefaultOptions().StateDir
-	cmd := &cobra.Command{
-		Use:   "healthz",
-		Short: "Ask the running agent whether it is ready; say what it waits for if not",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := agent.AskHealth(cmd.Context(), agent.HealthSocket(stateDir))
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), answer)
-			return err
-		},
-	}
-	cmd.Flags().StringVar(&stateDir, "state-dir", stateDir, "the agent's --state-dir")
-	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 
@@ -28,7 +29,7 @@ const collectAt = 30
 func main() {
 	debug.SetGCPercent(collectAt)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := newCommand(os.Getenv("NODE_NAME")).ExecuteContext(ctx)
+	err := newCommand(lookAround()).ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "plumbline-agent:", err)
@@ -36,8 +37,26 @@ func main() {
 	}
 }
 
-func newCommand(nodeName string) *cobra.Command {
-	root := newAgentCommand(nodeName)
-	root.AddCommand(newHealthCommand())
+// surroundings are the defaults that come from where the program runs.
+type surroundings struct {
+	nodeName, podUID string
+	// guard is the plumbline-guard beside this program; empty where none is.
+	guard string
+}
+
+func lookAround() surroundings {
+	s := surroundings{nodeName: os.Getenv("NODE_NAME"), podUID: os.Getenv("POD_UID")}
+	if own, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(own), "plumbline-guard")
+		if _, err := os.Stat(beside); err == nil {
+			s.guard = beside
+		}
+	}
+	return s
+}
+
+func newCommand(own surroundings) *cobra.Command {
+	root := newAgentCommand(own)
+	root.AddCommand(newHealthCommand(), newMetricsCommand())
 	return root
 }

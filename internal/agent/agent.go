@@ -9,10 +9,14 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
@@ -40,7 +44,7 @@ type agent struct {
 	runtime   *runtimehooks.Runtime
 	status    *status.Writer
 	events    *status.Events
-	metrics   *metrics.Metrics // nil counts nothing
+	metrics   *metrics.Metrics
 	preparers []*claims.Preparer
 	clouds    clouds
 	// heldChanged has a value when a record came or went.
@@ -93,7 +97,11 @@ func run(ctx context.Context, o Options) error {
 	if err := a.readJournal(ctx); err != nil {
 		return err
 	}
-	loop := a.newLoop(scans)
+	a.countHoldings(ctx)
+	loop, err := a.newLoop(ctx, scans)
+	if err != nil {
+		return err
+	}
 	if err := loop.Take(ctx, first); err != nil {
 		return err
 	}
@@ -131,13 +139,13 @@ func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
 	go events.Run(ctx, client)
 	a := &agent{
 		Options: o, client: client, events: events, picture: &publish.Picture{}, runtime: runtimehooks.New(o.NRISocket),
-		status: status.NewWriter(client, events), heldChanged: make(chan struct{}, 1),
+		status: status.NewWriter(client, events), heldChanged: make(chan struct{}, 1), metrics: metrics.New(),
 	}
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make state directory: %w", err)
 	}
 	a.health.waitFor("the API server")
-	if err := serveHealth(ctx, o.healthSocket(), a.ready); err != nil {
+	if err := errors.Join(a.serveSocket(ctx), a.serveMetrics(ctx)); err != nil {
 		return nil, nil, err
 	}
 	node, err := getNode(ctx, client, o.NodeName)
@@ -207,6 +215,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 	if err := a.openClouds(ctx, records, bootID); err != nil {
 		return err
 	}
+	guardPath := a.installGuard(ctx)
 	for _, name := range a.Drivers {
 		served, err := newDriver(name, a.Options, bootID)
 		if err != nil {
@@ -217,6 +226,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 			Machine: a.picture.Current, RuntimeReady: a.runtime.Ready, Namespaces: a.runtime.Namespaces(),
 			Status: a.status.Set, Changed: a.claimsChanged, Metrics: a.metrics,
 		}
+		p.Missing, p.Guard = p.MissingNICs, guardPath
 		a.clouds.serve(p)
 		if err := p.Recover(ctx); err != nil {
 			return err
@@ -255,14 +265,45 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 
 // register offers every driver to the kubelet.
 func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) ([]*publish.Publisher, error) {
-	node := claims.Node{Name: a.NodeName, KubeletRoot: a.KubeletRoot, Client: a.client}
+	node := claims.Node{
+		Name: a.NodeName, KubeletRoot: a.KubeletRoot, AgentsDir: filepath.Join(a.StateDir, "agents"),
+		PodUID: types.UID(a.PodUID), Client: a.client,
+	}
 	var publishers []*publish.Publisher
 	for _, p := range a.preparers {
-		helper, err := p.Register(klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name())), node, func(err error) { stop(err) })
+		helper, err := a.registerOne(klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name())), p, node, stop)
 		if err != nil {
 			return nil, err
 		}
-		publishers = append(publishers, &publish.Publisher{Driver: p.Name(), Pool: a.NodeName, Reserved: a.ReservedCPUs, Helper: helper})
+		publishers = append(publishers, &publish.Publisher{
+			Driver: p.Name(), Pool: a.NodeName, Reserved: a.ReservedCPUs, Helper: helper,
+			Effect: resourceapi.DeviceTaintEffect(a.DeviceTaints), Counter: a.metrics,
+		})
 	}
 	return publishers, nil
+}
+
+// rivalPause is how often to look whether another server of a driver has left.
+const rivalPause = 5 * time.Second
+
+// registerOne waits while another server of the driver is on the node: two would
+// give one device away twice. The pods that have devices of ours are served
+// meanwhile.
+func (a *agent) registerOne(ctx context.Context, p *claims.Preparer, node claims.Node, stop context.CancelCauseFunc) (*kubeletplugin.Helper, error) {
+	for said := false; ; said = true {
+		helper, err := p.Register(ctx, node, func(err error) { stop(err) })
+		if !errors.Is(err, claims.ErrRival) {
+			return helper, err
+		}
+		a.health.waitFor("the end of another driver: " + err.Error())
+		if !said {
+			klog.FromContext(ctx).Error(err, "not registered")
+			a.events.Node(true, "AnotherDriver", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(rivalPause):
+		}
+	}
 }

@@ -8,12 +8,15 @@ import (
 	"os"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/cpu"
 	"plumbline.dev/plumbline/internal/driver/gpu"
 	"plumbline.dev/plumbline/internal/driver/netdev"
+	"plumbline.dev/plumbline/internal/guard"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/pciids"
 	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/inventory/filter"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -24,13 +27,13 @@ func newDriver(name string, o Options, bootID string) (claims.Driver, error) {
 	switch name {
 	case slicecodec.DriverNet:
 		d, err := netdev.New(netdev.Options{
-			Host: netns.Self, BootID: bootID, Sys: os.DirFS(o.SysfsRoot),
+			Host: netns.Self, BootID: bootID, Sys: os.DirFS(o.SysfsRoot), ProcSys: o.ProcSys, BPFFS: o.BPFFS, AllowLoss: o.AllowLoss,
 		})
 		if err != nil {
 			return claims.Driver{}, err
 		}
 		served := claims.Of(d)
-		served.HeldNICs, served.Close = netdev.HeldNICs, d.Close
+		served.HeldNICs, served.InPod, served.Close = netdev.HeldNICs, inPod, d.Close
 		return served, nil
 	case slicecodec.DriverCPU:
 		return claims.Of(cpu.Driver{Reserved: o.ReservedCPUs}), nil
@@ -38,6 +41,21 @@ func newDriver(name string, o Options, bootID string) (claims.Driver, error) {
 		return claims.Of(gpu.Driver{}), nil
 	}
 	return claims.Driver{}, fmt.Errorf("driver %s: not built into this agent", name)
+}
+
+// inPod are the NICs of a record as the guard looks for them.
+func inPod(r driver.Record) ([]guard.NIC, error) {
+	moved, err := netdev.Moved(r)
+	if err != nil {
+		return nil, err
+	}
+	var nics []guard.NIC
+	for _, m := range moved {
+		if nic := guard.NICOf(m.NIC, m.GivenMAC); nic != nil {
+			nics = append(nics, *nic)
+		}
+	}
+	return nics, nil
 }
 
 // gpuSource is nil where another driver owns the GPUs.
@@ -55,7 +73,11 @@ func gpuSource(o Options) (inventory.GPUs, error) {
 // scanOptions say how to look. Beside a simulated GPU the NICs are stand-ins
 // too, where they are not what the machine file says.
 func scanOptions(o Options) (inventory.Options, error) {
-	look := inventory.Options{Names: pciids.Open(o.PCIIDs)}
+	virtual, err := filter.Interfaces(o.AllowInterfaces)
+	if err != nil {
+		return inventory.Options{}, fmt.Errorf("--allow-interfaces: %w", err)
+	}
+	look := inventory.Options{Names: pciids.Open(o.PCIIDs), Virtual: virtual}
 	if o.GPUMode != GPUSimulated {
 		return look, nil
 	}

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/cloud/providers"
+	"plumbline.dev/plumbline/internal/inventory/filter"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -48,8 +50,21 @@ type Options struct {
 	BPFFS string
 	// AllowLoss takes NICs although something on them will not come back.
 	AllowLoss bool
-	// StateDir holds the journal and the agent's own socket.
+	// StateDir holds the journal.
 	StateDir string
+	// Socket is where the agent answers its own commands; a directory that no
+	// other agent uses.
+	Socket string
+	// MetricsAddress is where figures are served to scrapers, host:port; empty:
+	// nowhere. MetricsCertDir holds tls.crt and tls.key for it; empty: the agent
+	// signs for itself.
+	MetricsAddress, MetricsCertDir string
+	// GuardSource is the plumbline-guard to install below StateDir, for the
+	// container runtime to run; empty: containers are not guarded.
+	GuardSource string
+	// PodUID is the agent's own pod. With it a second agent may start before this
+	// one ends, as a DaemonSet with maxSurge does; empty: one at a time.
+	PodUID string
 	// CDIDir is where the container runtime looks for CDI specs.
 	CDIDir string
 	// KubeletRoot holds plugins and plugins_registry.
@@ -63,26 +78,41 @@ type Options struct {
 	ReservedCPUs cpuset.CPUSet
 	// Kubeconfig is empty inside a cluster.
 	Kubeconfig string
+	// Filter is a CEL expression over the attributes of NICs, which is true of
+	// those that may be offered; empty: all.
+	Filter string
+	// AllowInterfaces are the virtual interfaces that may be offered: names,
+	// patterns of names, and kind:KIND.
+	AllowInterfaces []string
+	// DeviceTaints is the effect of the taints of faulty devices: TaintNone,
+	// NoSchedule or NoExecute.
+	DeviceTaints string
 	// Cloud says whom to ask what the node's NICs are connected to.
 	Cloud providers.Options
 }
+
+// TaintNone leaves faulty devices untainted; the claims that hold them still say
+// what is wrong.
+const TaintNone = "None"
 
 // DefaultOptions are the paths of an ordinary node, with both drivers that
 // need no vendor's software.
 func DefaultOptions() Options {
 	return Options{
-		Drivers:     []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU},
-		GPUMode:     GPUExternal,
-		SysfsRoot:   "/sys",
-		ProcRoot:    "/proc",
-		ProcSys:     "/proc/sys",
-		BPFFS:       "/sys/fs/bpf",
-		StateDir:    "/var/lib/plumbline",
-		CDIDir:      "/var/run/cdi",
-		KubeletRoot: "/var/lib/kubelet",
-		NRISocket:   "/var/run/nri/nri.sock",
-		PCIIDs:      "/usr/share/misc/pci.ids",
-		Cloud:       providers.DefaultOptions(),
+		Drivers:      []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU},
+		GPUMode:      GPUExternal,
+		SysfsRoot:    "/sys",
+		ProcRoot:     "/proc",
+		ProcSys:      "/proc/sys",
+		BPFFS:        "/sys/fs/bpf",
+		StateDir:     "/var/lib/plumbline",
+		Socket:       "/run/plumbline/agent.sock",
+		CDIDir:       "/var/run/cdi",
+		KubeletRoot:  "/var/lib/kubelet",
+		NRISocket:    "/var/run/nri/nri.sock",
+		PCIIDs:       "/usr/share/misc/pci.ids",
+		DeviceTaints: string(resourceapi.DeviceTaintEffectNoSchedule),
+		Cloud:        providers.DefaultOptions(),
 	}
 }
 
@@ -156,13 +186,30 @@ func (o Options) Validate() error {
 	if _, err := providers.Choose(o.Cloud); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, o.validateOffer())
 	for flag, path := range map[string]string{
-		"sysfs-root": o.SysfsRoot, "proc-sys": o.ProcSys, "state-dir": o.StateDir,
+		"sysfs-root": o.SysfsRoot, "proc-sys": o.ProcSys, "state-dir": o.StateDir, "socket": o.Socket,
 		"cdi-dir": o.CDIDir, "kubelet-root": o.KubeletRoot, "nri-socket": o.NRISocket,
 	} {
 		if !filepath.IsAbs(path) {
 			errs = append(errs, fmt.Errorf("--%s=%q: want an absolute path", flag, path))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// validateOffer says what is wrong with the options on which devices are offered.
+func (o Options) validateOffer() error {
+	var errs []error
+	if _, err := filter.New(o.Filter); err != nil {
+		errs = append(errs, fmt.Errorf("--filter: %w", err))
+	}
+	if _, err := filter.Interfaces(o.AllowInterfaces); err != nil {
+		errs = append(errs, fmt.Errorf("--allow-interfaces: %w", err))
+	}
+	effects := []string{TaintNone, string(resourceapi.DeviceTaintEffectNoSchedule), string(resourceapi.DeviceTaintEffectNoExecute)}
+	if !slices.Contains(effects, o.DeviceTaints) {
+		errs = append(errs, fmt.Errorf("--device-taints=%q: want %s", o.DeviceTaints, strings.Join(effects, ", ")))
 	}
 	return errors.Join(errs...)
 }
@@ -183,8 +230,4 @@ func (o Options) served(nodeLabels labels.Set) []string {
 	return names
 }
 
-func (o Options) journalDir() string   { return filepath.Join(o.StateDir, "journal") }
-func (o Options) healthSocket() string { return HealthSocket(o.StateDir) }
-
-// HealthSocket is where an agent with that state directory answers healthz.
-func HealthSocket(stateDir string) string { return filepath.Join(stateDir, "health.sock") }
+func (o Options) journalDir() string { return filepath.Join(o.StateDir, "journal") }

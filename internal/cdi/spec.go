@@ -21,6 +21,9 @@ func Spec(r driver.Record) (*specs.Spec, error) {
 		for _, n := range d.Edits.DeviceNodes {
 			edits.DeviceNodes = append(edits.DeviceNodes, &specs.DeviceNode{Path: n.Path, Permissions: n.Permissions})
 		}
+		for _, h := range d.Edits.Hooks {
+			edits.Hooks = append(edits.Hooks, hookOf(h))
+		}
 		s.Devices = append(s.Devices, specs.Device{Name: name(r, i), ContainerEdits: edits})
 	}
 	version, err := cdilib.MinimumRequiredVersion(s)
@@ -29,4 +32,12 @@ func Spec(r driver.Record) (*specs.Spec, error) {
 	}
 	s.Version = version
 	return s, nil
+}
+
+func hookOf(h driver.Hook) *specs.Hook {
+	out := &specs.Hook{HookName: h.Name, Path: h.Path, Args: h.Args, Env: h.Env}
+	if h.TimeoutSeconds > 0 {
+		out.Timeout = &h.TimeoutSeconds
+	}
+	return out
 }

@@ -5,6 +5,7 @@ package claims
 
 import (
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/guard"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -27,6 +28,9 @@ type Driver struct {
 	// HeldNICs are the NICs of a record as they were before they left the
 	// host; nil for drivers without NICs.
 	HeldNICs func(driver.Record) ([]model.NIC, error)
+	// InPod are the NICs of a record as they are known in its pod; nil for
+	// drivers without NICs.
+	InPod func(driver.Record) ([]guard.NIC, error)
 	// Close is nil where nothing is open.
 	Close func()
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,7 +25,11 @@ type Node struct {
 	Name string
 	// KubeletRoot holds plugins and plugins_registry.
 	KubeletRoot string
-	Client      kubernetes.Interface
+	// AgentsDir is where agents of this system tell each other that they live.
+	AgentsDir string
+	// PodUID is the agent's own pod; empty: one agent at a time.
+	PodUID types.UID
+	Client kubernetes.Interface
 }
 
 // plugin is one driver as the kubelet sees it.
@@ -38,21 +41,30 @@ type plugin struct {
 }
 
 // Register offers the driver to the kubelet. From then on claims come in. fatal
-// hears of what no retry mends.
+// hears of what no retry mends. The error is ErrRival while somebody else serves
+// it.
 func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*kubeletplugin.Helper, error) {
-	data, registry := filepath.Join(n.KubeletRoot, "plugins", p.Name()), filepath.Join(n.KubeletRoot, "plugins_registry")
-	for _, dir := range []string{data, registry} {
+	for _, dir := range []string{n.data(p.Name()), n.registry()} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, fmt.Errorf("register %s: %w", p.Name(), err)
 		}
 	}
+	if err := n.refuseRivals(ctx, p.Name()); err != nil {
+		return nil, fmt.Errorf("register %s with the kubelet: %w", p.Name(), err)
+	}
+	unmark, err := n.mark(p.Name())
+	if err != nil {
+		return nil, fmt.Errorf("register %s with the kubelet: %w", p.Name(), err)
+	}
+	context.AfterFunc(ctx, unmark)
 	helper, err := kubeletplugin.Start(ctx, &plugin{Preparer: p, pool: n.Name, fatal: fatal},
 		kubeletplugin.DriverName(p.Name()),
 		kubeletplugin.NodeName(n.Name),
 		kubeletplugin.KubeClient(n.Client),
-		kubeletplugin.PluginDataDirectoryPath(data),
-		kubeletplugin.RegistrarDirectoryPath(registry),
+		kubeletplugin.PluginDataDirectoryPath(n.data(p.Name())),
+		kubeletplugin.RegistrarDirectoryPath(n.registry()),
 		kubeletplugin.Serialize(false), // the journal's locks are per claim
+		kubeletplugin.RollingUpdate(n.PodUID),
 		kubeletplugin.HealthService(false),
 	)
 	if err != nil {

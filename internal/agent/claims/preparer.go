@@ -48,6 +48,9 @@ type Preparer struct {
 	// Missing says which of a record's devices are not in the network namespace
 	// at a path, a sentence each; nil where nobody can tell.
 	Missing func(r driver.Record, netns string) ([]string, error)
+	// Guard is where plumbline-guard lies on the host; empty where it cannot
+	// run.
+	Guard string
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
 	// Did hears of every step; nil outside of tests.
@@ -102,7 +105,7 @@ func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Recor
 	}
 	p.Metrics.Prepared(p.Name(), metrics.StepStage, staging)
 	writing := time.Now()
-	if err := p.CDI.Write(r); err != nil {
+	if err := p.writeSpec(r); err != nil {
 		return driver.Record{}, err
 	}
 	p.Took(StepSpecWritten)
@@ -240,7 +243,7 @@ func (p *Preparer) Recover(ctx context.Context) error {
 	known := map[types.UID]bool{}
 	for _, r := range records {
 		known[r.Claim.UID] = true
-		if err := p.CDI.Write(r); err != nil {
+		if err := p.writeSpec(r); err != nil {
 			return err
 		}
 	}

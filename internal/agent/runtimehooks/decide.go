@@ -21,6 +21,9 @@ type sandboxFacts struct {
 	Namespace, Name string
 	// Netns is empty for a pod in the host's network.
 	Netns string
+	// Static: the pod comes from the node and not from the API server, which
+	// knows it under another UID and gives it no claims.
+	Static bool
 }
 
 func (s sandboxFacts) String() string { return s.Namespace + "/" + s.Name }
@@ -32,6 +35,8 @@ type containerFacts struct {
 	CDI        []string
 	Env        []string
 	CPUs, Mems string
+	// Memlock: it has a limit of locked memory, by whoever set it.
+	Memlock bool
 }
 
 // change is what a container still lacks.
@@ -40,6 +45,8 @@ type change struct {
 	CPUs, Mems string
 	// Confined: it has, or gets, CPUs by our word.
 	Confined bool
+	// Memlock: it must be able to lock any amount of memory.
+	Memlock bool
 }
 
 // share is a container's part of a record.
@@ -63,6 +70,39 @@ func (s share) part() driver.Record {
 
 func holds(r driver.Record, pod types.UID) bool {
 	return slices.ContainsFunc(r.Pods, func(p driver.PodRef) bool { return p.UID == pod })
+}
+
+// mustBeKnown says whether nobody may let the pod run before the API watch has
+// shown it: it could use a claim that another pod holds, of which the kubelet
+// asks no driver. What the journal gives the pod the journal knows, a pod in the
+// host's network gets no device anyway, and where nothing is held there is
+// nothing to take.
+func mustBeKnown(s sandboxFacts, records []driver.Record, unreadable bool) bool {
+	if s.Static || s.Netns == "" {
+		return false
+	}
+	for _, r := range records {
+		if holds(r, s.UID) {
+			return false
+		}
+	}
+	return len(records) > 0 || unreadable
+}
+
+// mayBeUnreadable says whether a record that nobody can read may be of the pod:
+// whether it uses a claim of which there is no readable one.
+func mayBeUnreadable(s sandboxFacts, records []driver.Record, facts *nodepods.Facts) bool {
+	if s.Static {
+		return false
+	}
+	if facts == nil {
+		return true
+	}
+	return slices.ContainsFunc(facts.Claims, func(claim string) bool {
+		return !slices.ContainsFunc(records, func(r driver.Record) bool {
+			return r.Claim.Namespace == facts.Namespace && r.Claim.Name == claim && holds(r, s.UID)
+		})
+	})
 }
 
 // admitSandbox returns the records to attach, or refuses the pod. facts is nil

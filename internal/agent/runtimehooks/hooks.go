@@ -97,7 +97,7 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	defer cancel()
 	sandbox := sandboxOf(pod)
 	h.state.addSandbox(pod.GetId(), sandbox)
-	if err := h.attachPod(ctx, sandbox); err != nil {
+	if err := h.attachPod(ctx, sandbox, metrics.HookRunPodSandbox); err != nil {
 		// Refused, it never runs, and not every runtime tells of its removal.
 		h.state.removeSandbox(pod.GetId())
 		return err
@@ -106,15 +106,10 @@ func (h *hooks) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 }
 
 // attachPod attaches what the pod's claims hold, or refuses the pod.
-func (h *hooks) attachPod(ctx context.Context, sandbox sandboxFacts) error {
-	facts := h.pods.Get(sandbox.UID)
-	records, err := h.records(attaches)
-	if err != nil && (facts == nil || len(facts.Claims) > 0) {
-		return fmt.Errorf("pod %s: %w", sandbox, err) // it may lack a device that nobody remembers
-	}
-	mine, err := admitSandbox(sandbox, records, facts)
+func (h *hooks) attachPod(ctx context.Context, sandbox sandboxFacts, hook string) error {
+	mine, err := h.admit(ctx, sandbox)
 	if err != nil {
-		return err
+		return h.refuse(sandbox, hook, err)
 	}
 	return bounded(ctx, "attach the devices of pod "+sandbox.String(), func(ctx context.Context) error {
 		for _, r := range mine {
@@ -124,6 +119,29 @@ func (h *hooks) attachPod(ctx context.Context, sandbox sandboxFacts) error {
 		}
 		return nil
 	})
+}
+
+// admit returns the records to attach, or why the pod must not run.
+func (h *hooks) admit(ctx context.Context, sandbox sandboxFacts) ([]driver.Record, error) {
+	records, unreadable := h.records(attaches)
+	facts := h.pods.Get(sandbox.UID)
+	if facts == nil && mustBeKnown(sandbox, records, unreadable != nil) {
+		if facts = h.pods.Wait(ctx, sandbox.UID, podWait); facts == nil {
+			return nil, fmt.Errorf("pod %s: the API server has not shown it within %s, and it may use a claim that another pod holds: "+
+				"want the API server reachable from the node; the kubelet tries again", sandbox, podWait)
+		}
+	}
+	if unreadable != nil && mayBeUnreadable(sandbox, records, facts) {
+		return nil, fmt.Errorf("pod %s: %w", sandbox, unreadable)
+	}
+	return admitSandbox(sandbox, records, facts)
+}
+
+// refuse counts a refusal and tells the pod, in the words that the kubelet gets.
+func (h *hooks) refuse(sandbox sandboxFacts, hook string, err error) error {
+	h.metrics.Refused(hook)
+	h.events.Pod(sandbox.Namespace, driver.PodRef{UID: sandbox.UID, Name: sandbox.Name}, true, status.Refused, err.Error())
+	return err
 }
 
 // StopPodSandbox brings the devices back. What fails here Unprepare repeats,
@@ -161,16 +179,17 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, contai
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
 	sandbox := sandboxOf(pod)
-	if err := h.attachPod(ctx, sandbox); err != nil {
+	if err := h.attachPod(ctx, sandbox, metrics.HookCreateContainer); err != nil {
 		return nil, nil, err
 	}
-	records, err := h.records((*claims.Preparer).NeedsRuntime)
-	if err != nil {
-		return nil, nil, fmt.Errorf("pod %s, container %s: %w", sandbox, container.GetName(), err)
+	records, unreadable := h.records((*claims.Preparer).NeedsRuntime)
+	if unreadable != nil && mayBeUnreadable(sandbox, records, h.pods.Get(sandbox.UID)) {
+		err := fmt.Errorf("pod %s, container %s: %w", sandbox, container.GetName(), unreadable)
+		return nil, nil, h.refuse(sandbox, metrics.HookCreateContainer, err)
 	}
 	lacks, err := h.lacks(ctx, runningContainer{sandbox: sandbox, facts: containerOf(container)}, records, podWait)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, h.refuse(sandbox, metrics.HookCreateContainer, err)
 	}
 	if lacks.Confined {
 		h.state.confine(container.GetId())

@@ -5,6 +5,8 @@ package runtimehooks
 
 import (
 	"context"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,8 +40,18 @@ func (h *hooks) lacks(ctx context.Context, c runningContainer, records []driver.
 		}
 	}
 	lacks := adjust(c.facts, shares, pin)
+	lacks.Memlock = !c.facts.Memlock && h.locksMemory(shares)
 	lacks.Confined = !pin.CPUs.IsEmpty()
 	return lacks, nil
+}
+
+// locksMemory says whether a share holds devices that reach into the container's
+// memory. The default limit of 64 KiB or 8 MiB would fail their first buffer.
+func (h *hooks) locksMemory(shares []share) bool {
+	return slices.ContainsFunc(shares, func(s share) bool {
+		p := h.preparerOf(s.record.Driver)
+		return p.MemoryLocker != nil && p.MemoryLocker.MemlockFor(s.part())
+	})
 }
 
 func ofDriver(shares []share, name string) []share {
@@ -116,7 +128,7 @@ func (h *hooks) moved(updates []*api.ContainerUpdate) {
 
 // adjustmentOf puts a change into the runtime's words; nil for none.
 func adjustmentOf(lacks change) *api.ContainerAdjustment {
-	if len(lacks.Env) == 0 && len(lacks.CDI) == 0 && lacks.CPUs == "" && lacks.Mems == "" {
+	if len(lacks.Env) == 0 && len(lacks.CDI) == 0 && !lacks.Memlock && lacks.CPUs == "" && lacks.Mems == "" {
 		return nil
 	}
 	a := &api.ContainerAdjustment{}
@@ -126,6 +138,9 @@ func adjustmentOf(lacks change) *api.ContainerAdjustment {
 	}
 	for _, id := range lacks.CDI {
 		a.AddCDIDevice(&api.CDIDevice{Name: id})
+	}
+	if lacks.Memlock {
+		a.AddRlimit(memlock, math.MaxUint64, math.MaxUint64) // RLIM_INFINITY
 	}
 	if lacks.CPUs != "" {
 		a.SetLinuxCPUSetCPUs(lacks.CPUs)

@@ -143,8 +143,14 @@ func (s *state) netns(pod types.UID) string {
 	return ""
 }
 
+// memlock is the resource's name in the runtime's words.
+const memlock = "RLIMIT_MEMLOCK"
+
 func sandboxOf(p *api.PodSandbox) sandboxFacts {
 	f := sandboxFacts{UID: types.UID(p.GetUid()), Namespace: p.GetNamespace(), Name: p.GetName()}
+	// The kubelet writes this into every pod (pkg/kubelet/types, ConfigSourceAnnotationKey).
+	source := p.GetAnnotations()["kubernetes.io/config.source"]
+	f.Static = source == "file" || source == "http"
 	for _, ns := range p.GetLinux().GetNamespaces() {
 		if ns.GetType() == "network" {
 			f.Netns = ns.GetPath()
@@ -157,6 +163,9 @@ func containerOf(c *api.Container) containerFacts {
 	f := containerFacts{ID: c.GetId(), Name: c.GetName(), Env: c.GetEnv()}
 	for _, d := range c.GetCDIDevices() {
 		f.CDI = append(f.CDI, d.GetName())
+	}
+	for _, l := range c.GetRlimits() {
+		f.Memlock = f.Memlock || l.GetType() == memlock
 	}
 	cpu := c.GetLinux().GetResources().GetCpu()
 	f.CPUs, f.Mems = cpu.GetCpus(), cpu.GetMems()

@@ -61,16 +61,21 @@ func TestUnreadableJournalFailsClosed(t *testing.T) {
 		}
 	}
 	h := a.hooks()
-	h.pods = podsOf(t, podWith("plain"), podWith("claiming", "bad"))
-	for name, admitted := range map[string]bool{"plain": true, "claiming": false, "unknown": false} {
+	h.pods = podsOf(t, podWith("plain"), podWith("claiming", "bad"), podWith("good", "good"))
+	for name, refusal := range map[string]string{
+		"plain": "", "good": "", "claiming": "bad-uid.json", "unknown": "the API server has not shown it",
+	} {
 		err := h.RunPodSandbox(t.Context(), podOf(name, "/run/netns/"+name))
-		if admitted != (err == nil) || err != nil && !strings.Contains(err.Error(), "bad-uid.json") {
-			t.Errorf("pod %s: got %v, want admitted %t, else the file's name", name, err, admitted)
+		if (refusal == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), refusal) {
+			t.Errorf("pod %s: got %v, want %q", name, err, refusal)
 		}
 	}
 	container := &api.Container{Id: "c", PodSandboxId: "plain-sandbox", Name: "main", State: api.ContainerState_CONTAINER_RUNNING}
-	if _, _, err := h.CreateContainer(t.Context(), podOf("plain", "/run/netns/plain"), container); err == nil || !strings.Contains(err.Error(), "bad-uid.json") {
-		t.Errorf("create a container: got %v, want a refusal that names the file", err)
+	if _, _, err := h.CreateContainer(t.Context(), podOf("plain", "/run/netns/plain"), container); err != nil {
+		t.Errorf("create a container of a pod without claims: %v", err)
+	}
+	if _, _, err := h.CreateContainer(t.Context(), podOf("claiming", "/run/netns/claiming"), container); err == nil || !strings.Contains(err.Error(), "bad-uid.json") {
+		t.Errorf("create a container of a pod whose claim may be in it: got %v, want a refusal that names the file", err)
 	}
 	updates, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("plain", "")}, []*api.Container{container}) //nolint:misspell // the library calls it so
 	if err != nil || len(updates) != 0 {
@@ -79,7 +84,7 @@ func TestUnreadableJournalFailsClosed(t *testing.T) {
 	if err := h.StopPodSandbox(t.Context(), podOf("good", "/run/netns/good")); err != nil {
 		t.Error(err)
 	}
-	want := "detach good from ; detach good from /run/netns/good"
+	want := "attach good to /run/netns/good; detach good from /run/netns/good; detach good from /run/netns/good"
 	if got := strings.Join(nic.Actions, "; "); got != want {
 		t.Errorf("actions %q, want %q", got, want)
 	}

@@ -1,0 +1,95 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"fmt"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/guard"
+)
+
+// hookAtMost is when the container runtime ends a guard that does not end by
+// itself, in seconds.
+const hookAtMost = 90
+
+// guarded adds to every device the hook that keeps a container from starting
+// without it. The journal does not have it: where the program lies is this
+// agent's business.
+func (p *Preparer) guarded(r driver.Record) (driver.Record, error) {
+	if p.Guard == "" {
+		return r, nil
+	}
+	devices := make([]driver.DeviceRecord, len(r.Devices))
+	for i, d := range r.Devices {
+		devices[i] = d
+		want, ok, err := p.want(r, i)
+		if err != nil {
+			return r, err
+		}
+		if !ok {
+			continue
+		}
+		args, err := want.Args()
+		if err != nil {
+			return r, err
+		}
+		hooks := append([]driver.Hook{}, d.Edits.Hooks...)
+		devices[i].Edits.Hooks = append(hooks, driver.Hook{
+			Name: "createRuntime", Path: p.Guard, Args: append([]string{guard.Program}, args...), TimeoutSeconds: hookAtMost,
+		})
+	}
+	r.Devices = devices
+	return r, nil
+}
+
+// want is what the record's device i means for a container; not ok where
+// nothing can be looked for.
+func (p *Preparer) want(r driver.Record, i int) (w guard.Want, ok bool, err error) {
+	part := r
+	part.Devices = r.Devices[i : i+1]
+	w = guard.Want{Claim: r.Claim.String(), Device: r.Devices[i].Device}
+	if p.InPod != nil {
+		nics, err := p.InPod(part)
+		if err != nil {
+			return w, false, err
+		}
+		if len(nics) > 0 {
+			w.NIC = &nics[0] // a device is one NIC at most
+		}
+	}
+	if p.Pinner != nil {
+		pin, err := p.Pinner.Exclusive([]driver.Record{part})
+		if err != nil {
+			return w, false, err
+		}
+		w.CPUs, w.Mems = pin.CPUs.String(), pin.Mems.String()
+	}
+	return w, w.NIC != nil || w.CPUs != "" || w.Mems != "", nil
+}
+
+// MissingNICs says which of the record's NICs are not in the network namespace
+// at path, a sentence each.
+func (p *Preparer) MissingNICs(r driver.Record, path string) ([]string, error) {
+	var wants []guard.Want
+	for i := range r.Devices {
+		w, ok, err := p.want(r, i)
+		if err != nil {
+			return nil, fmt.Errorf("look for the devices of claim %s: %w", r.Claim, err)
+		}
+		if ok {
+			wants = append(wants, w)
+		}
+	}
+	return guard.Missing(path, wants)
+}
+
+// writeSpec puts the record's CDI file in place.
+func (p *Preparer) writeSpec(r driver.Record) error {
+	guarded, err := p.guarded(r)
+	if err != nil {
+		return err
+	}
+	return p.CDI.Write(guarded)
+}

@@ -1,0 +1,91 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimehooks
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/driver"
+)
+
+// The API server may be away, and static pods are never in its list: a pod that
+// nobody knows is refused only where it could take what another one holds.
+func TestPodsThatTheAPIWatchDoesNotShow(t *testing.T) {
+	static := func(p *api.PodSandbox) {
+		p.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+	}
+	fromAPI := func(p *api.PodSandbox) {
+		p.Annotations = map[string]string{"kubernetes.io/config.source": "api"}
+	}
+	for _, test := range []struct {
+		name, pod, netns string
+		change           func(*api.PodSandbox)
+		held             bool
+		admitted         bool
+	}{
+		{"whose claim the journal has", "a", "/run/netns/a", fromAPI, true, true},
+		{"of the node itself", "static", "/run/netns/static", static, true, true},
+		{"in the host's network", "proxy", "", fromAPI, true, true},
+		{"while nothing is held", "other", "/run/netns/other", fromAPI, false, true},
+		{"which may use the claim that is held", "other", "/run/netns/other", fromAPI, true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a, _ := connected(t, "/nowhere")
+			if test.held {
+				prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
+			}
+			pod := podOf(test.pod, test.netns)
+			test.change(pod)
+			err := a.hooks().RunPodSandbox(t.Context(), pod)
+			if test.admitted != (err == nil) || err != nil && !strings.Contains(err.Error(), "the API server has not shown it") {
+				t.Errorf("got %v, want admitted %t", err, test.admitted)
+			}
+		})
+	}
+}
+
+// rdmaNIC is a driver whose devices reach into a process's memory.
+type rdmaNIC struct{ *agenttest.FakeDriver }
+
+func (rdmaNIC) MemlockFor(driver.Record) bool { return true }
+
+// RDMA needs memory that stays in place. A limit that somebody has set, an agent
+// before this one among them, stays.
+func TestLockedMemory(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	a.preparers[0].MemoryLocker = rdmaNIC{nic}
+	r := prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
+	h := a.hooks()
+	h.pods = podsOf(t, podWith("a", "a"), podWith("b"))
+	limit := []*api.POSIXRlimit{{Type: "RLIMIT_MEMLOCK", Hard: 1 << 30, Soft: 1 << 30}}
+	for _, test := range []struct {
+		name      string
+		pod       string
+		container *api.Container
+		raised    bool
+	}{
+		{"a pod that only holds the claim", "a", &api.Container{}, true},
+		{"a limit is set", "a", &api.Container{Rlimits: limit}, false},
+		{"another pod", "b", &api.Container{}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			adjustment, _, err := h.CreateContainer(t.Context(), podOf(test.pod, "/run/netns/"+test.pod), test.container)
+			if err != nil {
+				t.Fatal(err)
+			}
+			limits := adjustment.GetRlimits()
+			if raised := len(limits) == 1 && limits[0].GetType() == "RLIMIT_MEMLOCK" && limits[0].GetHard() == math.MaxUint64; raised != test.raised {
+				t.Errorf("limits %v, want raised %t", limits, test.raised)
+			}
+			if got, want := len(adjustment.GetCDIDevices()), map[string]int{"a": len(r.Devices)}[test.pod]; got != want {
+				t.Errorf("%d CDI devices, want %d: every container of a pod that only holds the claim has its devices", got, want)
+			}
+		})
+	}
+}
