@@ -32,7 +32,7 @@ func TestAgentHoldsNoMoreThanItNeeds(t *testing.T) {
 		Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsUser: &root,
 		Capabilities: &corev1.Capabilities{
 			Drop: []corev1.Capability{"ALL"},
-			Add:  []corev1.Capability{"NET_ADMIN", "SYS_ADMIN"},
+			Add:  []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW"},
 		},
 	}
 	if diff := cmp.Diff(want, container.SecurityContext); diff != "" {
@@ -89,6 +89,25 @@ func TestArgumentsAndNodes(t *testing.T) {
 			values: "{drivers: {cpu: {reservedCPUs: 0-1}}, kubelet: {root: /data/kubelet}}",
 			args:   []string{"--reserved-cpus=0-1", "--kubelet-root=/data/kubelet"},
 		},
+		{
+			name: "where the container finds the host's parts",
+			args: []string{"--proc-sys=/host/proc/sys", "--bpffs=/sys/fs/bpf", "--socket=/run/plumbline/agent.sock", "--state-dir=/var/lib/plumbline"},
+		},
+		{
+			name:   "no eBPF, and losses allowed",
+			values: "drivers: {net: {ebpf: false, allowLoss: true}}",
+			args:   []string{"--bpffs=", "--allow-loss"},
+		},
+		{
+			name:   "metrics, and a certificate for them",
+			values: "metrics: {enabled: true, tlsSecret: plumbline-metrics}",
+			args:   []string{"--metrics-address=:9178", "--metrics-cert-dir=/etc/plumbline/metrics"},
+		},
+		{
+			name:   "a cloud, and a webhook",
+			values: "cloud: {provider: webhook, profileProvider: webhook, webhookURL: 'https://w:1', metadataEndpoint: 'm:2'}",
+			args:   []string{"--cloud-provider=webhook", "--profile-provider=webhook", "--webhook-url=https://w:1", "--metadata-endpoint=m:2"},
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -120,4 +139,72 @@ func terms(affinity *corev1.Affinity) []string {
 		lines = append(lines, strings.Join(parts, " and "))
 	}
 	return lines
+}
+
+// TestRightsFollowTheSettings: what is switched off takes no right with it.
+func TestRightsFollowTheSettings(t *testing.T) {
+	tests := []struct {
+		values       string
+		capabilities []corev1.Capability
+		volumes      []string // beside those that are always there
+		resources    []string // of the role, likewise
+	}{
+		{"", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW"}, []string{"bpffs"}, nil},
+		{"drivers: {net: {dhcp: false}}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN"}, []string{"bpffs"}, nil},
+		{"drivers: {net: {ebpf: false}}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW"}, nil, nil},
+		{"drivers: {net: {enabled: false}}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN"}, nil, nil},
+		{
+			"metrics: {enabled: true, tlsSecret: x}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW"},
+			[]string{"bpffs", "metrics-cert"}, []string{"tokenreviews", "subjectaccessreviews"},
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.values, func(t *testing.T) {
+			objects := rendered(t, tc.values)
+			pod := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec
+			if diff := cmp.Diff(tc.capabilities, pod.Containers[0].SecurityContext.Capabilities.Add); diff != "" {
+				t.Errorf("capabilities (-want +got):\n%s", diff)
+			}
+			var volumes []string
+			for _, v := range pod.Volumes {
+				if v.Name == "bpffs" || v.Name == "metrics-cert" {
+					volumes = append(volumes, v.Name)
+				}
+			}
+			if diff := cmp.Diff(tc.volumes, volumes); diff != "" {
+				t.Errorf("volumes (-want +got):\n%s", diff)
+			}
+			var resources []string
+			for _, rule := range agentRole(t, objects).Rules {
+				for _, resource := range rule.Resources {
+					if resource == "tokenreviews" || resource == "subjectaccessreviews" {
+						resources = append(resources, resource)
+					}
+				}
+			}
+			if diff := cmp.Diff(tc.resources, resources); diff != "" {
+				t.Errorf("rights (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestEveryMountHasItsVolume, and nothing is mounted that is not used.
+func TestEveryMountHasItsVolume(t *testing.T) {
+	for _, values := range []string{"", "drivers: {net: {ebpf: false}}", "metrics: {enabled: true, tlsSecret: x}"} {
+		pod := only[*appsv1.DaemonSet](t, rendered(t, values)).Spec.Template.Spec
+		mounted := map[string]bool{}
+		for _, m := range pod.Containers[0].VolumeMounts {
+			mounted[m.Name] = true
+		}
+		for _, v := range pod.Volumes {
+			if !mounted[v.Name] {
+				t.Errorf("%q: volume %s is not mounted", values, v.Name)
+			}
+			delete(mounted, v.Name)
+		}
+		for name := range mounted {
+			t.Errorf("%q: no volume for mount %s", values, name)
+		}
+	}
 }

@@ -25,13 +25,14 @@ import (
 
 // kinds are the types of everything the chart may ship.
 var kinds = map[string]func() any{
-	"v1 Namespace":                                                     func() any { return &corev1.Namespace{} },
-	"v1 ServiceAccount":                                                func() any { return &corev1.ServiceAccount{} },
-	"v1 ResourceQuota":                                                 func() any { return &corev1.ResourceQuota{} },
-	"apps/v1 DaemonSet":                                                func() any { return &appsv1.DaemonSet{} },
-	"resource.k8s.io/v1 DeviceClass":                                   func() any { return &resourcev1.DeviceClass{} },
-	"rbac.authorization.k8s.io/v1 ClusterRole":                         func() any { return &rbacv1.ClusterRole{} },
-	"rbac.authorization.k8s.io/v1 ClusterRoleBinding":                  func() any { return &rbacv1.ClusterRoleBinding{} },
+	"v1 Namespace":                                    func() any { return &corev1.Namespace{} },
+	"v1 ServiceAccount":                               func() any { return &corev1.ServiceAccount{} },
+	"v1 Service":                                      func() any { return &corev1.Service{} },
+	"v1 ResourceQuota":                                func() any { return &corev1.ResourceQuota{} },
+	"apps/v1 DaemonSet":                               func() any { return &appsv1.DaemonSet{} },
+	"resource.k8s.io/v1 DeviceClass":                  func() any { return &resourcev1.DeviceClass{} },
+	"rbac.authorization.k8s.io/v1 ClusterRole":        func() any { return &rbacv1.ClusterRole{} },
+	"rbac.authorization.k8s.io/v1 ClusterRoleBinding": func() any { return &rbacv1.ClusterRoleBinding{} },
 	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":        func() any { return &admissionv1.ValidatingAdmissionPolicy{} },
 	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": func() any { return &admissionv1.ValidatingAdmissionPolicyBinding{} },
 }
