@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/utils/cpuset"
+
 	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/publish"
@@ -84,6 +87,41 @@ func TestTheCloudsWordIsPublished(t *testing.T) {
 	case <-a.clouds.book.Changed():
 	default:
 		t.Error("nobody is told to publish it")
+	}
+	if got := selects(t, tpuSelector, a.picture.Current()); !got {
+		t.Error("the selector of the TPU example does not match")
+	}
+	if got := selects(t, guardedSelector, a.picture.Current()); !got {
+		t.Error("the selector of docs/clouds.md does not match")
+	}
+}
+
+// Selectors of examples/tpu-v6e-multi-nic and of docs/clouds.md.
+const (
+	tpuSelector     = `device.attributes["gce.dra.net"].networkName.startsWith("tpu-net")`
+	guardedSelector = `"networkName" in device.attributes["gce.dra.net"] && ` + tpuSelector
+)
+
+// selects evaluates a selector as the scheduler does, on the machine's first
+// NIC as it is published.
+func selects(t *testing.T, expression string, m *model.Machine) bool {
+	t.Helper()
+	compiled := cel.GetCompiler(cel.Features{}).CompileCELExpression(expression, cel.Options{})
+	if compiled.Error != nil {
+		t.Fatal(compiled.Error)
+	}
+	d := slicecodec.Encode(m, slicecodec.DriverNet, cpuset.New())[0]
+	matches, _, err := compiled.DeviceMatches(t.Context(), cel.Device{Driver: slicecodec.DriverNet, Attributes: d.Attributes, Capacity: d.Capacity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return matches
+}
+
+func TestTheGuardedSelectorIsNoErrorOutsideOfTheCloud(t *testing.T) {
+	a := newCloudAgent(t, []string{slicecodec.DriverNet}, providers.Options{Provider: providers.None, Profiles: providers.None})
+	if selects(t, guardedSelector, a.picture.Current()) {
+		t.Error("it matches a NIC without the attribute")
 	}
 }
 
