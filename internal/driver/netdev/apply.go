@@ -122,10 +122,13 @@ func (t *transaction) bring(plan Plan) (*rtnl.Link, error) {
 	if err == nil && link == nil {
 		link, err = t.move(plan)
 	}
-	if err == nil && !link.Up {
-		err = plan.Pod.Configure(t.pod, link, plan.lease())
+	if err != nil || link.Up {
+		return link, err
 	}
-	return link, err
+	if err := dropPrograms(t.pod, link.Index, plan); err != nil {
+		return nil, err
+	}
+	return link, plan.Pod.Configure(t.pod, link, plan.lease())
 }
 
 // move takes the NIC from the host.

@@ -157,20 +157,23 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	return err
 }
 
-// keepPrograms says where the eBPF programs are kept that the move loses, or
-// that the configuration takes off.
+// keepPrograms says what the eBPF programs are held under: those that the move
+// loses, that the configuration takes off, and that a pod may.
 func (p planner) keepPrograms(device string, c *v1alpha1.NetworkConfig, s *hoststate.State) error {
+	if len(s.Programs) == 0 {
+		return nil
+	}
+	if p.facts.keepsPrograms {
+		s.Key = device
+		return nil
+	}
 	off := c.Interface.DisableEBPFPrograms != nil && *c.Interface.DisableEBPFPrograms
 	i := slices.IndexFunc(s.Programs, func(a bpf.Attachment) bool { return off || a.Kind == bpf.TC })
 	if i < 0 {
 		return nil
 	}
-	if !p.facts.keepsPrograms {
-		return fmt.Errorf("interface %s has the eBPF program %s, and this node has no BPF file system to keep it in: "+
-			"mount one, or detach the program", s.Name, s.Programs[i])
-	}
-	s.Key = device
-	return nil
+	return fmt.Errorf("interface %s has %s, and this node has no BPF file system to keep it in: mount one, or detach it",
+		s.Name, s.Programs[i])
 }
 
 // checkMTU holds a virtual function to the MTU of its physical one, beyond

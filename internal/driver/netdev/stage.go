@@ -140,12 +140,10 @@ func (d *Driver) stageSettings(link *rtnl.Link, s *Stage) error {
 	return nil
 }
 
-// stagePrograms keeps the programs that the move would lose, and takes all off
-// if the configuration says so.
+// stagePrograms holds the programs on the device, and takes them off if the
+// configuration says so.
 func (d *Driver) stagePrograms(link *rtnl.Link, plan *Plan) error {
-	off := plan.Stage != nil && plan.Stage.Programs
-	tc := slices.ContainsFunc(plan.Host.Programs, func(a bpf.Attachment) bool { return a.Kind == bpf.TC })
-	if len(plan.Host.Programs) == 0 || !off && !tc {
+	if plan.Host.Key == "" {
 		return nil
 	}
 	var err error
@@ -153,13 +151,29 @@ func (d *Driver) stagePrograms(link *rtnl.Link, plan *Plan) error {
 		return fmt.Errorf("keep the eBPF programs of interface %s: %w", link.Name, err)
 	}
 	d.host.Step()
-	if !off {
+	if plan.Stage == nil || !plan.Stage.Programs {
 		return nil
 	}
 	if err := bpf.Detach(d.host.Fd(), d.host.Conn, link.Index, plan.Host.Programs); err != nil {
 		return fmt.Errorf("interface.disableEbpfPrograms: %w", err)
 	}
 	d.host.Step()
+	return nil
+}
+
+// dropPrograms takes off what an owner has put on a NIC again since it was
+// staged. He knows how to put it on once more.
+func dropPrograms(pod *podstate.Pod, index int, plan Plan) error {
+	if plan.Stage == nil || !plan.Stage.Programs {
+		return nil
+	}
+	late, err := bpf.List(pod.Fd(), pod.Conn, index, "")
+	if err == nil {
+		err = bpf.Detach(pod.Fd(), pod.Conn, index, late)
+	}
+	if err != nil {
+		return fmt.Errorf("interface.disableEbpfPrograms: %w", err)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ package hoststate
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"slices"
 	"time"
@@ -124,19 +125,32 @@ func (h *Host) restoreDevice(index int, want *State) error {
 		return err
 	}
 	h.Step()
-	if len(want.Programs) == 0 {
+	return h.restorePrograms(index, want)
+}
+
+// restorePrograms puts back the programs that were held. One that was not, and
+// that is gone, was taken off by its owner before it came to that: he has no use
+// for it, and neither is it missed.
+func (h *Host) restorePrograms(index int, want *State) error {
+	if want.Key == "" {
+		want.Programs = nil
 		return nil
 	}
 	// An interrupted staging may have taken them off without saying where it
 	// keeps them.
 	programs, err := h.Programs.Hold(want.Key, want.Programs)
-	if err == nil {
-		err = h.Programs.Restore(h.Fd(), h.Conn, index, programs)
+	if errors.Is(err, fs.ErrNotExist) {
+		programs, err = nil, nil
 	}
-	if err == nil {
-		err = h.Programs.Release(want.Key)
+	if err != nil {
+		return err
 	}
-	return err
+	want.Programs = programs
+	if err := h.Programs.Restore(h.Fd(), h.Conn, index, programs); err != nil {
+		return err
+	}
+	h.Step()
+	return h.Programs.Release(want.Key)
 }
 
 // verify reads a NIC again and names what is not as it was.

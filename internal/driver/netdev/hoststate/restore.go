@@ -46,13 +46,15 @@ func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 			errs[i] = h.restoreEntries(v, index[i], nic.Want)
 		}
 		if errs[i] == nil && nic.Device {
-			errs[i] = h.restoreDevice(index[i], nic.Want)
+			want := *nic.Want
+			nics[i].Want = &want
+			errs[i] = h.restoreDevice(index[i], &want)
 		}
 	}
 	if v, err = look(h.Conn); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	for i, nic := range nics {
+	for i, nic := range nics { // by now without programs that nobody misses
 		if errs[i] == nil {
 			errs[i] = h.verify(v, nic, now)
 		}

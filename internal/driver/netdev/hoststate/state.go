@@ -53,8 +53,8 @@ type Device struct {
 	Features map[string]bool `json:"features,omitempty"`
 	// PrivateFlags are the driver's own; nil where it has none.
 	PrivateFlags map[string]bool `json:"privateFlags,omitempty"`
-	// Programs are the eBPF programs on it, and Key is what they are kept under
-	// while they are off it.
+	// Programs are the eBPF programs on it, and Key is what they are held under;
+	// empty where they are not.
 	Programs []bpf.Attachment `json:"programs,omitempty"`
 	Key      string           `json:"key,omitempty"`
 }
