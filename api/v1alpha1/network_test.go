@@ -183,3 +183,23 @@ func requireAllSet(t *testing.T, path string, v reflect.Value) {
 		}
 	}
 }
+
+// A device without an interface has character devices to ask for, and nothing
+// else.
+func TestRDMAOnly(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`: "",
+		`{"kind": "NetworkConfig", "rdma": {"umad": true, "issm": false}}`:    "",
+		`{"rdma": {"umad": true}, "interface": {"vrf": {"name": "v"}}}`:       "interface.vrf.name: Forbidden: the device has no network interface: want nothing but rdma",
+		`{"interface": {"forwarding": false}}`:                                "interface.forwarding: Forbidden",
+		`{"profile": "fast"}`:                                                 "profile: Forbidden",
+		`{"routes": []}`:                                                      "routes: Forbidden",
+		`{"neighbors": [{"ipAddress": "10.0.0.1"}]}`:                          "neighbors[0].ipAddress: Forbidden",
+		`{"ethtool": {"features": {"tso": false}}, "interface": {"mtu": 68}}`: "ethtool.features[tso]: Forbidden",
+	} {
+		err := decode(t, text).ValidateRDMAOnly()
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -93,19 +93,22 @@ func (c *InterfaceConfig) validateAddressing(p *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(p.Child("addresses"),
 			"cannot be set beside dhcp, ipam or addressing: unnumbered"))
 	}
-	if c.IPAM == nil {
-		return errs
-	}
-	if dhcp || is(c.Addressing, AddressingUnnumbered) {
-		errs = append(errs, field.Forbidden(p.Child("ipam"), "cannot be set beside dhcp or addressing: unnumbered"))
-	}
-	switch pool := p.Child("ipam", "pool"); {
-	case c.IPAM.Pool == nil:
-		errs = append(errs, field.Required(pool, "the pool's name"))
-	default:
-		for _, wrong := range validation.IsDNS1123Subdomain(*c.IPAM.Pool) {
-			errs = append(errs, field.Invalid(pool, *c.IPAM.Pool, wrong))
+	if c.IPAM != nil {
+		if dhcp || is(c.Addressing, AddressingUnnumbered) {
+			errs = append(errs, field.Forbidden(p.Child("ipam"), "cannot be set beside dhcp or addressing: unnumbered"))
 		}
+		errs = append(errs, c.IPAM.validate(p.Child("ipam"))...)
+	}
+	return errs
+}
+
+func (c *IPAMConfig) validate(p *field.Path) field.ErrorList {
+	if c.Pool == nil {
+		return field.ErrorList{field.Required(p.Child("pool"), "the pool's name")}
+	}
+	var errs field.ErrorList
+	for _, wrong := range validation.IsDNS1123Subdomain(*c.Pool) {
+		errs = append(errs, field.Invalid(p.Child("pool"), *c.Pool, wrong))
 	}
 	return errs
 }
