@@ -47,7 +47,7 @@ var importTable = []struct {
 	{"internal/cloud/...", []string{"internal/cloud", "internal/model", "api/..."}},
 	{"internal/cloud/providers", []string{"internal/cloud/..."}},
 	{"internal/agent", []string{
-		"internal/agent/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory",
+		"internal/agent/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory/...", "internal/devicehealth",
 		"internal/cloud/...", "internal/driver/...", "internal/guard", "internal/journal", "internal/cdi", "api/...",
 	}},
 	{"internal/agent/agenttest", []string{"internal/driver", "internal/model/..."}},

@@ -118,13 +118,15 @@ func eventually(t *testing.T, w *devicehealth.Watcher, want string) {
 func TestCarrierInAPod(t *testing.T) {
 	far, pod := hosttest.NewNamespace(t), hosttest.NewNamespace(t)
 	hosttest.Veth(t, pod, "eth0", far, "far0")
-	pod.Run(t, "ip link set eth0 up")
+	pod.Run(t, "ip link set eth0 address 02:00:00:00:00:01 up")
 	far.Run(t, "ip link set far0 up")
 	w := devicehealth.New(devicehealth.Options{Raise: time.Millisecond, Clear: time.Millisecond, Settle: time.Millisecond})
 	defer w.Close()
 	nic := eth("nic0", true, "up", 0)
+	mac := "02:00:00:00:00:01"
+	nic.Interface.MAC = &mac
 	w.Scanned(machine(t, model.Machine{}), []model.NIC{nic})
-	if err := w.Add("claim", pod.Fd(), []devicehealth.Held{{NIC: nic, Name: "eth0"}}); err != nil {
+	if err := w.Add("claim", pod.Fd(), []model.NIC{nic}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, w, "")
@@ -132,7 +134,7 @@ func TestCarrierInAPod(t *testing.T) {
 	eventually(t, w, "nic0 CarrierLost")
 	far.Run(t, "ip link set far0 up")
 	eventually(t, w, "")
-	pod.Run(t, "ip link set eth0 down")
+	pod.Run(t, "ip link set eth0 down name hidden address 02:00:00:00:00:02")
 	time.Sleep(200 * time.Millisecond)
 	eventually(t, w, "")
 	far.Run(t, "ip link delete far0")
