@@ -148,7 +148,7 @@ func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
 	if err := errors.Join(a.serveSocket(ctx), a.serveMetrics(ctx)); err != nil {
 		return nil, nil, err
 	}
-	node, err := getNode(ctx, client, o.NodeName)
+	node, err := getNode(ctx, client, o.NodeName, filepath.Join(o.StateDir, "node.json"))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,18 +4,14 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"net/url"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
 )
 
 // connect builds the client; kubeconfig is empty inside a cluster.
@@ -35,25 +31,6 @@ func connect(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
 		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	return client, config, nil
-}
-
-// getNode asks until the API server answers: without the node's addresses
-// nobody knows which NIC it cannot spare.
-func getNode(ctx context.Context, client kubernetes.Interface, name string) (*corev1.Node, error) {
-	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
-		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		node, err := client.CoreV1().Nodes().Get(attempt, name, metav1.GetOptions{})
-		cancel()
-		if err == nil {
-			return node, nil
-		}
-		klog.FromContext(ctx).Info("node not read", "node", name, "reason", err.Error(), "retryIn", wait)
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("read node %s: %w", name, err)
-		case <-time.After(wait):
-		}
-	}
 }
 
 // neededAddresses are the node's own and the API server's: the links that own
