@@ -6,84 +6,77 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
-	"os"
-	"path/filepath"
+	"net/http"
+	"slices"
 	"sync"
-	"time"
 
 	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/agent/local"
+	"plumbline.dev/plumbline/internal/agent/metrics"
+	"plumbline.dev/plumbline/internal/agent/metrics/endpoint"
 )
 
-// serveHealth answers every connection with "ok", or with the sentence that
-// says what the agent waits for. It is a socket of the state directory and not
-// a port: the agent lives in the host's network. A later agent takes the name
-// over, so the newest one answers.
-func serveHealth(ctx context.Context, path string, ready func() error) error {
-	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".health-%d.sock", os.Getpid()))
-	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("serve health: %w", err)
-	}
-	listener, err := net.Listen("unix", temp)
-	if err != nil {
-		return fmt.Errorf("serve health: %w", err)
-	}
-	// The file is renamed, and by the time of closing may be a successor's.
-	if l, ok := listener.(*net.UnixListener); ok {
-		l.SetUnlinkOnClose(false)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return errors.Join(fmt.Errorf("serve health: %w", err), listener.Close())
-	}
-	context.AfterFunc(ctx, func() { _ = listener.Close() })
-	go answerHealth(ctx, listener, ready)
-	return nil
-}
+// Paths of the agent's own socket.
+const (
+	// HealthPath answers "ok", or why no claim can be prepared.
+	HealthPath = "/healthz"
+	// MetricsPath answers with the agent's figures.
+	MetricsPath = endpoint.Path
+)
 
-func answerHealth(ctx context.Context, listener net.Listener, ready func() error) {
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			if ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "health socket closed")
-			}
+// serveSocket answers the agent's own commands: healthz by probes, metrics by
+// people.
+func (a *agent) serveSocket(ctx context.Context) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+HealthPath, func(w http.ResponseWriter, _ *http.Request) {
+		if err := a.ready(); err != nil {
+			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		answer := "ok"
-		if err := ready(); err != nil {
-			answer = "not ready: " + err.Error()
+		_, _ = io.WriteString(w, "ok\n") // the asker may have left
+	})
+	mux.Handle("GET "+MetricsPath, a.metrics.Handler())
+	return local.Serve(ctx, a.Socket, mux)
+}
+
+// serveMetrics answers scrapers where an address was given.
+func (a *agent) serveMetrics(ctx context.Context) error {
+	if a.MetricsAddress == "" {
+		return nil
+	}
+	return endpoint.Serve(ctx, endpoint.Options{
+		Address: a.MetricsAddress, CertDir: a.MetricsCertDir, Name: a.NodeName, Client: a.client,
+	}, a.metrics.Handler())
+}
+
+// countHoldings says what claims hold whenever somebody asks for the figures.
+// The preparers are all there by now.
+func (a *agent) countHoldings(ctx context.Context) {
+	preparers := slices.Clone(a.preparers)
+	a.metrics.HoldingsFrom(func() map[string]metrics.Holding {
+		held := map[string]metrics.Holding{}
+		for _, p := range preparers {
+			records, _, err := p.Journal.List(p.Name())
+			if err != nil {
+				klog.FromContext(ctx).Error(err, "held devices are not counted", "driver", p.Name())
+				continue
+			}
+			var h metrics.Holding
+			for _, r := range records {
+				if r.BootID == p.BootID {
+					h.Claims++
+					h.Devices += len(r.Devices)
+				}
+			}
+			held[p.Name()] = h
 		}
-		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = io.WriteString(conn, answer) // the asker may have left
-		_ = conn.Close()
-	}
+		return held
+	})
 }
 
-// AskHealth returns "ok", or an error that says what the agent waits for.
-func AskHealth(ctx context.Context, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-	if err != nil {
-		return "", fmt.Errorf("ask the agent: %w", err)
-	}
-	defer func() { _ = conn.Close() }()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetReadDeadline(deadline)
-	}
-	answer, err := io.ReadAll(io.LimitReader(conn, 4096))
-	if err != nil {
-		return "", fmt.Errorf("ask the agent: %w", err)
-	}
-	if string(answer) != "ok" {
-		return "", errors.New(string(answer))
-	}
-	return "ok", nil
-}
-
-// progress is how far the start has come, for the health socket.
+// progress is how far the start has come, for the probes.
 type progress struct {
 	mu      sync.Mutex
 	waiting string

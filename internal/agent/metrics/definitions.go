@@ -51,7 +51,6 @@ type Definition struct {
 const prefix = "plumbline_agent_"
 
 var (
-	buildInfo      = Definition{prefix + "build_info", gauge, []string{"version"}, "Always 1; the label tells the agent's version."}
 	attachSeconds  = Definition{prefix + "attach_seconds", histogram, []string{"driver", "result"}, "Time to bring the devices of one claim into a pod; repairs that found nothing to do are in it."}
 	detachSeconds  = Definition{prefix + "detach_seconds", histogram, []string{"driver", "result"}, "Time to bring the devices of one claim back to the host, as they were."}
 	prepareSeconds = Definition{prefix + "prepare_seconds", histogram, []string{"driver", "step"}, "Time that preparing one claim took, by step; total is the whole."}
@@ -72,7 +71,7 @@ var (
 func Definitions() []Definition {
 	return []Definition{
 		attachSeconds, detachSeconds, prepareSeconds, claimsPrepared, devicesHeld, restores, repairs, hookRefusals,
-		devicesOffered, devicesTainted, publishWrites, netlinkResyncs, runtimeJoins, statusFailures, buildInfo,
+		devicesOffered, devicesTainted, publishWrites, netlinkResyncs, runtimeJoins, statusFailures,
 	}
 }
 

@@ -21,8 +21,8 @@ type Metrics struct {
 	holdings                                       *holdings
 }
 
-// New returns figures that are all zero. The version is what build_info tells.
-func New(version string) *Metrics {
+// New returns figures that are all zero.
+func New() *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{
 		registry: r,
@@ -35,7 +35,6 @@ func New(version string) *Metrics {
 		devicesOffered: newGauge(r, devicesOffered), devicesTainted: newGauge(r, devicesTainted),
 		holdings: newHoldings(),
 	}
-	newGauge(r, buildInfo).WithLabelValues(version).Set(1)
 	// The process's own memory and CPU time are the kubelet's to tell
 	// (container_memory_working_set_bytes): the library's collectors for them
 	// would cost this one a megabyte on every node.
