@@ -1,0 +1,125 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"bytes"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"plumbline.dev/plumbline/deploy"
+	"plumbline.dev/plumbline/deploy/render"
+)
+
+// others are, for each value of values.yaml, one that differs from its default,
+// as values in YAML; further ones beside it make it count.
+var others = map[string]string{
+	"image.repository":                            "image: {repository: example.com/x}",
+	"image.tag":                                   "image: {tag: v2}",
+	"image.digest":                                "image: {digest: 'sha256:" + strings.Repeat("0", 64) + "'}",
+	"image.pullPolicy":                            "image: {pullPolicy: Always}",
+	"imagePullSecrets":                            "imagePullSecrets: [{name: s}]",
+	"drivers.net.enabled":                         "drivers: {net: {enabled: false}}",
+	"drivers.net.nodeSelector":                    "drivers: {net: {nodeSelector: {a: b}}}",
+	"drivers.net.dhcp":                            "drivers: {net: {dhcp: false}}",
+	"drivers.net.ebpf":                            "drivers: {net: {ebpf: false}}",
+	"drivers.net.allowLoss":                       "drivers: {net: {allowLoss: true}}",
+	"drivers.cpu.enabled":                         "drivers: {cpu: {enabled: false}}",
+	"drivers.cpu.nodeSelector":                    "drivers: {cpu: {nodeSelector: {a: b}}}",
+	"drivers.cpu.reservedCPUs":                    "drivers: {cpu: {reservedCPUs: 0-1}}",
+	"drivers.gpu.mode":                            "drivers: {gpu: {mode: simulated, machine: m}}",
+	"drivers.gpu.machine":                         "drivers: {gpu: {mode: simulated, machine: other}}",
+	"drivers.gpu.nodeSelector":                    "drivers: {gpu: {mode: simulated, machine: m, nodeSelector: {a: b}}}",
+	"deviceClasses.create":                        "deviceClasses: {create: [dra.net]}",
+	"claimPolicy.enabled":                         "claimPolicy: {enabled: false}",
+	"claimPolicy.action":                          "claimPolicy: {action: Warn}",
+	"claimPolicy.guarded":                         "claimPolicy: {guarded: [umad]}",
+	"metrics.enabled":                             "metrics: {enabled: true}",
+	"metrics.address":                             "metrics: {enabled: true, address: ':1'}",
+	"metrics.tlsSecret":                           "metrics: {enabled: true, tlsSecret: s}",
+	"cloud.provider":                              "cloud: {provider: none}",
+	"cloud.profileProvider":                       "cloud: {profileProvider: none}",
+	"cloud.webhookURL":                            "cloud: {webhookURL: 'https://w'}",
+	"cloud.metadataEndpoint":                      "cloud: {metadataEndpoint: m}",
+	"nodeSelector":                                "nodeSelector: {a: b}",
+	"nodeMatchExpressions":                        "nodeMatchExpressions: [{key: a, operator: Exists}]",
+	"tolerations":                                 "tolerations: []",
+	"priorityClassName":                           "priorityClassName: x",
+	"priorityClassQuota.create":                   "priorityClassQuota: {create: false}",
+	"updateStrategy.type":                         "updateStrategy: {type: OnDelete}",
+	"updateStrategy.rollingUpdate.maxSurge":       "updateStrategy: {rollingUpdate: {maxSurge: 2}}",
+	"updateStrategy.rollingUpdate.maxUnavailable": "updateStrategy: {rollingUpdate: {maxUnavailable: 1}}",
+	"resources.requests.cpu":                      "resources: {requests: {cpu: 1m}}",
+	"resources.requests.memory":                   "resources: {requests: {memory: 1Mi}}",
+	"resources.limits.memory":                     "resources: {limits: {memory: 1Gi}}",
+	"kubelet.root":                                "kubelet: {root: /k}",
+	"apiServer.host":                              "apiServer: {host: h}",
+	"apiServer.port":                              "apiServer: {port: 1}",
+	"logLevel":                                    "logLevel: 5",
+	"namespace.create":                            "namespace: {create: true}",
+	"extraArgs":                                   "extraArgs: [--x]",
+	"extraVolumes":                                "extraVolumes: [{name: x}]",
+	"extraVolumeMounts":                           "extraVolumeMounts: [{name: x, mountPath: /x}]",
+}
+
+// TestEveryValueIsUsed: a value that changes nothing misleads who sets it.
+func TestEveryValueIsUsed(t *testing.T) {
+	chart, err := deploy.Chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(chart, "values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var defaults map[string]any
+	if err := yaml.Unmarshal(text, &defaults); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{} // by what comes of it
+	paths := leaves("", defaults)
+	for _, path := range append([]string{""}, paths...) {
+		values, known := others[path]
+		if path != "" && !known {
+			t.Errorf("%s: no other value to try: add one to this test", path)
+			continue
+		}
+		var parsed map[string]any
+		if err := yaml.Unmarshal([]byte(values), &parsed); err != nil {
+			t.Fatal(err)
+		}
+		manifests, err := render.Chart(deploy.Namespace, parsed)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if twin, ok := seen[string(bytes.TrimSpace(manifests))]; ok {
+			t.Errorf("%s: renders as %q does", path, twin)
+		}
+		seen[string(bytes.TrimSpace(manifests))] = path
+	}
+	for path := range others {
+		if !slices.Contains(paths, path) {
+			t.Errorf("%s: not in values.yaml", path)
+		}
+	}
+}
+
+// leaves are the paths of everything that is no object, or an empty one.
+func leaves(prefix string, values map[string]any) []string {
+	var paths []string
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if below, ok := values[key].(map[string]any); ok && len(below) > 0 && key != "nodeSelector" {
+			paths = append(paths, leaves(prefix+key+".", below)...)
+			continue
+		}
+		paths = append(paths, prefix+key)
+	}
+	return paths
+}
