@@ -133,7 +133,7 @@ func (t *transaction) bring(plan Plan) (*rtnl.Link, error) {
 
 // move takes the NIC from the host.
 func (t *transaction) move(plan Plan) (*rtnl.Link, error) {
-	id := plan.identity()
+	id := plan.onHost()
 	var err error
 	if t.onHost == nil {
 		if t.onHost, err = t.host.Links(); err != nil {
@@ -157,7 +157,7 @@ func (t *transaction) move(plan Plan) (*rtnl.Link, error) {
 		return nil, fmt.Errorf("interface %s to %s in the pod: %w", link.Name, name, err)
 	}
 	arrived, err := t.pod.LinkByName(name)
-	if err == nil && (arrived == nil || !id.Matches(*arrived)) {
+	if err == nil && (arrived == nil || !plan.identity().Matches(*arrived)) {
 		err = errors.New("it was moved, but is not in the pod")
 	}
 	return arrived, err

@@ -40,7 +40,7 @@ func (l *lab) states(t *testing.T) string {
 
 // cycle takes NICs into a pod, lets the caller look, and brings them back. The
 // host must then be what it was.
-func (l *lab) cycle(t *testing.T, c driver.Claim, inside func(pod *hosttest.Namespace, s []driver.DeviceStatus)) {
+func (l *lab) cycle(t *testing.T, c driver.Claim, inside func(pod *hosttest.Namespace, r driver.Record, s []driver.DeviceStatus)) {
 	t.Helper()
 	pod := hosttest.NewNamespace(t)
 	pod.Run(t, quiet)
@@ -51,7 +51,7 @@ func (l *lab) cycle(t *testing.T, c driver.Claim, inside func(pod *hosttest.Name
 		t.Fatal(err)
 	}
 	statuses := l.attach(t, r, pod)
-	inside(pod, statuses)
+	inside(pod, r, statuses)
 	if err := l.driver.Detach(t.Context(), r, pod.Path()); err != nil {
 		t.Error(err)
 	}
@@ -113,7 +113,7 @@ func TestEachField(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t)
 			l.host.Run(t, c.host)
-			l.cycle(t, claim(c.parameters, "nic0"), func(pod *hosttest.Namespace, _ []driver.DeviceStatus) {
+			l.cycle(t, claim(c.parameters, "nic0"), func(pod *hosttest.Namespace, _ driver.Record, _ []driver.DeviceStatus) {
 				text := pod.Run(t, c.show)
 				for _, want := range c.want {
 					if !strings.Contains(text, want) {
@@ -216,7 +216,7 @@ func TestPodsSysctlsAndFeaturesGo(t *testing.T) {
 		ip link property add dev nic0 altname fabric-zero
 		sysctl -q -w net.ipv6.conf.nic0.accept_ra=2 net.ipv4.conf.nic0.proxy_arp=1
 		tc qdisc replace dev nic0 root handle 8: pfifo limit 77`)
-	l.cycle(t, claim(`{"interface": {"name": "net1"}}`, "nic0"), func(pod *hosttest.Namespace, _ []driver.DeviceStatus) {
+	l.cycle(t, claim(`{"interface": {"name": "net1"}}`, "nic0"), func(pod *hosttest.Namespace, _ driver.Record, _ []driver.DeviceStatus) {
 		pod.Run(t, `
 			sysctl -q -w net.ipv4.conf.net1.rp_filter=1 net.ipv6.conf.net1.disable_ipv6=1
 			ip link property add dev net1 altname mine
@@ -232,7 +232,7 @@ func TestVRF(t *testing.T) {
 	l.host.Run(t, busy)
 	second := claim(`{"interface": {"vrf": {"name": "blue"}}, "routes": [{"destination": "10.60.0.0/16", "gateway": "10.33.0.1"}]}`, "nic0", "nic1")
 	second.Devices[1].Configs = []driver.Config{{Source: "claim", Raw: []byte(`{"interface": {"vrf": {"name": "red"}, "addresses": ["fd99::2/64"]}}`)}}
-	l.cycle(t, second, func(pod *hosttest.Namespace, s []driver.DeviceStatus) {
+	l.cycle(t, second, func(pod *hosttest.Namespace, _ driver.Record, s []driver.DeviceStatus) {
 		text := pod.Run(t, "ip route show table 1000\nip -6 route show table 1001\nip -br link show type vrf")
 		for _, want := range []string{"10.60.0.0/16 via 10.33.0.1 dev nic0", "10.98.0.0/16 via 10.33.0.1", "fd99::/64 dev nic1", "blue", "red"} {
 			if !strings.Contains(text, want) {
@@ -257,5 +257,5 @@ func TestHostsVRF(t *testing.T) {
 		ip address add 10.55.0.2/24 dev nic0
 		ip link set nic0 up
 		ip route add 10.56.0.0/16 via 10.55.0.1 dev nic0 table 55`)
-	l.cycle(t, claim("", "nic0"), func(*hosttest.Namespace, []driver.DeviceStatus) {})
+	l.cycle(t, claim("", "nic0"), func(*hosttest.Namespace, driver.Record, []driver.DeviceStatus) {})
 }

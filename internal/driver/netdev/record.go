@@ -106,7 +106,16 @@ func Moved(r driver.Record) ([]MovedNIC, error) {
 // moves tells whether something of the device goes into the pod's namespace.
 func (p Plan) moves() bool { return p.Pod != nil || p.RDMA != nil && p.RDMA.Exclusive }
 
-// identity is how to find the interface on either side.
+// onHost is how to find the interface on the host.
+func (p Plan) onHost() side.Identity {
+	id := p.identity()
+	if p.Host == nil {
+		return id
+	}
+	return id.Named(p.Host.Name)
+}
+
+// identity is how to find the interface in the pod.
 func (p Plan) identity() side.Identity {
 	if p.Pod == nil {
 		return side.IdentityOf(p.NIC, nil)

@@ -100,11 +100,11 @@ func (d *Driver) stageDevice(ctx context.Context, record *driver.DeviceRecord, p
 	if err != nil || plan.Host == nil {
 		return err
 	}
-	link, err := d.host.Find(plan.identity())
+	link, err := d.host.Find(plan.onHost())
 	if err != nil || link == nil {
 		return err // in the pod already, where attaching looks for it
 	}
-	if err := d.host.Refresh(plan.identity(), plan.Host); err != nil {
+	if err := d.host.Refresh(plan.onHost(), plan.Host); err != nil {
 		return err
 	}
 	if err := d.stagePrograms(link, &plan); err != nil {

@@ -80,12 +80,12 @@ func (d *Driver) restore(ctx context.Context, plans []Plan, pod *podstate.Pod) e
 	errs = append(errs, err)
 	var nics []hoststate.Return
 	for _, plan := range home {
-		nics = append(nics, hoststate.Return{ID: plan.identity(), Want: plan.Host})
+		nics = append(nics, hoststate.Return{ID: plan.onHost(), Want: plan.Host})
 	}
 	errs = append(errs, d.host.Restore(links, nics, d.now()))
 	for _, plan := range home {
 		if err := remakeRDMA(plan, d.host.Fd()); err != nil {
-			errs = append(errs, fmt.Errorf("%s: RDMA device %s: %w", plan.identity(), plan.RDMA.Name, err))
+			errs = append(errs, fmt.Errorf("%s: RDMA device %s: %w", plan.onHost(), plan.RDMA.Name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -130,11 +130,16 @@ func (d *Driver) moveHome(plan Plan, link *rtnl.Link, pod *podstate.Pod) error {
 		return err
 	}
 	change := rtnl.Change{Name: &plan.Host.Name}
+	if plan.NIC.PCI == nil {
+		// A virtual link is found by it, under whatever name it comes.
+		change.MAC = rtnl.Settings{MAC: plan.Host.Settings.MAC}.Beyond(link.Settings).MAC
+	}
 	err := pod.Move(link.Index, d.host.Fd(), change)
 	if errors.Is(err, syscall.EEXIST) {
 		// Back under any name is better than lost with the pod.
-		any := "dev%d"
-		err = pod.Move(link.Index, d.host.Fd(), rtnl.Change{Name: &any})
+		free := "dev%d"
+		change.Name = &free
+		err = pod.Move(link.Index, d.host.Fd(), change)
 	}
 	if err != nil {
 		return fmt.Errorf("interface %s of the pod back to %s: %w", link.Name, plan.Host.Name, err)
@@ -156,7 +161,7 @@ func (d *Driver) awaitHome(ctx context.Context, plans []Plan, pod *podstate.Pod)
 		var errs []error
 		waiting := false
 		for _, plan := range plans {
-			link, err := plan.identity().Find(links)
+			link, err := plan.onHost().Find(links)
 			switch {
 			case err != nil:
 				errs = append(errs, err)
@@ -164,7 +169,7 @@ func (d *Driver) awaitHome(ctx context.Context, plans []Plan, pod *podstate.Pod)
 				home = append(home, plan)
 			case !d.gone(plan, pod):
 				waiting = true
-				errs = append(errs, fmt.Errorf("%s has not come back to the host", plan.identity()))
+				errs = append(errs, fmt.Errorf("%s has not come back to the host", plan.onHost()))
 			}
 		}
 		if !waiting || ctx.Err() != nil {

@@ -36,7 +36,7 @@ func (d *Driver) unstage(ctx context.Context, r driver.Record) error {
 		if plan.Host == nil {
 			continue
 		}
-		link, err := plan.identity().Find(links)
+		link, err := plan.onHost().Find(links)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -45,7 +45,7 @@ func (d *Driver) unstage(ctx context.Context, r driver.Record) error {
 			continue // Detach says so, unless there will never be one again
 		}
 		errs = append(errs, d.giveBack(ctx, link, plan))
-		nics = append(nics, hoststate.Return{ID: plan.identity(), Want: plan.Host, Device: true})
+		nics = append(nics, hoststate.Return{ID: plan.onHost(), Want: plan.Host, Device: true})
 	}
 	return errors.Join(append(errs, d.host.Restore(links, nics, d.now()))...)
 }

@@ -16,7 +16,7 @@ import (
 type Identity struct {
 	pci               *string
 	permanentMAC, mac *string
-	given             *string
+	given, givenName  *string
 	kind              *string
 	port              *string
 }
@@ -35,12 +35,26 @@ func IdentityOf(nic model.NIC, givenMAC *string) Identity {
 	return id
 }
 
+// Named is the identity on a side where only a link of that name can have the
+// MAC that the configuration gives: another may have it as its own.
+func (id Identity) Named(name string) Identity {
+	id.givenName = &name
+	return id
+}
+
 // Find returns the link with an identity, nil when there is none, and an error
 // when several could be it.
 func (id Identity) Find(links []rtnl.Link) (*rtnl.Link, error) {
 	var found *rtnl.Link
 	for i := range links {
 		if !id.Matches(links[i]) {
+			continue
+		}
+		if found != nil && id.given != nil && same(id.mac, found.MAC) != same(id.mac, links[i].MAC) {
+			// Its own MAC is a better sign than the given one.
+			if same(id.mac, links[i].MAC) {
+				found = &links[i]
+			}
 			continue
 		}
 		if found != nil {
@@ -67,9 +81,13 @@ func (id Identity) Matches(l rtnl.Link) bool {
 		return true
 	case id.permanentMAC == nil && id.mac != nil:
 		// A virtual link has no burned-in address.
-		return l.PermanentMAC == nil && l.MAC != nil && (*l.MAC == *id.mac || same(id.given, l.MAC))
+		return l.PermanentMAC == nil && l.MAC != nil && (*l.MAC == *id.mac || id.isGiven(l))
 	}
 	return false
+}
+
+func (id Identity) isGiven(l rtnl.Link) bool {
+	return id.given != nil && *l.MAC == *id.given && (id.givenName == nil || *id.givenName == l.Name)
 }
 
 // String names the NIC.
