@@ -155,7 +155,7 @@ func TestTC(t *testing.T) {
 	l.ns.Run(t, "tc qdisc add dev nic0 clsact")
 	l.attachTC(t, in, "ingress", "pref 7 handle 3")
 	l.attachTC(t, out, "egress", "protocol ip pref 9")
-	in.Close()
+	letGo(in)
 	want := places(l.list(t))
 	if len(want) != 2 || !strings.HasPrefix(want[0], "tc ingress in at pin_") || !strings.Contains(want[0], "pref 7 handle 3") {
 		t.Fatalf("attached %q", want)
@@ -178,7 +178,7 @@ func TestTC(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out.Close()
+	letGo(out)
 	for range 2 {
 		if err := l.store.Restore(l.ns.Fd(), l.conn, l.nic, held); err != nil {
 			t.Fatal(err)
@@ -240,9 +240,9 @@ func TestTCX(t *testing.T) {
 	if err := pinned.Pin(filepath.Join(l.bpffs, "b_link")); err != nil {
 		t.Fatal(err)
 	}
-	defer pinned.Close()
+	defer letGo(pinned)
 	open := l.attachTCX(t, c, rtnl.Ingress, true)
-	defer open.Close()
+	defer letGo(open)
 	l.attachTCX(t, d, rtnl.Egress, false)
 	before := l.list(t)
 	l.expect(t, "attached", "tcx ingress a", "tcx ingress b by link at b_link", "tcx ingress c by link", "tcx egress d")
@@ -260,8 +260,8 @@ func TestTCX(t *testing.T) {
 		}
 	}
 	l.expect(t, "detached")
-	a.Close()
-	d.Close()
+	letGo(a)
+	letGo(d)
 	// One that came meanwhile stays, behind those that were there before.
 	e := l.program(t, "e")
 	l.attachTCX(t, e, rtnl.Ingress, false)

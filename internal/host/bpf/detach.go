@@ -50,7 +50,7 @@ func (a Attachment) detach(namespace int, conn *rtnl.Conn, index int) error {
 		if err != nil {
 			return err
 		}
-		defer p.Close()
+		defer letGo(p)
 		return link.RawDetachProgram(link.RawDetachProgramOptions{
 			Target: index, Program: p, Attach: attachTypes[a.Direction],
 		})
@@ -67,6 +67,6 @@ func detachLink(id link.ID) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer letGo(l)
 	return l.Detach()
 }

@@ -143,7 +143,7 @@ func (a *Attachment) describe() error {
 	if err != nil {
 		return err
 	}
-	defer p.Close()
+	defer letGo(p)
 	info, err := p.Info()
 	if err != nil {
 		return err

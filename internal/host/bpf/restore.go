@@ -47,7 +47,7 @@ func (s Store) restore(namespace int, conn *rtnl.Conn, index int, a Attachment, 
 	if err != nil {
 		return err
 	}
-	defer p.Close()
+	defer letGo(p)
 	if a.Kind == TC {
 		if err := conn.AddClsact(index); err != nil {
 			return err
@@ -74,7 +74,7 @@ func attachTCX(index int, a Attachment, p *ebpf.Program, anchor link.Anchor) err
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer letGo(l)
 	// A bpffs renames over what is there.
 	beside := path + "-plumbline"
 	if err := l.Pin(beside); err != nil {

@@ -6,6 +6,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -93,7 +94,7 @@ func (s Store) pin(a Attachment) error {
 	if err != nil {
 		return err
 	}
-	defer p.Close()
+	defer letGo(p)
 	return p.Pin(path)
 }
 
@@ -105,6 +106,10 @@ func idOf(p *ebpf.Program) uint32 {
 	id, _ := info.ID()
 	return uint32(id)
 }
+
+// letGo closes a descriptor, which cannot fail in a way that matters: the
+// program lives as long as anybody else has it.
+func letGo(c io.Closer) { c.Close() }
 
 // Release lets the programs under a key go. It is no error when there are none.
 func (s Store) Release(key string) error {

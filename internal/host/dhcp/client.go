@@ -71,7 +71,7 @@ func with(ctx context.Context, namespace int, ifname string, o Options, do func(
 	if err != nil {
 		return err
 	}
-	defer x.client.Close()
+	defer func() { _ = x.client.Close() }() // nothing is buffered
 	if mac := x.client.InterfaceAddr(); len(mac) != 6 {
 		return fmt.Errorf("an address of %d bytes: DHCP is for Ethernet here", len(mac))
 	}
@@ -162,7 +162,7 @@ func release(ifname string, l Lease) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // nothing is buffered
 	// A server drops what comes from no address and is not a broadcast.
 	if raw, ok := conn.(*nclient4.BroadcastRawUDPConn); ok {
 		conn = nclient4.NewBroadcastUDPConn(raw.PacketConn, udp(l.Address.Addr(), nclient4.ClientPort))

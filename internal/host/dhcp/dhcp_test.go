@@ -64,7 +64,7 @@ func newServer(t *testing.T) *server {
 		_ = running.Serve() // ends with Close
 	}()
 	t.Cleanup(func() {
-		running.Close()
+		_ = running.Close()
 		<-done
 	})
 	return s

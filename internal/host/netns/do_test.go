@@ -72,6 +72,6 @@ func idOf(t *testing.T, path string) netns.ID {
 		t.Error(err)
 		return netns.ID{}
 	}
-	defer ns.Close()
+	defer func() { _ = ns.Close() }()
 	return ns.ID()
 }

@@ -42,7 +42,7 @@ const (
 	cmdGetCharDevice   = 15 // RDMA_NLDEV_CMD_GET_CHARDEV
 	attrCharDeviceType = 69 // RDMA_NLDEV_ATTR_CHARDEV_TYPE
 	attrDriverID       = 73 // RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID
-	// drivers of include/uapi/rdma/ib_user_ioctl_verbs.h
+	// Drivers (include/uapi/rdma/ib_user_ioctl_verbs.h).
 	driverRXE = 14
 	driverSIW = 18
 

@@ -131,7 +131,7 @@ func (c *Conn) inPlaceOf(index int, want RouteConfig) error {
 		if have == want && slices.Equal(r.Links, []int{index}) {
 			return nil
 		}
-		return fmt.Errorf("%w: %s", unix.EEXIST, r.Text)
+		return fmt.Errorf("%w: %s through link %v", unix.EEXIST, r.Text, r.Links)
 	}
 	return unix.EEXIST
 }

@@ -41,7 +41,7 @@ func TestTheNamespacesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer own.Close()
+	defer func() { _ = own.Close() }()
 	if _, err := sysctl.New(root, own.Fd()).Read("nic.0", "ipv4/conf/arp_ignore"); !errors.Is(err, sysctl.ErrLacks) {
 		t.Errorf("in the process's own namespace: %v, want ErrLacks", err)
 	}
