@@ -41,6 +41,9 @@ var importTable = []struct {
 	{"internal/driver/cpu", []string{"internal/driver", "internal/driver/cpu/placement", "internal/model/...", "api/..."}},
 	{"internal/driver/cpu/placement", []string{"internal/model"}},
 	{"internal/driver/...", []string{"internal/driver", "internal/model/...", "api/...", "internal/host/..."}},
+	{"internal/driver/netdev/...", []string{
+		"internal/driver", "internal/driver/netdev/...", "internal/model/...", "api/...", "internal/host/...",
+	}},
 	{"internal/journal", []string{"internal/driver", "internal/model/..."}},
 	{"internal/cdi", []string{"internal/driver", "internal/model/..."}},
 	{"internal/cloud", []string{"internal/driver", "internal/model/...", "api/..."}},
