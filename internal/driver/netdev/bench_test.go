@@ -41,7 +41,9 @@ func benchmark(b *testing.B, nics int, attach bool) {
 	}
 	spent := c.counts[attach]
 	b.ReportMetric(float64(median(ours)), "ns/op")
-	b.ReportMetric(float64(median(ours))/float64(median(floor)), "x-floor")
+	ratio := float64(median(ours)) / float64(median(floor))
+	b.ReportMetric(ratio, "x-floor")
+	b.ReportMetric(ratio, "of-floor") // a figure of its own, with a target
 	for unit, n := range map[string]int64{
 		"sockets":  spent.Sockets,
 		"setns":    spent.Setns,
