@@ -4,6 +4,7 @@
 package v1alpha1
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -36,6 +37,9 @@ func DecodeNetworkConfig(text []byte) (*NetworkConfig, error) {
 
 // decodeStrict reads text into a pointer to a struct.
 func decodeStrict(text []byte, into any) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return errors.New("parameters are empty: want an object, at least {}")
+	}
 	var document any
 	if err := json.UnmarshalCaseSensitivePreserveInts(text, &document); err != nil {
 		return fmt.Errorf("parameters are no JSON: %w", err)

@@ -62,7 +62,8 @@ func TestAccepted(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                                         `parameters are no JSON: unexpected end of JSON input`,
+		``:                                         `parameters are empty: want an object`,
+		`{`:                                        `parameters are no JSON: unexpected end of JSON input`,
 		`[]`:                                       `parameters: Invalid value: is a list, want an object`,
 		`{"interface": {"mtu": "9000"}}`:           `interface.mtu: Invalid value: "9000": is a string, want a whole number of at most 32 bits`,
 		`{"interface": {"mtu": 1.5}}`:              `interface.mtu: Invalid value: 1.5: is a number, want a whole number of at most 32 bits`,

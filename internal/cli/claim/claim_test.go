@@ -129,6 +129,38 @@ spec:
 	}
 }
 
+// One object that is nonsense does not keep the others from being checked.
+func TestLintOfWhatIsNoClaim(t *testing.T) {
+	const nonsense = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a}
+spec: {devices: {requests: 5}}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: b}
+spec:
+  devices:
+    requests: [{name: nic, exactly: {deviceClassName: dra.net}}]
+    config: [{opaque: {driver: dra.net}}, {opaque: {driver: dra.net, parameters: x}}]
+`
+	out, err := run(t, nonsense, "lint", "-f", "-")
+	if !errors.Is(err, cmdutil.ErrReported) {
+		t.Error(err)
+	}
+	for _, want := range []string{
+		"ResourceClaim a: error: spec.devices.requests: Invalid value: is a JSON number\n",
+		"ResourceClaim b: error: spec.devices.config[0].opaque.parameters: Invalid value: parameters are empty: want an object, at least {}\n",
+		`ResourceClaim b: error: spec.devices.config[1].opaque.parameters: Invalid value: "x": is a string, want an object`,
+		"2 objects checked: 3 errors, 0 warnings\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%swant %s", out, want)
+		}
+	}
+}
+
 func TestRender(t *testing.T) {
 	out, err := run(t, "", "render", "-f", "testdata/layers.yaml")
 	if err != nil {

@@ -5,6 +5,7 @@ package claim
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -121,13 +122,18 @@ func decode(u *unstructured.Unstructured, scheme *runtime.Scheme) (*object, erro
 		return nil, err
 	}
 	strict, err := json.UnmarshalStrict(text, typed, json.DisallowUnknownFields)
+	var wrong *stdjson.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		o.unreadable = field.ErrorList{field.TypeInvalid(field.NewPath(wrong.Field), field.OmitValueType{}, "is a JSON "+wrong.Value)}
+		return o, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range strict {
 		var at interface{ FieldPath() string }
 		if errors.As(e, &at) {
-			o.unknown = append(o.unknown, &field.Error{Type: field.ErrorTypeForbidden, Field: at.FieldPath(), Detail: "no such field in " + u.GetAPIVersion()})
+			o.unreadable = append(o.unreadable, &field.Error{Type: field.ErrorTypeForbidden, Field: at.FieldPath(), Detail: "no such field in " + u.GetAPIVersion()})
 		}
 	}
 	o.flat = gvk.Version == "v1beta1"

@@ -24,7 +24,7 @@ import (
 func lint(in *inputs) *report {
 	r := &report{Findings: []finding{}}
 	for _, o := range in.objects {
-		for _, e := range o.unknown {
+		for _, e := range o.unreadable {
 			r.add(o, severityError, e)
 		}
 		switch {
@@ -37,7 +37,7 @@ func lint(in *inputs) *report {
 		case len(o.pods) > 0:
 			l := linter{in: in, o: o, report: r}
 			l.podSpecs()
-		default:
+		case len(o.unreadable) == 0:
 			continue
 		}
 		r.Checked++

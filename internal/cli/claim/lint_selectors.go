@@ -47,21 +47,28 @@ var always = []string{slicecodec.AttrRDMA}
 // publishes.
 func (l linter) attribute(at *field.Path, name string) {
 	known := slicecodec.AttributeNames()
-	domain, _, qualified := strings.Cut(name, "/")
+	domain, bare, qualified := strings.Cut(name, "/")
 	if !qualified || slices.Contains(known, name) {
 		return
 	}
-	meant := nearest.Of(name, known)
-	switch {
+	here := inDomain(known, domain)
+	switch meant := nearest.Of(bare, here); {
 	case meant != "":
-		l.warning(field.Invalid(at, name, "no driver publishes this attribute: did you mean "+meant+"?"))
+		l.warning(field.Invalid(at, name, "no driver publishes this attribute: did you mean "+domain+"/"+meant+"?"))
 	case domain == slicecodec.DriverNet || domain == slicecodec.DriverCPU:
-		l.warning(field.Invalid(at, name, "no driver publishes this attribute: want one of "+strings.Join(inDomain(known, domain), ", ")))
+		l.warning(field.Invalid(at, name, "no driver publishes this attribute: "+domain+" has "+strings.Join(here, ", ")))
 	}
 }
 
+// inDomain are the names of a domain without it.
 func inDomain(names []string, domain string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, domain+"/") })
+	var bare []string
+	for _, name := range names {
+		if rest, ok := strings.CutPrefix(name, domain+"/"); ok {
+			bare = append(bare, rest)
+		}
+	}
+	return bare
 }
 
 // wholeGroup warns of a request for CPUs that does not say how many: it takes

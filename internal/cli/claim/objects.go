@@ -27,8 +27,8 @@ type object struct {
 	allocation *resourceapi.AllocationResult
 	class      *resourceapi.DeviceClassSpec
 	pods       []podSpec
-	// unknown are the fields that the API does not have.
-	unknown field.ErrorList
+	// unreadable are fields that the API does not have, or not as they are.
+	unreadable field.ErrorList
 }
 
 // String is as kubectl names an object, with its namespace.
