@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysfs"
@@ -14,8 +15,14 @@ import (
 
 // Netlink is the Links of a live network namespace.
 type Netlink struct {
-	conn          *rtnl.Conn
-	namespace     int
+	conn      *rtnl.Conn
+	namespace int
+	// eventBytes is the room for events that were not read yet; 0: the usual.
+	eventBytes int
+	// moved has a value when the node has other addresses than before.
+	moved chan struct{}
+
+	mu            sync.Mutex
 	nodeAddresses []netip.Addr
 }
 
@@ -28,7 +35,21 @@ func OpenNetlink(namespace int, nodeAddresses []netip.Addr) (*Netlink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Netlink{conn: conn, namespace: namespace, nodeAddresses: nodeAddresses}, nil
+	return &Netlink{conn: conn, namespace: namespace, moved: make(chan struct{}, 1), nodeAddresses: nodeAddresses}, nil
+}
+
+// SetNodeAddresses replaces the addresses whose links the node can not spare.
+func (n *Netlink) SetNodeAddresses(list []netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if slices.Equal(n.nodeAddresses, list) {
+		return
+	}
+	n.nodeAddresses = slices.Clone(list)
+	select {
+	case n.moved <- struct{}{}:
+	default: // one is waiting, and will show this change too
+	}
 }
 
 // Close closes the socket.
@@ -44,7 +65,10 @@ func (n *Netlink) Links(context.Context) ([]LinkFacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	needed, err := n.conn.Needed(n.nodeAddresses, addresses)
+	n.mu.Lock()
+	nodeAddresses := n.nodeAddresses
+	n.mu.Unlock()
+	needed, err := n.conn.Needed(nodeAddresses, addresses)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +79,13 @@ func (n *Netlink) Links(context.Context) ([]LinkFacts, error) {
 // that appears on an interface changes nothing that rtnetlink would tell.
 func (n *Netlink) Subscribe(ctx context.Context) (<-chan struct{}, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	links, err := rtnl.Subscribe(ctx, n.namespace)
+	subscribe := rtnl.Subscribe
+	if n.eventBytes > 0 {
+		subscribe = func(ctx context.Context, namespace int) (<-chan struct{}, error) {
+			return rtnl.SubscribeBuffer(ctx, namespace, n.eventBytes)
+		}
+	}
+	links, err := subscribe(ctx, n.namespace)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -74,6 +104,8 @@ func (n *Netlink) Subscribe(ctx context.Context) (<-chan struct{}, error) {
 			select {
 			case _, open = <-links:
 			case _, open = <-devices:
+			case <-n.moved:
+				open = true
 			}
 			if !open {
 				return

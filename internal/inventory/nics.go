@@ -23,10 +23,7 @@ type candidate struct {
 
 // readNICs joins interfaces and RDMA devices to NICs.
 func (s *scan) readNICs() {
-	netDevices, problems := sysfs.ReadNetDevices(s.sys, func(name string) bool {
-		kind := s.links[name].Kind
-		return s.opt.Virtual == nil && kind != nil && *kind == "veth"
-	})
+	netDevices, problems := sysfs.ReadNetDevices(s.sys, s.skip)
 	s.add(problems)
 	var found []*candidate
 	for _, d := range netDevices {
@@ -38,6 +35,19 @@ func (s *scan) readNICs() {
 	for _, c := range found {
 		s.parts.NICs = append(s.parts.NICs, c.NIC)
 	}
+}
+
+// alwaysVirtual are the kinds of link that no hardware has.
+var alwaysVirtual = []string{"veth", "dummy", "bridge", "macvlan", "macvtap", "ipvlan", "ipvtap", "vxlan", "geneve", "vlan", "tun", "ifb", "wireguard"}
+
+// skip passes over a virtual interface that nobody asked for, by what netlink
+// says alone: a node has two for each pod, and each costs eight files.
+func (s *scan) skip(name string) bool {
+	l, known := s.links[name]
+	if !known || l.Kind == nil || !slices.Contains(alwaysVirtual, *l.Kind) {
+		return false
+	}
+	return s.opt.Virtual == nil || !s.opt.Virtual(merged(sysfs.NetDevice{Name: name, Virtual: true}, sysfs.NetAttributes{}, l))
 }
 
 // netCandidate turns an interface into a NIC, or returns nil when it is none:

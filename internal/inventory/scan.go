@@ -40,6 +40,9 @@ type Options struct {
 	Simulated string
 	// Virtual says which virtual interfaces become NICs; nil: none.
 	Virtual func(model.Interface) bool
+	// Lost is called by Watch when the kernel dropped events, before everything
+	// is looked at again; nil: nobody is told.
+	Lost func()
 }
 
 // Scan looks once. Problems are devices and facts left out, each named by one

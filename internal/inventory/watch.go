@@ -73,6 +73,9 @@ func (w *watch) run(ctx context.Context, resync time.Duration) {
 			look = true
 		case _, open := <-events:
 			if !open {
+				if ctx.Err() == nil && w.opt.Lost != nil {
+					w.opt.Lost()
+				}
 				events = nil
 				again.Reset(coalesce)
 			} else if gathered == nil {
