@@ -36,20 +36,29 @@ func (c *Conn) Neighbours(index int) ([]Saved, error) {
 			return nil, fmt.Errorf("list neighbours: %w", err)
 		}
 		for _, body := range messages {
-			m, err := parseMessage(body, unix.SizeofNdMsg)
+			saved, of, permanent, err := parseNeighbour(body)
 			if err != nil {
 				return nil, fmt.Errorf("list neighbours: %w", err)
 			}
-			// struct ndmsg: family, padding, ifindex, state, flags, type.
-			own := int(binary.NativeEndian.Uint32(m.header[4:8])) == index
-			if !own || binary.NativeEndian.Uint16(m.header[8:10]) != nudPermanent {
-				continue
+			if of == index && permanent {
+				list = append(list, saved)
 			}
-			clear(m.header[4:8])
-			list = append(list, Saved{Text: neighbourText(m), Message: m.without(ndaCacheinfo, ndaProbes)})
 		}
 	}
 	return list, nil
+}
+
+// parseNeighbour reads a body; of is the link's ifindex.
+func parseNeighbour(body []byte) (s Saved, of int, permanent bool, err error) {
+	m, err := parseMessage(body, unix.SizeofNdMsg)
+	if err != nil {
+		return Saved{}, 0, false, err
+	}
+	// struct ndmsg: family, padding, ifindex, state, flags, type.
+	of = int(int32(binary.NativeEndian.Uint32(m.header[4:8])))
+	permanent = binary.NativeEndian.Uint16(m.header[8:10]) == nudPermanent
+	clear(m.header[4:8])
+	return Saved{Text: neighbourText(m), Message: m.without(ndaCacheinfo, ndaProbes)}, of, permanent, nil
 }
 
 func neighbourText(m message) string {

@@ -98,11 +98,18 @@ func TestBroadcast(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte{2, 24, 0, 0, 7, 0, 0, 0, 8, 0, 2, 0, 10, 0, 0, 1}, 7)
 	f.Add([]byte{2, 8, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0, 12, 0, 9, 0, 8, 0, 0, 0, 7, 0, 0, 0}, 7)
+	f.Add([]byte{2, 0, 0, 0, 7, 0, 0, 0, 128, 0, 0, 1, 8, 0, 1, 0, 10, 0, 0, 7, 10, 0, 2, 0, 2, 0, 0, 0, 0, 7, 0, 0}, 7)
 	f.Fuzz(func(t *testing.T, body []byte, index int) {
 		if a, _, err := parseAddress(body, time.Time{}); err == nil {
 			b, _, err := parseAddress(a.Message, time.Time{})
 			if err != nil || !slices.Equal(a.Message, b.Message) {
 				t.Errorf("an address does not stay the same: %v\n%x\n%x", err, a.Message, b.Message)
+			}
+		}
+		if n, _, _, err := parseNeighbour(body); err == nil {
+			b, _, _, err := parseNeighbour(n.Message)
+			if err != nil || !n.Equal(b) {
+				t.Errorf("a neighbour does not stay the same: %v\n%x\n%x", err, n.Message, b.Message)
 			}
 		}
 		if r, _, err := parseRoute(body, index); err == nil {
