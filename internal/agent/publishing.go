@@ -5,22 +5,47 @@ package agent
 
 import (
 	"context"
+	"fmt"
 
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/publish"
+	"plumbline.dev/plumbline/internal/devicehealth"
+	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/inventory/filter"
 	"plumbline.dev/plumbline/internal/model"
 )
 
 // newLoop is what keeps the published devices true, from the first picture on.
-func (a *agent) newLoop(scans <-chan inventory.Snapshot) *publish.Loop {
-	return &publish.Loop{
+func (a *agent) newLoop(ctx context.Context, scans <-chan inventory.Snapshot) (*publish.Loop, error) {
+	offer, err := filter.New(a.Filter)
+	if err != nil {
+		return nil, fmt.Errorf("--filter: %w", err)
+	}
+	a.picture.Withhold = offer.Apply
+	watcher := devicehealth.New(devicehealth.Options{})
+	context.AfterFunc(ctx, watcher.Close)
+	a.runtime.Observe(heldInPods{logger: klog.FromContext(ctx), watcher: watcher, nics: netdev.HeldNICs})
+	go reportFaults(ctx, watcher, a.status)
+	for _, p := range a.preparers {
+		if p.HeldNICs != nil { // what is watched are NICs
+			p.Health = &claims.Health{Devices: watcher.Devices, Faults: watcher.Faults, Changed: watcher.Subscribe()}
+		}
+	}
+	loop := &publish.Loop{
 		Picture: a.picture, Scans: scans, Held: a.heldNICs, HeldChanged: a.heldChanged,
-		Described: a.clouds.book.Changed(),
+		Described: a.clouds.book.Changed(), Scanned: watcher.Scanned,
 		Taken: func() {
 			a.clouds.book.Watch(a.picture.Current())
 			a.runtime.Repin()
 		},
 	}
+	if a.DeviceTaints != TaintNone {
+		loop.Faults, loop.FaultsChanged = watcher.Faults, watcher.Subscribe()
+	}
+	return loop, nil
 }
 
 // heldNICs are the NICs of all records.

@@ -14,8 +14,8 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Loop keeps what is published true. All fields but Faults, FaultsChanged,
-// Described and Taken have to be set.
+// Loop keeps what is published true. Picture, Publishers, Scans and Held have to
+// be set.
 type Loop struct {
 	Picture    *Picture
 	Publishers []*Publisher
@@ -31,6 +31,8 @@ type Loop struct {
 	// are others.
 	Faults        func() map[string][]model.Fault
 	FaultsChanged <-chan struct{}
+	// Scanned is told the newest scan and the NICs of all records.
+	Scanned func(scan *model.Machine, held []model.NIC)
 	// Taken is called after every new picture.
 	Taken func()
 }
@@ -50,11 +52,14 @@ func (l *Loop) Take(ctx context.Context, scan inventory.Snapshot) error {
 	if err := l.Picture.Update(scan.Machine, held); err != nil {
 		return err
 	}
-	l.taken()
+	l.taken(held)
 	return nil
 }
 
-func (l *Loop) taken() {
+func (l *Loop) taken(held []model.NIC) {
+	if l.Scanned != nil {
+		l.Scanned(l.Picture.Scan(), held)
+	}
 	if l.Taken != nil {
 		l.Taken()
 	}
@@ -129,6 +134,6 @@ func (l *Loop) remerge(ctx context.Context) error {
 	if err := l.Picture.Remerge(held); err != nil {
 		return err
 	}
-	l.taken()
+	l.taken(held)
 	return nil
 }

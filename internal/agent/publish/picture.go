@@ -50,6 +50,13 @@ func (p *Picture) Current() *model.Machine {
 	return p.machine
 }
 
+// Scan is the newest scan, as it was.
+func (p *Picture) Scan() *model.Machine {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.scan
+}
+
 // Update takes a new scan, and the NICs of all records.
 func (p *Picture) Update(scan *model.Machine, held []model.NIC) error {
 	p.mu.Lock()
