@@ -32,7 +32,7 @@ func expand(runtimePath string) (string, error) {
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "." || part == ".." || path != "" && part == "" {
-			return "", errors.New("want a path without empty parts, . and ..")
+			return "", errors.New("want a path without empty parts and without . or .. in it")
 		}
 	}
 	return path, nil
