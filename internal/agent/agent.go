@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -50,6 +51,7 @@ type agent struct {
 	// heldChanged has a value when a record came or went.
 	heldChanged chan struct{}
 	health      progress
+	serving     sync.WaitGroup
 }
 
 // Run serves a node until ctx ends.
@@ -94,6 +96,8 @@ func run(ctx context.Context, o Options) error {
 
 	a.health.waitFor("the journal")
 	defer a.closeDrivers()
+	// Hooks that are in flight need the drivers, so these are closed after.
+	defer func() { stop(nil); a.serving.Wait() }()
 	if err := a.readJournal(ctx); err != nil {
 		return err
 	}
@@ -250,11 +254,17 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 	if !a.needsRuntime() {
 		return nil
 	}
-	known, err := nodepods.Watch(ctx, a.client, a.NodeName)
+	// Until the last hook is answered, which is after ctx has ended.
+	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
+	known, err := nodepods.Watch(watching, a.client, a.NodeName)
 	if err != nil {
+		unwatch()
 		return err
 	}
-	go a.runtime.Serve(ctx, runtimehooks.Options{Preparers: a.preparers, Pods: known, Events: a.events, Metrics: a.metrics})
+	a.serving.Go(func() {
+		defer unwatch()
+		a.runtime.Serve(ctx, runtimehooks.Options{Preparers: a.preparers, Pods: known, Events: a.events, Metrics: a.metrics})
+	})
 	select {
 	case <-a.runtime.Joined():
 		return nil

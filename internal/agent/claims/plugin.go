@@ -65,7 +65,7 @@ func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*ku
 		kubeletplugin.RegistrarDirectoryPath(n.registry()),
 		kubeletplugin.Serialize(false), // the journal's locks are per claim
 		kubeletplugin.RollingUpdate(n.PodUID),
-		kubeletplugin.HealthService(false),
+		kubeletplugin.HealthService(p.Health != nil),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("register %s with the kubelet: %w", p.Name(), err)
@@ -118,9 +118,4 @@ func (p *plugin) HandleError(ctx context.Context, err error, msg string) {
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
 		p.fatal(fmt.Errorf("%s: %s: %w", p.Name(), msg, err))
 	}
-}
-
-// WatchHealthStatus is not offered: health is told by conditions and taints.
-func (p *plugin) WatchHealthStatus(context.Context, chan<- kubeletplugin.DeviceHealthReport) error {
-	return kubeletplugin.ErrHealthNotSupported
 }

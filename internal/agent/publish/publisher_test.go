@@ -116,6 +116,7 @@ func TestFlappingCarrierIsPaced(t *testing.T) {
 		}
 		scans <- inventory.Snapshot{Machine: machineWith(t, nic("eth0", 1, "dormant"))}
 		time.Sleep(2 * defaultPace)
+		synctest.Wait()
 		if most := seconds/int(defaultPace.Seconds()) + 3; f.writes > most {
 			t.Errorf("%d flaps: %d writes, want at most %d", seconds*10, f.writes, most)
 		}

@@ -77,8 +77,12 @@ func (c *containerRuntime) relay(t *testing.T, outer, inner string) {
 			c.mu.Lock()
 			c.conns = append(c.conns, plugin, library)
 			c.mu.Unlock()
-			go func() { _, _ = io.Copy(library, plugin) }()
-			go func() { _, _ = io.Copy(plugin, library) }()
+			pass := func(to, from net.Conn) {
+				_, _ = io.Copy(to, from)
+				_, _ = to.Close(), from.Close() // the end of one is the end of the other
+			}
+			go pass(library, plugin)
+			go pass(plugin, library)
 		}
 	}()
 }
@@ -143,14 +147,22 @@ func (a *agent) hooks() *hooks { return a.Runtime.hooks(Options{Preparers: a.pre
 func connected(t *testing.T, socket string) (*agent, *agenttest.FakeDriver) {
 	t.Helper()
 	nic := &agenttest.FakeDriver{DriverName: "dra.net"}
+	a, stop := startAgent(t, socket, t.TempDir(), nic)
+	t.Cleanup(stop)
+	return a, nic
+}
+
+// startAgent starts one on a node's directories; stop ends it.
+func startAgent(t *testing.T, socket, dir string, nic *agenttest.FakeDriver) (a *agent, stop func()) {
+	t.Helper()
 	m := twoNodes(t)
-	a := &agent{Runtime: New(socket)}
+	a = &agent{Runtime: New(socket)}
 	a.namespaces.open = openAnything
-	records, err := journal.Open(filepath.Join(t.TempDir(), "journal"))
+	records, err := journal.Open(filepath.Join(dir, "journal"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	specs, err := cdi.Open(filepath.Join(t.TempDir(), "cdi"))
+	specs, err := cdi.Open(filepath.Join(dir, "cdi"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,12 +174,11 @@ func connected(t *testing.T, socket string) (*agent, *agenttest.FakeDriver) {
 		})
 	}
 	h := a.hooks()
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() { a.link.run(ctx, h) })
 	group.Go(func() { a.runRepins(ctx, h) })
-	t.Cleanup(func() { stop(); group.Wait() })
-	return a, nic
+	return a, func() { cancel(); group.Wait() }
 }
 
 // openAnything takes any path for a namespace.

@@ -21,8 +21,12 @@ const (
 	nriName  = "plumbline"
 	nriIndex = "00"
 	// hookReserve is kept of the runtime's limit to answer in.
-	hookReserve     = 300 * time.Millisecond
-	nriStartAtMost  = 15 * time.Second
+	hookReserve    = 300 * time.Millisecond
+	nriStartAtMost = 15 * time.Second
+	// leaveQuiet is how long the runtime must have asked nothing before the agent
+	// leaves, leaveAtMost how long the agent waits for that.
+	leaveQuiet      = 20 * time.Millisecond
+	leaveAtMost     = 5 * time.Second
 	nriBackOffFirst = 100 * time.Millisecond
 	nriBackOffMost  = 5 * time.Second
 )
@@ -37,6 +41,8 @@ type link struct {
 	generation uint64 // of the connection: changes when one comes or goes
 	joined     chan struct{}
 	joinOnce   sync.Once
+	answering  int       // hooks that the runtime waits for
+	answered   time.Time // when the last one was
 }
 
 func newLink(socket string) *link {
@@ -77,7 +83,8 @@ func (l *link) begin() (synced func()) {
 	}
 }
 
-// deadline is the runtime's request time-out less the time to answer in.
+// deadline begins a hook: it is the runtime's request time-out less the time to
+// answer in. The hook has ended when cancel is called.
 func (l *link) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +92,32 @@ func (l *link) deadline(ctx context.Context) (context.Context, context.CancelFun
 	if l.stub != nil {
 		limit = l.stub.RequestTimeout()
 	}
-	return context.WithTimeout(ctx, limit-hookReserve)
+	l.answering++
+	ctx, cancel := context.WithTimeout(ctx, limit-hookReserve)
+	var once sync.Once
+	return ctx, func() {
+		cancel()
+		once.Do(func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.answering--
+			l.answered = time.Now()
+		})
+	}
+}
+
+// drain waits for a moment in which the runtime waits for no answer. The runtime
+// fails what it has asked a plugin that leaves, and it cannot be told to ask no
+// more; it asks one thing at a time, so that moment is between two pods.
+func (l *link) drain() {
+	for end := time.Now().Add(leaveAtMost); time.Now().Before(end); time.Sleep(leaveQuiet / 10) {
+		l.mu.Lock()
+		quiet := l.answering == 0 && time.Since(l.answered) > leaveQuiet
+		l.mu.Unlock()
+		if quiet {
+			return
+		}
+	}
 }
 
 // update moves running containers. Never from within a hook: the runtime
@@ -153,9 +185,11 @@ func (l *link) session(ctx context.Context, plugin any) (connected bool, err err
 		return false, errors.Join(err, conn.Close())
 	}
 	l.set(s, errors.New("waiting for the runtime to say what it runs"))
-	// Start does not look at the context while it waits to be configured.
+	// Start does not look at the context while it waits to be configured, and
+	// hooks get it: those that are in flight when the agent is told to stop are
+	// answered.
 	started := make(chan error, 1)
-	go func() { started <- s.Start(ctx) }()
+	go func() { started <- s.Start(context.WithoutCancel(ctx)) }()
 	select {
 	case err := <-started:
 		if err != nil {
@@ -168,6 +202,7 @@ func (l *link) session(ctx context.Context, plugin any) (connected bool, err err
 	case <-closed:
 		return true, errors.New("the runtime closed the connection")
 	case <-ctx.Done():
+		l.drain()
 		s.Stop()
 		return true, ctx.Err()
 	}
