@@ -3,7 +3,11 @@
 
 package model
 
-import "k8s.io/utils/cpuset"
+import (
+	"cmp"
+
+	"k8s.io/utils/cpuset"
+)
 
 // NUMANode is one memory node (/sys/devices/system/node/nodeN). It may have no
 // CPUs: on Grace most nodes are memory only.
@@ -16,6 +20,16 @@ type NUMANode struct {
 	// Distances are the ACPI SLIT distances by node ID, 10 to itself; nil when
 	// the kernel reports none.
 	Distances map[int]int
+	// Hugepages are the pools of huge pages, by size; nil where there are none.
+	Hugepages []HugepagePool
+}
+
+// HugepagePool is the node's huge pages of one size
+// (nodeN/hugepages/hugepages-*kB/nr_hugepages). How many of them are free changes
+// with each moment, and is not the machine's.
+type HugepagePool struct {
+	PageBytes int64
+	Pages     int64
 }
 
 // CPU is one logical CPU (/sys/devices/system/cpu/cpuN).
@@ -32,7 +46,23 @@ type CPU struct {
 	// Siblings are the threads of the same core, this CPU included; empty when
 	// offline.
 	Siblings cpuset.CPUSet
+	// Type is the kind of the core; empty where all cores of the machine are
+	// alike.
+	Type CoreType
 }
+
+// CoreType is a kind of core.
+type CoreType string
+
+// The kinds of cores. Those of a machine whose cores are all alike are standard.
+const (
+	StandardCore    CoreType = "standard"
+	PerformanceCore CoreType = "p-core"
+	EfficiencyCore  CoreType = "e-core"
+)
+
+// CoreType is the kind of the CPU's core, standard where nothing else is known.
+func (c *CPU) CoreType() CoreType { return cmp.Or(c.Type, StandardCore) }
 
 // CoreID identifies a physical core. The kernel's core_id alone repeats in
 // every package, so the whole tuple is the identity

@@ -122,7 +122,7 @@ func (d Driver) choose(a driver.Allocation, m *model.Machine, free cpuset.CPUSet
 		return cpuset.New(), err
 	}
 	if named.IsEmpty() {
-		return placement.Place(placement.NewTopology(m, nil), placement.Request{N: n, Free: free})
+		return placement.Place(placement.NewTopology(m), placement.Request{N: n, Free: free})
 	}
 	if named.Size() != n {
 		return cpuset.New(), fmt.Errorf("cpuConfig.cpuset %q names %d CPUs, the claim consumes %d: want as many", named, named.Size(), n)

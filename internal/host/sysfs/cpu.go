@@ -25,6 +25,12 @@ type CPU struct {
 	Siblings cpuset.CPUSet
 	// L3 is cache/index*/id of the cache of level 3.
 	L3 *int
+	// Kind says on which list of a hybrid x86 machine the CPU is: cpu_core or
+	// cpu_atom (/sys/devices/cpu_core/cpus); empty on others.
+	Kind string
+	// Capacity is cpu_capacity, how much the CPU does compared with the machine's
+	// fastest, which has 1024; Arm and RISC-V have it.
+	Capacity *int
 }
 
 const cpuDir = "devices/system/cpu"
@@ -49,6 +55,8 @@ func ReadCPUs(sys fs.FS) ([]CPU, []Problem) {
 		func(cpu *CPU, v int) { cpu.Die = &v })
 	c.cores()
 	c.caches()
+	c.kinds()
+	c.capacities()
 	return c.cpus, c.problems
 }
 
@@ -148,6 +156,36 @@ func (c *cpuReader) cores() {
 		for _, member := range threads {
 			done[member] = true
 			c.cpus[member].Core, c.cpus[member].Cluster, c.cpus[member].Siblings = core, cluster, siblings
+		}
+	}
+}
+
+// kinds reads which CPUs are of which kind where the kernel has a performance
+// monitor for each (arch/x86/events/intel/core.c, x86_hybrid_pmus).
+func (c *cpuReader) kinds() {
+	for _, kind := range []string{"cpu_core", "cpu_atom"} {
+		set := parsed(c.reader, "devices/"+kind+"/cpus", parseCPUList)
+		if set == nil {
+			continue
+		}
+		for _, id := range set.List() {
+			if at, known := c.index[id]; known {
+				c.cpus[at].Kind = kind
+			}
+		}
+	}
+}
+
+// capacities reads cpu_capacity of every CPU, where the first one has it
+// (drivers/base/arch_topology.c).
+func (c *cpuReader) capacities() {
+	for i := range c.cpus {
+		cpu := &c.cpus[i]
+		if !cpu.Online {
+			continue
+		}
+		if cpu.Capacity = parsed(c.reader, c.path(cpu, "cpu_capacity"), parseCount); cpu.Capacity == nil {
+			return
 		}
 	}
 }

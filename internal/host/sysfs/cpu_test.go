@@ -46,6 +46,14 @@ func twoSocketsCPUs() []CPU {
 	return append(cpus, CPU{ID: 7, Siblings: cpuset.New()})
 }
 
+func capacities(even, odd string) string {
+	var b strings.Builder
+	for cpu := range 7 {
+		fmt.Fprintf(&b, "devices/system/cpu/cpu%d/cpu_capacity = %s\n", cpu, []string{even, odd}[cpu%2])
+	}
+	return b.String()
+}
+
 func TestReadCPUs(t *testing.T) {
 	whole := twoSockets()
 	for _, tt := range []struct {
@@ -58,6 +66,22 @@ func TestReadCPUs(t *testing.T) {
 			tree: strings.NewReplacer("package_cpus_list", "x", "shared_cpu_list", "y").Replace(whole),
 		},
 		{name: "names of before Linux 5.3", tree: strings.NewReplacer("package_cpus_list", "core_siblings_list", "core_cpus_list", "thread_siblings_list").Replace(whole)},
+		{
+			name: "a hybrid machine", tree: whole + "devices/cpu_core/cpus = 0-1,4-5\ndevices/cpu_atom/cpus = 2-3,6,9\n",
+			change: func(cpus []CPU) {
+				for i := range 7 {
+					cpus[i].Kind = []string{"cpu_core", "cpu_core", "cpu_atom", "cpu_atom"}[i%4]
+				}
+			},
+		},
+		{
+			name: "a machine with little cores", tree: whole + capacities("512", "1024"),
+			change: func(cpus []CPU) {
+				for i := range 7 {
+					cpus[i].Capacity = new([]int{512, 1024}[i%2])
+				}
+			},
+		},
 		{name: "L3 at another index", tree: strings.ReplaceAll(whole, "index3", "index2")},
 		{
 			name:     "a list without the CPU itself",

@@ -4,8 +4,10 @@
 package sysfs
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +22,16 @@ type NUMANode struct {
 	MemoryBytes *uint64
 	// Distances are by node id (distance); nil when they do not fit the nodes.
 	Distances map[int]int
+	// Hugepages are the pools of nodeN/hugepages that have pages, the smallest
+	// first.
+	Hugepages []HugepagePool
+}
+
+// HugepagePool is how many huge pages of one size the node has, those in use
+// included (hugepages-*kB/nr_hugepages).
+type HugepagePool struct {
+	PageBytes int64
+	Pages     int64
 }
 
 const nodeDir = "devices/system/node"
@@ -36,6 +48,7 @@ func ReadNUMANodes(sys fs.FS) ([]NUMANode, []Problem) {
 			n.CPUs = *cpus
 		}
 		n.Distances = r.distances(dir+"/distance", ids)
+		n.Hugepages = r.hugepages(dir + "/hugepages")
 		nodes = append(nodes, n)
 	}
 	return nodes, r.problems
@@ -61,6 +74,29 @@ func (r *reader) numbered(dir, prefix string) []int {
 		}
 	}
 	return cpuset.New(found...).List()
+}
+
+// hugepages reads the pools of a directory of hugepages-<size>kB
+// (Documentation/admin-guide/mm/hugetlbpage.rst).
+func (r *reader) hugepages(dir string) []HugepagePool {
+	var pools []HugepagePool
+	for _, e := range r.list(dir) {
+		name := dir + "/" + e.Name()
+		size, ok := strings.CutPrefix(e.Name(), "hugepages-")
+		if !ok {
+			continue
+		}
+		kb, err := strconv.ParseUint(strings.TrimSuffix(size, "kB"), 10, 40)
+		if err != nil || kb == 0 {
+			r.problem(name, fmt.Errorf("parse %q: want hugepages-<size>kB", shorten(e.Name())))
+			continue
+		}
+		if pages := parsed(r, name+"/nr_hugepages", parseCount); pages != nil && *pages > 0 {
+			pools = append(pools, HugepagePool{PageBytes: int64(kb) << 10, Pages: int64(*pages)})
+		}
+	}
+	slices.SortFunc(pools, func(a, b HugepagePool) int { return cmp.Compare(a.PageBytes, b.PageBytes) })
+	return pools
 }
 
 func (r *reader) distances(name string, ids []int) map[int]int {

@@ -113,6 +113,27 @@ devices/system/node/node2/distance: lists 2 distances for 3 online nodes
 devices/system/node/node9/cpulist: parse "0-": want an ascending list of numbers below 65536, such as 0-3,8`)
 }
 
+func TestReadHugepages(t *testing.T) {
+	tree := hosttest.Tree(t, `
+		devices/system/node/online = 0-1
+		devices/system/node/node0/cpulist = 0
+		devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages = 4
+		devices/system/node/node0/hugepages/hugepages-1048576kB/free_hugepages = 1
+		devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages = 512
+		devices/system/node/node1/cpulist = 1
+		devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages = 0
+		devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages = many
+		devices/system/node/node1/hugepages/hugepages-2MB/nr_hugepages = 1
+	`)
+	got, problems := ReadNUMANodes(tree)
+	check(t, got, problems, []NUMANode{
+		{ID: 0, CPUs: cpuset.New(0), Hugepages: []HugepagePool{{PageBytes: 2 << 20, Pages: 512}, {PageBytes: 1 << 30, Pages: 4}}},
+		{ID: 1, CPUs: cpuset.New(1)},
+	}, `
+devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages: parse "many": want a number from 0
+devices/system/node/node1/hugepages/hugepages-2MB: parse "hugepages-2MB": want hugepages-<size>kB`)
+}
+
 func list(from, to int) []int {
 	var l []int
 	for i := from; i <= to; i++ {

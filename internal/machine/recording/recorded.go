@@ -32,12 +32,15 @@ var topologyFiles = []string{
 // are left out: their names tell about pods, not about the machine.
 var recorded = []group{
 	{dirs: "devices/system/cpu", files: []string{"online", "possible", "present"}},
-	{dirs: "devices/system/cpu/cpu[0-9]*", files: append([]string{"online"}, topologyFiles...)},
+	{dirs: "devices/system/cpu/cpu[0-9]*", files: append([]string{"online", "cpu_capacity"}, topologyFiles...)},
+	{dirs: "devices/cpu_core", files: []string{"cpus"}},
+	{dirs: "devices/cpu_atom", files: []string{"cpus"}},
 	{dirs: "devices/system/cpu/cpu[0-9]*/cache/index[0-9]*", files: []string{
 		"id", "level", "type", "size", "coherency_line_size", "shared_cpu_map", "shared_cpu_list",
 	}},
 	{dirs: "devices/system/node", files: []string{"online", "possible", "has_cpu", "has_memory"}},
 	{dirs: "devices/system/node/node[0-9]*", files: []string{"cpumap", "cpulist", "distance", memoryFile}},
+	{dirs: "devices/system/node/node[0-9]*/hugepages/hugepages-*", files: []string{"nr_hugepages"}},
 	{dirs: "bus/pci/devices/*", files: []string{
 		"class", "vendor", "device", "subsystem_vendor", "subsystem_device", "revision",
 		"numa_node", "local_cpus", "local_cpulist",

@@ -41,7 +41,6 @@ func (s shape) build() machine {
 	m := machine{core: map[int]int{}, threads: map[int]int{}}
 	total := s.sockets * s.nodes * s.cores
 	offline := cpuset.New(s.offline...)
-	types := map[int]placement.CoreType{}
 	groups := make([][]int, s.sockets*s.nodes)
 	var cpus []model.CPU
 	for thread := range s.threads {
@@ -60,9 +59,9 @@ func (s shape) build() machine {
 				c.L3 = &l3
 			}
 			if s.efficiencyPerSix > 0 {
-				types[id] = placement.Performance
+				c.Type = model.PerformanceCore
 				if efficient {
-					types[id] = placement.Efficiency
+					c.Type = model.EfficiencyCore
 				}
 			}
 			cpus = append(cpus, c)
@@ -76,7 +75,7 @@ func (s shape) build() machine {
 	for _, g := range groups {
 		m.groups = append(m.groups, cpuset.New(g...))
 	}
-	m.topology = placement.NewTopology(&model.Machine{CPUs: cpus}, types)
+	m.topology = placement.NewTopology(&model.Machine{CPUs: cpus})
 	return m
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/driver/cpu/placement"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 func set(t *testing.T, list string) cpuset.CPUSet {
@@ -57,11 +58,11 @@ func TestPlace(t *testing.T) {
 		{name: "near the device", shape: split, n: 4, near: "4-5,12-13", want: "4-5,12-13"},
 		{name: "near, then the rest", shape: split, n: 6, near: "4-5,12-13", want: "0,4-5,8,12-13"},
 		{name: "performance cores first", shape: hybrid, n: 4, want: "2-3,8-9"},
-		{name: "efficiency cores by wish", shape: hybrid, n: 2, p: placement.Policy{Prefer: placement.Efficiency}, want: "0-1"},
-		{name: "kinds do not mix where one has enough", shape: hybrid, n: 4, p: placement.Policy{Prefer: placement.Efficiency}, want: "2-3,8-9"},
+		{name: "efficiency cores by wish", shape: hybrid, n: 2, p: placement.Policy{Prefer: model.EfficiencyCore}, want: "0-1"},
+		{name: "kinds do not mix where one has enough", shape: hybrid, n: 4, p: placement.Policy{Prefer: model.EfficiencyCore}, want: "2-3,8-9"},
 		{name: "kinds mix at the end", shape: hybrid, n: 10, want: "0-5,8-11"},
-		{name: "excluded kind", shape: hybrid, n: 9, p: placement.Policy{Exclude: []placement.CoreType{placement.Efficiency}},
-			why: "wants 9 CPUs on cores other than [efficiency], 8 such are free"},
+		{name: "excluded kind", shape: hybrid, n: 9, p: placement.Policy{Exclude: []model.CoreType{model.EfficiencyCore}},
+			why: "wants 9 CPUs on cores other than [e-core], 8 such are free"},
 		{name: "full cores", shape: small, taken: "0", n: 4, p: placement.Policy{FullCores: true}, want: "1-2,9-10"},
 		{name: "full cores of a broken machine", shape: broken, n: 3, p: placement.Policy{FullCores: true}, want: "0,2-3"},
 		{name: "full cores want a whole number", shape: small, n: 3, p: placement.Policy{FullCores: true},
@@ -75,8 +76,8 @@ func TestPlace(t *testing.T) {
 			why: "names CPUs 3,11, which are 2, and wants 1: want as many"},
 		{name: "named breaks a full core", shape: small, n: 1, p: placement.Policy{CPUs: cpuset.New(3), FullCores: true},
 			why: "names CPUs [3] of a core with CPUs [3 11]: full cores want all of them"},
-		{name: "named is excluded", shape: hybrid, n: 1, p: placement.Policy{CPUs: cpuset.New(0), Exclude: []placement.CoreType{placement.Efficiency}},
-			why: "names CPU 0, which is on one of the efficiency cores it excludes"},
+		{name: "named is excluded", shape: hybrid, n: 1, p: placement.Policy{CPUs: cpuset.New(0), Exclude: []model.CoreType{model.EfficiencyCore}},
+			why: "names CPU 0, which is on one of the e-core cores it excludes"},
 		{name: "too few", shape: small, taken: "0-3", n: 5, why: "wants 5 CPUs, 4 are free (8-11)"},
 		{name: "none", shape: small, taken: "0-3,8-11", n: 1, why: "wants 1 CPUs, 0 are free (none)"},
 		{name: "no number", shape: small, n: 0, why: "wants 0 CPUs: want at least 1"},

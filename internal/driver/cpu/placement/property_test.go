@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/driver/cpu/placement"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // TestSequences runs random claims on random machines. Every CPU given lies in
@@ -86,7 +87,7 @@ func (w *world) step(r *rand.Rand, step int) string {
 	case 1:
 		request.Policy.FullCores = true
 	case 2:
-		request.Policy.Prefer = placement.Efficiency
+		request.Policy.Prefer = model.EfficiencyCore
 	}
 	got, err := placement.Place(w.topology, request)
 	again, _ := placement.Place(w.topology, request)

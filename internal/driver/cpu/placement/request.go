@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // Policy is how to choose. The zero value packs: few caches, whole cores, as
@@ -21,9 +23,9 @@ type Policy struct {
 	Spread bool
 	// Prefer is the kind of core to take first; empty: performance cores, then
 	// standard, then efficiency.
-	Prefer CoreType
+	Prefer model.CoreType
 	// Exclude are kinds of cores not to take.
-	Exclude []CoreType
+	Exclude []model.CoreType
 	// CPUs names the CPUs to give; empty leaves the choice.
 	CPUs cpuset.CPUSet
 }

@@ -3,7 +3,11 @@
 
 package placement
 
-import "slices"
+import (
+	"slices"
+
+	"plumbline.dev/plumbline/internal/model"
+)
 
 // tiers sorts cores into groups to be used one after another: by kind of core,
 // since work on two kinds runs at the pace of the slower, and within a kind
@@ -43,10 +47,10 @@ func (r Request) isNear(c candidate) bool {
 }
 
 // order lists the kinds of cores, the preferred one first.
-func (r Request) order() []CoreType {
-	kinds := []CoreType{Performance, Standard, Efficiency}
+func (r Request) order() []model.CoreType {
+	kinds := []model.CoreType{model.PerformanceCore, model.StandardCore, model.EfficiencyCore}
 	if i := slices.Index(kinds, r.Policy.Prefer); i > 0 {
-		kinds = append([]CoreType{r.Policy.Prefer}, slices.Delete(kinds, i, i+1)...)
+		kinds = append([]model.CoreType{r.Policy.Prefer}, slices.Delete(kinds, i, i+1)...)
 	}
 	return kinds
 }

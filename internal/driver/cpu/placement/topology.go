@@ -12,16 +12,6 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// CoreType is a kind of core of a hybrid machine.
-type CoreType string
-
-// The kinds of cores. A machine that is not hybrid has standard ones only.
-const (
-	Standard    CoreType = "standard"
-	Performance CoreType = "performance"
-	Efficiency  CoreType = "efficiency"
-)
-
 // noL3 is the cache of cores without one: they are one group.
 const noL3 = -1
 
@@ -31,7 +21,7 @@ type Core struct {
 	Threads []int
 	// L3 is the id of its cache, unique within the machine; -1 without one.
 	L3   int
-	Type CoreType
+	Type model.CoreType
 }
 
 // Topology is what placement needs of a machine. Make it once per picture of
@@ -42,9 +32,8 @@ type Topology struct {
 }
 
 // NewTopology groups the online CPUs of a machine by physical core. A CPU whose
-// core is unknown is a core of its own. types names the kinds of CPUs that are
-// not standard.
-func NewTopology(m *model.Machine, types map[int]CoreType) *Topology {
+// core is unknown is a core of its own.
+func NewTopology(m *model.Machine) *Topology {
 	type key struct {
 		id  model.CoreID
 		cpu int // only where the core is unknown
@@ -63,7 +52,7 @@ func NewTopology(m *model.Machine, types map[int]CoreType) *Topology {
 		if !known {
 			i = len(t.Cores)
 			index[k] = i
-			t.Cores = append(t.Cores, newCore(c, types))
+			t.Cores = append(t.Cores, newCore(c))
 		}
 		t.Cores[i].Threads = append(t.Cores[i].Threads, c.ID)
 	}
@@ -71,13 +60,10 @@ func NewTopology(m *model.Machine, types map[int]CoreType) *Topology {
 	return t
 }
 
-func newCore(c model.CPU, types map[int]CoreType) Core {
-	core := Core{L3: noL3, Type: Standard}
+func newCore(c model.CPU) Core {
+	core := Core{L3: noL3, Type: c.CoreType()}
 	if c.L3 != nil {
 		core.L3 = *c.L3
-	}
-	if kind, ok := types[c.ID]; ok {
-		core.Type = kind
 	}
 	return core
 }
