@@ -30,6 +30,7 @@ var importTable = []struct {
 }{
 	{"internal/model", nil},
 	{"internal/model/slicecodec", []string{"internal/model"}},
+	{"internal/model/affinity", []string{"internal/model"}},
 	{"internal/host/...", []string{"internal/host/...", "internal/model"}},
 	{"internal/inventory", []string{"internal/model/...", "internal/host/..."}},
 	{"internal/inventory/filter", []string{"internal/model/..."}},
