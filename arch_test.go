@@ -70,14 +70,24 @@ var importTable = []struct {
 		"internal/driver", "internal/host/netns", "internal/journal", "internal/model/...",
 	}},
 	{"internal/agent/status", []string{"internal/driver", "internal/model/..."}},
+	{"internal/allocation", []string{"internal/model/..."}},
+	{"internal/nodeslices", []string{"internal/inventory", "internal/machine", "internal/model/..."}},
 	{"internal/topoview", []string{"internal/model/...", "api/..."}},
 	{"internal/topoview/poster", []string{"internal/topoview"}},
+	{"internal/verify", []string{"internal/verify/...", "internal/model/..."}},
+	{"internal/verify/proc", nil},
+	{"internal/verify/facts", []string{"internal/verify/proc", "internal/host/...", "internal/model"}},
+	{"internal/verify/expect", []string{"internal/model/..."}},
+	{"internal/verify/judge", []string{"internal/verify/expect", "internal/verify/facts", "internal/model/..."}},
 	{"internal/bench", []string{"internal/..."}},
 	{"internal/cli/cmdutil", nil},
-	{"internal/cli/claim", []string{"internal/cli/cmdutil", "internal/driver", "internal/model/slicecodec", "api/...", "deploy"}},
+	{"internal/cli/claim", []string{
+		"internal/allocation", "internal/cli/cmdutil", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
+		"api/...", "deploy",
+	}},
 	{"internal/cli", []string{
-		"internal/cli/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/topoview/...",
-		"api/...", "machines",
+		"internal/cli/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/nodeslices",
+		"internal/topoview/...", "api/...", "machines",
 	}},
 	{"deploy", nil},
 	{"deploy/...", []string{"deploy"}},
@@ -101,6 +111,7 @@ var libraryOwners = map[string][]string{
 	"tags.cncf.io/container-device-interface":          {"internal/cdi"},
 	"github.com/prometheus/client_golang":              {"internal/agent/metrics"},
 	"k8s.io/dynamic-resource-allocation/resourceslice": {"internal/agent/publish"},
+	"k8s.io/dynamic-resource-allocation/structured":    {"internal/allocation"},
 }
 
 type goPackage struct {

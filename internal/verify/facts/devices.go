@@ -1,0 +1,228 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify/proc"
+)
+
+const (
+	// devDepth is how far below /dev is looked, devEntries at how much.
+	devDepth   = 3
+	devEntries = 8192
+)
+
+// passedOver are directories below /dev in which pods make files of their own,
+// and no device file of the host's is ever.
+var passedOver = []string{"shm", "mqueue", "pts", "fd"}
+
+// ordinary are majors that every container has: memory, terminals
+// (Documentation/admin-guide/devices.txt).
+var ordinary = []string{"1:", "4:", "5:", "136:"}
+
+// nvidiaMajor is NVIDIA's, without a place below /sys/dev.
+const nvidiaMajor = "195"
+
+// files lists the device files of PCI functions in a process' /dev, by path.
+func (r *Reader) files(pid int, minors map[int]model.PCIAddress) ([]File, error) {
+	root, err := r.inside(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	dev, err := openBelow(root, "dev", unix.RESOLVE_IN_ROOT)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil // an image without, and a runtime that made none
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	w := devWalk{r: r, minors: minors, left: devEntries}
+	if err := w.walk(dev, "/dev", devDepth); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(w.found, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	return w.found, nil
+}
+
+// devWalk is a walk through one container's /dev.
+type devWalk struct {
+	r      *Reader
+	minors map[int]model.PCIAddress
+	found  []File
+	left   int
+}
+
+func (w *devWalk) walk(dir *os.File, name string, depth int) error {
+	entries, err := dir.ReadDir(w.left + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("list %s in the container: %w", name, err)
+	}
+	if w.left -= len(entries); w.left < 0 {
+		return fmt.Errorf("more than %d files below /dev in the container", devEntries)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if depth == 1 || depth == devDepth && slices.Contains(passedOver, e.Name()) {
+				continue
+			}
+			if err := w.below(dir, name, e.Name(), depth); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.file(dir, name, e.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *devWalk) below(dir *os.File, name, child string, depth int) error {
+	sub, err := openBelow(dir, child, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return w.walk(sub, path.Join(name, child), depth-1)
+}
+
+func (w *devWalk) file(dir *os.File, name, child string) error {
+	number, isDevice, err := w.r.options.Device(int(dir.Fd()), child)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s in the container: %w", path.Join(name, child), err)
+	}
+	if !isDevice || slices.ContainsFunc(ordinary, func(m string) bool { return strings.HasPrefix(number, m) }) {
+		return nil
+	}
+	if kind, address := w.r.behind(number, w.minors); address != nil {
+		w.found = append(w.found, File{Path: path.Join(name, child), Kind: kind, Number: number, PCI: *address})
+	}
+	return nil
+}
+
+// deviceNumber asks the kernel, and follows no link.
+func deviceNumber(directory int, name string) (string, bool, error) {
+	var s unix.Stat_t
+	if err := unix.Fstatat(directory, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return "", false, err
+	}
+	if s.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return "", false, nil
+	}
+	return fmt.Sprintf("%d:%d", unix.Major(s.Rdev), unix.Minor(s.Rdev)), true, nil
+}
+
+// behind finds the PCI function of a device number in the host's /sys/dev/char;
+// NVIDIA's by the minor that its driver tells, VFIO's by the IOMMU group.
+func (r *Reader) behind(number string, minors map[int]model.PCIAddress) (FileKind, *model.PCIAddress) {
+	major, minor, _ := strings.Cut(number, ":")
+	if major == nvidiaMajor {
+		n, err := strconv.Atoi(minor)
+		if a, ok := minors[n]; ok && err == nil {
+			return FileGPU, &a
+		}
+		return "", nil // nvidiactl, nvidia-modeset: of all GPUs
+	}
+	target, err := r.sys.ReadLink("dev/char/" + number)
+	if err != nil {
+		return "", nil // of a driver without sysfs: it has no place
+	}
+	subsystem := path.Base(path.Dir(target))
+	switch subsystem {
+	case "infiniband_verbs", "infiniband_mad":
+		return FileRDMA, r.rdmaPCI(target)
+	case "drm", "accel":
+		return FileGPU, pciOf(target)
+	case "vfio":
+		return FileVFIO, r.groupMember(path.Base(target))
+	}
+	return "", nil
+}
+
+// rdmaPCI is also that of a device made of software, which sits on an interface
+// (/sys/class/infiniband/*/parent).
+func (r *Reader) rdmaPCI(target string) *model.PCIAddress {
+	if a := pciOf(target); a != nil {
+		return a
+	}
+	name, err := r.attribute(path.Join("class", path.Base(path.Dir(target)), path.Base(target), "ibdev"))
+	if err != nil {
+		return nil
+	}
+	parent, err := r.attribute("class/infiniband/" + name + "/parent")
+	if err != nil {
+		return nil
+	}
+	link, err := r.sys.ReadLink("class/net/" + parent)
+	if err != nil {
+		return nil
+	}
+	return pciOf(link)
+}
+
+// groupMember is the first PCI function of an IOMMU group.
+func (r *Reader) groupMember(group string) *model.PCIAddress {
+	entries, err := r.sys.ReadDir("kernel/iommu_groups/" + group + "/devices")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if a, err := model.ParsePCIAddress(e.Name()); err == nil {
+			return &a
+		}
+	}
+	return nil
+}
+
+// gpuMinors asks NVIDIA's driver which /dev/nvidiaN is which GPU; nil where that
+// driver is not.
+func (r *Reader) gpuMinors() map[int]model.PCIAddress {
+	entries, err := r.proc.ReadDir("driver/nvidia/gpus")
+	if err != nil {
+		return nil
+	}
+	minors := map[int]model.PCIAddress{}
+	for _, e := range entries {
+		address, err := model.ParsePCIAddress(e.Name())
+		if err != nil {
+			continue
+		}
+		text, err := r.read("driver/nvidia/gpus/" + e.Name() + "/information")
+		if err != nil {
+			continue
+		}
+		if minor, err := proc.ParseGPUMinor(text); err == nil {
+			minors[minor] = address
+		}
+	}
+	return minors
+}
+
+// attribute reads a short file of the host's sysfs.
+func (r *Reader) attribute(name string) (string, error) {
+	var buf [256]byte
+	n, err := r.sys.ReadAttribute(name, buf[:])
+	return strings.TrimSpace(string(buf[:n])), err
+}

@@ -1,0 +1,117 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// Target is a pod to look at.
+type Target struct {
+	UID        string
+	Containers []TargetContainer
+}
+
+// TargetContainer is a running container of it.
+type TargetContainer struct {
+	Name string
+	// ID is the runtime's, 64 hexadecimal digits, without the scheme.
+	ID string
+}
+
+// Pod is what the kernel says of a pod.
+type Pod struct {
+	UID        string
+	Containers []Container
+	Network    Network
+}
+
+// Network is the pod's network namespace.
+type Network struct {
+	// Err says why Interfaces are not known.
+	Err        error
+	Interfaces []Interface
+}
+
+// Interface is a network interface that the pod's processes see.
+type Interface struct {
+	Name string
+	// PCI is the function it belongs to; nil for a virtual one.
+	PCI *model.PCIAddress
+	// Above is true for a virtual interface on top of the host's interface of
+	// that PCI function, as a macvlan is.
+	Above bool
+	// Default is true where the pod's default route leads through it.
+	Default bool
+}
+
+// Container is what the kernel says of one container.
+type Container struct {
+	Name, ID string
+	// Err says why nothing is known of the container: it has no process, or
+	// ended while it was looked at.
+	Err error
+	// Granted is what its control group grants; GrantedErr says why that is not
+	// known.
+	Granted    Sets
+	GrantedErr error
+	// Told are the CPUs that a driver told the container, by claim UID
+	// (DRA_CPUSET_<claimUID>); the container's word. ToldErr says why not known.
+	Told    map[string]cpuset.CPUSet
+	ToldErr error
+	// Processes are all in its control group.
+	Processes []Process
+	// Files are device files of PCI functions; FilesErr says why not known.
+	Files    []File
+	FilesErr error
+	// MemoryBytes is where its own memory lies, by node; nil where nobody says.
+	MemoryBytes map[int]uint64
+}
+
+// Sets are CPUs and memory nodes.
+type Sets struct{ CPUs, Mems cpuset.CPUSet }
+
+// Process is one process of a container.
+type Process struct {
+	PID int
+	// Start is its start in clock ticks since boot: with PID its identity.
+	Start uint64
+	// Allowed is where the kernel lets it run and take memory.
+	Allowed Sets
+	Threads []Thread
+}
+
+// Thread is one thread of a process.
+type Thread struct {
+	ID int
+	// CPU is where it ran last.
+	CPU int
+	// Ran is true when it ran since the look before this one, for a clock tick
+	// (10 ms) at least: a thread that sleeps says nothing of today.
+	Ran bool
+}
+
+// FileKind is what a device file is for.
+type FileKind string
+
+// The kinds.
+const (
+	// FileGPU is a GPU's or other accelerator's, FileRDMA an RDMA device's,
+	// FileVFIO the whole function of a PCI device (its IOMMU group).
+	FileGPU  FileKind = "gpu"
+	FileRDMA FileKind = "rdma"
+	FileVFIO FileKind = "vfio"
+)
+
+// File is a device file in a container's /dev.
+type File struct {
+	// Path is the container's, such as /dev/nvidia0.
+	Path string
+	Kind FileKind
+	// Number is the device's, such as 195:0.
+	Number string
+	PCI    model.PCIAddress
+}

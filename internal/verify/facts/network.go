@@ -1,0 +1,192 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify/proc"
+)
+
+// network reads the pod's interfaces through the first container that shows
+// them: containers of a pod share one network namespace.
+func (r *Reader) network(containers []Container) Network {
+	err := ErrGone
+	for _, c := range containers {
+		if c.Err != nil {
+			continue
+		}
+		var interfaces []Interface
+		if interfaces, err = r.interfaces(c.Processes[0].PID); err == nil {
+			return Network{Interfaces: interfaces}
+		}
+		err = fmt.Errorf("interfaces as container %s sees them: %w", c.Name, err)
+	}
+	return Network{Err: err}
+}
+
+// interfaces reads the container's /sys/class/net, which tells the device below
+// each interface, and believes it only where it is a sysfs and names exactly the
+// interfaces that the kernel lists for the process.
+func (r *Reader) interfaces(pid int) ([]Interface, error) {
+	dir := strconv.Itoa(pid) + "/net/"
+	text, err := r.readLong(dir + "dev")
+	if err != nil {
+		return nil, err
+	}
+	names, err := proc.ParseNetDev(text)
+	if err != nil {
+		return nil, err
+	}
+	defaults := r.defaultRoutes(dir)
+	links, below, err := r.classNet(pid)
+	if err != nil {
+		return nil, err
+	}
+	var found []Interface
+	for _, name := range names {
+		target, ok := links[name]
+		if !ok {
+			return nil, fmt.Errorf("interface %q is not in the container's sysfs: that is of another network namespace", name)
+		}
+		i := Interface{Name: name, Default: defaults[name], PCI: pciOf(target)}
+		if i.PCI == nil && below[name] != 0 {
+			i.PCI = r.hostInterface(below[name])
+			i.Above = i.PCI != nil
+		}
+		found = append(found, i)
+	}
+	if len(links) != len(names) {
+		return nil, fmt.Errorf("the container's sysfs has %d interfaces, its network namespace %d", len(links), len(names))
+	}
+	slices.SortFunc(found, func(a, b Interface) int { return cmp.Compare(a.Name, b.Name) })
+	return found, nil
+}
+
+func (r *Reader) defaultRoutes(dir string) map[string]bool {
+	var texts [2][]byte
+	for i, name := range []string{"route", "ipv6_route"} {
+		if text, err := r.readLong(dir + name); err == nil { // absent without the protocol
+			texts[i] = text
+		}
+	}
+	return proc.DefaultRoutes(texts[0], texts[1])
+}
+
+// maxInterfaces bounds what a pod can have one read.
+const maxInterfaces = 4096
+
+// classNet reads the links of a container's /sys/class/net, and the index of the
+// interface below each one that is not its own (iflink).
+func (r *Reader) classNet(pid int) (links map[string]string, below map[string]int, err error) {
+	root, err := r.inside(pid)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	class, err := openBelow(root, "sys/class/net", unix.RESOLVE_IN_ROOT)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer class.Close()
+	if err := isOf(class, r.options.SysfsType); err != nil {
+		return nil, nil, err
+	}
+	names, err := class.Readdirnames(maxInterfaces)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	links, below = map[string]string{}, map[string]int{}
+	for _, name := range names {
+		target, err := readLink(class, name)
+		if errors.Is(err, unix.EINVAL) {
+			continue // bonding_masters is a file
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("interface %q: %w", name, err)
+		}
+		links[name] = target
+		if pciOf(target) == nil {
+			below[name] = lowerIndex(class, name)
+		}
+	}
+	return links, below, nil
+}
+
+// lowerIndex is 0 for an interface with nothing below.
+func lowerIndex(class *os.File, name string) int {
+	dir, err := openBelow(class, name, 0)
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	own, lower := readNumber(dir, "ifindex"), readNumber(dir, "iflink")
+	if own == lower {
+		return 0
+	}
+	return lower
+}
+
+func readNumber(dir *os.File, name string) int {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var buf [32]byte
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return 0
+	}
+	number, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	if err != nil {
+		return 0
+	}
+	return number
+}
+
+// hostInterface finds the PCI function of the host's interface with an index.
+func (r *Reader) hostInterface(index int) *model.PCIAddress {
+	entries, err := r.sys.ReadDir("class/net")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		link, err := r.sys.ReadLink("class/net/" + e.Name())
+		if err != nil {
+			continue
+		}
+		address := pciOf(link)
+		if address == nil {
+			continue
+		}
+		var buf [32]byte
+		n, err := r.sys.ReadAttribute("class/net/"+e.Name()+"/ifindex", buf[:])
+		if err == nil && strings.TrimSpace(string(buf[:n])) == strconv.Itoa(index) {
+			return address
+		}
+	}
+	return nil
+}
+
+// pciOf is the address of the last PCI function in a sysfs path; nil for a
+// virtual device.
+func pciOf(target string) *model.PCIAddress {
+	for dir := path.Clean(target); dir != "." && dir != "/" && dir != ".."; dir = path.Dir(dir) {
+		if a, err := model.ParsePCIAddress(path.Base(dir)); err == nil {
+			return &a
+		}
+	}
+	return nil
+}

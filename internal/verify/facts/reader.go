@@ -1,0 +1,127 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/cgroup"
+	"plumbline.dev/plumbline/internal/host/sysfs"
+)
+
+// ErrGone says that a container has no process any more, or none yet.
+var ErrGone = errors.New("no process of the container is there")
+
+// Options say where the kernel's file systems are.
+type Options struct {
+	// Proc and Sys are the host's /proc and /sys.
+	Proc, Sys string
+	// SysfsType is the type of file system that is believed to be a container's
+	// sysfs (man 2 statfs): a pod may mount what it likes at /sys. 0 is the
+	// kernel's.
+	SysfsType int64
+	// Device tells a device file's number, such as "195:0", and whether it is a
+	// character device; nil asks the kernel. A directory that plays a
+	// container's /dev needs another answer.
+	Device func(directory int, name string) (number string, isDevice bool, err error)
+}
+
+// Reader looks at pods. It remembers of the look before how long threads had
+// run. Its methods are for one caller at a time each; they take turns.
+type Reader struct {
+	options Options
+	proc    *sysfs.Dir
+	sys     *sysfs.Dir
+	groups  *cgroup.Hierarchy // nil where there are none
+	noGroup error
+
+	mu      sync.Mutex
+	ran     map[string]map[threadKey]uint64 // by container id
+	parents []string                        // of control groups of pods
+	buf     []byte
+	detail  bool // of the look at hand
+}
+
+// Open opens the host's /proc and /sys.
+func Open(o Options) (*Reader, error) {
+	if o.SysfsType == 0 {
+		o.SysfsType = unix.SYSFS_MAGIC
+	}
+	if o.Device == nil {
+		o.Device = deviceNumber
+	}
+	procDir, err := sysfs.Open(o.Proc)
+	if err != nil {
+		return nil, fmt.Errorf("look at processes: %w", err)
+	}
+	sys, err := sysfs.Open(o.Sys)
+	if err != nil {
+		return nil, errors.Join(err, procDir.Close())
+	}
+	r := &Reader{options: o, proc: procDir, sys: sys, ran: map[string]map[threadKey]uint64{}, buf: make([]byte, 64<<10)}
+	r.groups, r.noGroup = cgroup.Open(r.groupRoot())
+	return r, nil
+}
+
+// Close closes what Open opened.
+func (r *Reader) Close() error {
+	errs := []error{r.proc.Close(), r.sys.Close()}
+	if r.groups != nil {
+		errs = append(errs, r.groups.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Look reads every target, in their order. In detail it also says where memory
+// lies, which costs the kernel a summing up.
+func (r *Reader) Look(targets []Target, detail bool) []Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.detail = detail
+	pids, err := r.scan(targets)
+	pods := make([]Pod, 0, len(targets))
+	ran := make(map[string]map[threadKey]uint64, len(r.ran))
+	minors := r.gpuMinors()
+	for _, t := range targets {
+		p := Pod{UID: t.UID}
+		for _, c := range t.Containers {
+			found := Container{Name: c.Name, ID: c.ID, Err: err}
+			if err == nil {
+				r.container(&found, t.UID, pids[c.ID], minors)
+			}
+			ran[c.ID] = r.ran[c.ID]
+			p.Containers = append(p.Containers, found)
+		}
+		p.Network = r.network(p.Containers)
+		r.stillThere(&p)
+		pods = append(pods, p)
+	}
+	r.ran = ran // containers that nobody asked for are forgotten
+	return pods
+}
+
+// read reads a file of /proc that the kernel gives in one piece; the bytes are
+// the reader's until the next call.
+func (r *Reader) read(name string) ([]byte, error) {
+	n, err := r.proc.ReadAttribute(name, r.buf)
+	if err != nil {
+		return nil, err
+	}
+	if n == len(r.buf) {
+		return nil, fmt.Errorf("%s: longer than %d bytes", name, n)
+	}
+	return r.buf[:n], nil
+}
+
+// readLong reads a file of /proc that the kernel gives in pieces, a line for
+// each of many things (fs/seq_file.c).
+func (r *Reader) readLong(name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(r.options.Proc, name))
+}
