@@ -13,6 +13,7 @@ import (
 
 	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/selector"
 )
 
 // selectors checks that they compile, and what they read.
@@ -22,19 +23,19 @@ func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector) {
 			continue
 		}
 		path := at.Child("selectors").Index(i).Child("cel", "expression")
-		a, err := analyse(s.CEL.Expression)
+		a, err := selector.Analyse(s.CEL.Expression)
 		if err != nil {
 			l.error(field.Invalid(path, s.CEL.Expression, err.Error()))
 			continue
 		}
-		for _, read := range a.reads {
+		for _, read := range a.Reads {
 			l.attribute(path, read.String())
 		}
-		for _, read := range a.unguarded {
+		for _, read := range a.Unguarded {
 			if !slices.Contains(always, read.String()) {
 				l.warning(&field.Error{Type: field.ErrorTypeForbidden, Field: path.String(), Detail: fmt.Sprintf(
 					`%s is read also of devices that may lack it, which fails the allocation: want %q in device.attributes[%q] && before it`,
-					read, read.name, read.domain)})
+					read, read.Name, read.Domain)})
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/selector"
 )
 
 // object is what we know of one object of a manifest or of the cluster.
@@ -114,8 +115,8 @@ func (in *inputs) driverOf(class string) string {
 		if s.CEL == nil {
 			continue
 		}
-		if a, err := analyse(s.CEL.Expression); err == nil && a.driver != "" {
-			return a.driver
+		if a, err := selector.Analyse(s.CEL.Expression); err == nil && a.Driver != "" {
+			return a.Driver
 		}
 	}
 	return ""

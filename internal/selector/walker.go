@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package claim
+package selector
 
 import (
 	"maps"
@@ -15,13 +15,13 @@ import (
 // the expression end before: CEL's && and || take no offence at an operand that
 // fails when the other one decides, on either side.
 type walker struct {
-	reads, unguarded map[attribute]bool
+	reads, unguarded map[Attribute]bool
 	// domains are the variables of cel.bind that stand for
 	// device.attributes["domain"].
 	domains map[string]string
 }
 
-type guards map[attribute]bool
+type guards map[Attribute]bool
 
 func (g guards) and(more guards) guards {
 	all := maps.Clone(g)
@@ -114,12 +114,12 @@ func (w *walker) given(e ast.Expr, holds bool) guards {
 
 // presence reads "name" in device.attributes["domain"], and
 // has(device.attributes["domain"].name).
-func (w *walker) presence(e ast.Expr) (attribute, bool) {
+func (w *walker) presence(e ast.Expr) (Attribute, bool) {
 	switch e.Kind() {
 	case ast.SelectKind:
 		s := e.AsSelect()
 		domain, ok := w.domain(s.Operand())
-		return attribute{domain, s.FieldName()}, ok && s.IsTestOnly()
+		return Attribute{domain, s.FieldName()}, ok && s.IsTestOnly()
 	case ast.CallKind:
 		c := e.AsCall()
 		// The optional forms (.?name and [?"name"]) do not fail either.
@@ -130,28 +130,28 @@ func (w *walker) presence(e ast.Expr) (attribute, bool) {
 			return w.named(c.Args()[0], c.Args()[1])
 		}
 	}
-	return attribute{}, false
+	return Attribute{}, false
 }
 
 // read reads device.attributes["domain"].name, and ["name"].
-func (w *walker) read(e ast.Expr) (attribute, bool) {
+func (w *walker) read(e ast.Expr) (Attribute, bool) {
 	switch e.Kind() {
 	case ast.SelectKind:
 		s := e.AsSelect()
 		domain, ok := w.domain(s.Operand())
-		return attribute{domain, s.FieldName()}, ok && !s.IsTestOnly()
+		return Attribute{domain, s.FieldName()}, ok && !s.IsTestOnly()
 	case ast.CallKind:
 		if c := e.AsCall(); c.FunctionName() == operators.Index {
 			return w.named(c.Args()[0], c.Args()[1])
 		}
 	}
-	return attribute{}, false
+	return Attribute{}, false
 }
 
-func (w *walker) named(of, name ast.Expr) (attribute, bool) {
+func (w *walker) named(of, name ast.Expr) (Attribute, bool) {
 	domain, isDomain := w.domain(of)
 	n, isText := text(name)
-	return attribute{domain, n}, isDomain && isText
+	return Attribute{domain, n}, isDomain && isText
 }
 
 // domain reads device.attributes["domain"], or a variable that stands for it.

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package claim
+package selector
 
 import (
 	"errors"
@@ -14,38 +14,38 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 )
 
-// attribute is an attribute of a device as a selector reads it.
-type attribute struct{ domain, name string }
+// Attribute is an attribute of a device as a selector reads it.
+type Attribute struct{ Domain, Name string }
 
-func (a attribute) String() string { return a.domain + "/" + a.name }
+func (a Attribute) String() string { return a.Domain + "/" + a.Name }
 
-// analysis is what a selector does.
-type analysis struct {
-	// driver is the driver it wants, "" where it does not say.
-	driver string
-	// reads are all attributes that it reads, and unguarded those that it reads
-	// also of devices that lack them.
-	reads, unguarded []attribute
+// Analysis is what a selector does.
+type Analysis struct {
+	// Driver is the driver it wants, "" where it does not say.
+	Driver string
+	// Reads are all attributes that it reads, and Unguarded those that it reads
+	// also of devices that lack them. Both are sorted.
+	Reads, Unguarded []Attribute
 }
 
-// analyse compiles a selector as the scheduler does, and finds what it reads.
-func analyse(expression string) (analysis, error) {
+// Analyse compiles a selector as the scheduler does, and finds what it reads.
+func Analyse(expression string) (Analysis, error) {
 	compiled := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true}).
 		CompileCELExpression(expression, cel.Options{DisableCostEstimation: true})
 	if compiled.Error != nil {
-		return analysis{}, errors.New(withoutPicture(compiled.Error.Detail))
+		return Analysis{}, errors.New(withoutPicture(compiled.Error.Detail))
 	}
 	parsed, issues := compiled.Environment.Parse(expression)
 	if issues != nil {
-		return analysis{}, issues.Err()
+		return Analysis{}, issues.Err()
 	}
-	w := walker{reads: map[attribute]bool{}, unguarded: map[attribute]bool{}, domains: map[string]string{}}
+	w := walker{reads: map[Attribute]bool{}, unguarded: map[Attribute]bool{}, domains: map[string]string{}}
 	root := parsed.NativeRep().Expr()
 	w.walk(root, nil)
-	a := analysis{reads: sorted(w.reads), unguarded: sorted(w.unguarded)}
+	a := Analysis{Reads: sorted(w.reads), Unguarded: sorted(w.unguarded)}
 	for _, term := range terms(root, operators.LogicalAnd) {
 		if driver, ok := wantedDriver(term); ok {
-			a.driver = driver
+			a.Driver = driver
 		}
 	}
 	return a, nil
@@ -63,8 +63,8 @@ func withoutPicture(detail string) string {
 	return strings.Join(lines, "; ")
 }
 
-func sorted(set map[attribute]bool) []attribute {
-	return slices.SortedFunc(maps.Keys(set), func(a, b attribute) int {
+func sorted(set map[Attribute]bool) []Attribute {
+	return slices.SortedFunc(maps.Keys(set), func(a, b Attribute) int {
 		if a.String() < b.String() {
 			return -1
 		}

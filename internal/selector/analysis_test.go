@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package claim
+package selector
 
 import (
 	"fmt"
@@ -44,24 +44,24 @@ func TestAnalyse(t *testing.T) {
 		{`[0, 1].exists(n, ` + net + `.numaNode == n)`, "", []string{"dra.net/numaNode"}},
 		{`device.capacity["dra.cpu"].cpu.compareTo(quantity("4")) >= 0`, "", nil},
 	} {
-		a, err := analyse(test.expression)
+		a, err := Analyse(test.expression)
 		if err != nil {
 			t.Errorf("%s: %v", test.expression, err)
 			continue
 		}
 		var unguarded []string
-		for _, u := range a.unguarded {
+		for _, u := range a.Unguarded {
 			unguarded = append(unguarded, u.String())
 		}
-		if diff := cmp.Diff(test.unguarded, unguarded); diff != "" || a.driver != test.driver {
-			t.Errorf("%s\n driver %q, want %q; unguarded (-want +got):\n%s", test.expression, a.driver, test.driver, diff)
+		if diff := cmp.Diff(test.unguarded, unguarded); diff != "" || a.Driver != test.driver {
+			t.Errorf("%s\n driver %q, want %q; unguarded (-want +got):\n%s", test.expression, a.Driver, test.driver, diff)
 		}
 	}
 }
 
 func TestAnalyseRefuses(t *testing.T) {
 	for _, expression := range []string{"", "device.", "1", "device.nothing", `device.driver = "x"`, `"a" == 1`} {
-		if _, err := analyse(expression); err == nil {
+		if _, err := Analyse(expression); err == nil {
 			t.Errorf("%q compiles", expression)
 		}
 	}
@@ -71,12 +71,12 @@ func FuzzAnalyse(f *testing.F) {
 	f.Add(net + `.rdma && "rdma" in ` + net)
 	f.Add(`cel.bind(a, ` + net + `, has(a.b) ? a.b : !a.?c.orValue(true))`)
 	f.Fuzz(func(t *testing.T, expression string) {
-		a, err := analyse(expression)
+		a, err := Analyse(expression)
 		if err != nil {
 			return
 		}
-		read := fmt.Sprint(a.reads)
-		for _, u := range a.unguarded {
+		read := fmt.Sprint(a.Reads)
+		for _, u := range a.Unguarded {
 			if !strings.Contains(read, u.String()) {
 				t.Errorf("%s: %s is unguarded and not read", expression, u)
 			}

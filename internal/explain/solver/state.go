@@ -1,0 +1,259 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package solver
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// state is what has been placed.
+type state struct {
+	// by says which claims have a device of which only one claim can have one,
+	// as bits.
+	by []uint64
+	// taken counts the taken devices of each class.
+	taken []int
+	// free is what is left of the capacities of shared devices, and shares how
+	// many have been given out.
+	free   [][]int64
+	shares []int
+	// counters is what is left of them.
+	counters []int64
+	// results counts the devices of each claim.
+	results []int
+	// values are those of the devices under each constraint, in the order of
+	// placing: of a match what is common so far.
+	values [][][]Value
+}
+
+func newState(s *Solver) state {
+	st := state{
+		by: make([]uint64, len(s.p.Devices)), taken: make([]int, s.classes), shares: make([]int, len(s.p.Devices)),
+		free: make([][]int64, len(s.p.Devices)), counters: slices.Clone(s.p.Counters), results: make([]int, len(s.p.Claims)),
+	}
+	for d := range s.p.Devices {
+		if s.p.Devices[d].Shared {
+			st.free[d] = slices.Clone(s.p.Devices[d].Free)
+		}
+	}
+	for _, claim := range s.p.Claims {
+		st.values = append(st.values, make([][]Value, len(claim.Constraints)))
+	}
+	return st
+}
+
+// available says whether nothing placed before has the device. Who looks at what
+// others have only minds its own claim; what it looks at is taken for others.
+func (q *search) available(claim, d int, admin bool) bool {
+	if admin {
+		return q.by[d]&(1<<claim) == 0
+	}
+	return q.by[d] == 0
+}
+
+// hasRoom says whether enough is left of a shared device.
+func (q *search) hasRoom(d int, a *Alternative) bool {
+	if !q.p.Devices[d].Shared {
+		return true
+	}
+	for i, free := range q.free[d] {
+		if free < a.Needs[d][i] {
+			return false
+		}
+	}
+	return true
+}
+
+// paysCounters says whether taking the device consumes its counters: the first
+// who has a share of it pays for all.
+func (q *search) paysCounters(d int) bool {
+	device := &q.p.Devices[d]
+	return len(device.Takes) > 0 && (!device.Shared || !device.CountersHeld && q.shares[d] == 0)
+}
+
+func (q *search) countersSuffice(d int) bool {
+	if !q.paysCounters(d) {
+		return true
+	}
+	for _, t := range q.p.Devices[d].Takes {
+		if q.counters[t.Counter] < t.Amount {
+			return false
+		}
+	}
+	return true
+}
+
+// applying are the constraints on an alternative.
+func (q *search) applying(claim, request, a int) []int {
+	var all []int
+	for k := range q.p.Claims[claim].Constraints {
+		if q.constraintOn[claim][k] && q.p.Claims[claim].Constraints[k].Applies[request][a] {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// refusing is the first constraint that does not take the device, -1 if all do.
+func (q *search) refusing(r place, a, d int) int {
+	for k := range q.p.Claims[r.claim].Constraints {
+		c := &q.p.Claims[r.claim].Constraints[k]
+		if q.constraintOn[r.claim][k] && c.Applies[r.request][a] && !c.takes(q.values[r.claim][k], c.Values[d]) {
+			return k
+		}
+	}
+	return -1
+}
+
+// takes says whether the constraint holds with one more value.
+func (c *Constraint) takes(placed []Value, v Value) bool {
+	if v.Kind == Absent {
+		return false
+	}
+	if len(placed) == 0 {
+		return true
+	}
+	if v.Kind == Odd {
+		return false
+	}
+	if !c.Distinct {
+		common := placed[len(placed)-1]
+		if v.Kind == Set {
+			return len(intersection(common.IDs, v.IDs)) > 0
+		}
+		return common.Kind == Scalar && common.ID == v.ID
+	}
+	return !slices.ContainsFunc(placed, func(p Value) bool {
+		if v.Kind == Set {
+			return len(intersection(p.IDs, v.IDs)) > 0
+		}
+		return p.Kind == Scalar && p.ID == v.ID
+	})
+}
+
+// put places a device, unless counters or constraints are against it.
+func (q *search) put(r place, a, d int) bool {
+	if !q.countersSuffice(d) || q.refusing(r, a, d) >= 0 {
+		return false
+	}
+	device := &q.p.Devices[d]
+	if q.paysCounters(d) {
+		for _, t := range device.Takes {
+			q.counters[t.Counter] -= t.Amount
+		}
+	}
+	for k := range q.p.Claims[r.claim].Constraints {
+		if c := &q.p.Claims[r.claim].Constraints[k]; q.constraintOn[r.claim][k] && c.Applies[r.request][a] {
+			placed := &q.values[r.claim][k]
+			v := c.Values[d]
+			if !c.Distinct && v.Kind == Set && len(*placed) > 0 {
+				v.IDs = intersection((*placed)[len(*placed)-1].IDs, v.IDs)
+			}
+			*placed = append(*placed, v)
+		}
+	}
+	if device.Shared {
+		q.shares[d]++
+		for i := range q.free[d] {
+			q.free[d][i] -= q.p.Claims[r.claim].Requests[r.request].Alternatives[a].Needs[d][i]
+		}
+	} else {
+		q.by[d] |= 1 << r.claim
+		q.taken[q.s.class[d]]++
+	}
+	q.results[r.claim]++
+	q.placed = append(q.placed, Placement{Claim: r.claim, Request: r.request, Alternative: a, Device: d})
+	return true
+}
+
+// take is put, undone.
+func (q *search) take(r place, a, d int) {
+	device := &q.p.Devices[d]
+	q.placed = q.placed[:len(q.placed)-1]
+	q.results[r.claim]--
+	if device.Shared {
+		q.shares[d]--
+		for i := range q.free[d] {
+			q.free[d][i] += q.p.Claims[r.claim].Requests[r.request].Alternatives[a].Needs[d][i]
+		}
+	} else {
+		q.by[d] &^= 1 << r.claim
+		q.taken[q.s.class[d]]--
+	}
+	for k := range q.p.Claims[r.claim].Constraints {
+		if q.constraintOn[r.claim][k] && q.p.Claims[r.claim].Constraints[k].Applies[r.request][a] {
+			placed := &q.values[r.claim][k]
+			*placed = (*placed)[:len(*placed)-1]
+		}
+	}
+	if q.paysCounters(d) {
+		for _, t := range device.Takes {
+			q.counters[t.Counter] += t.Amount
+		}
+	}
+}
+
+// remember writes the state that matters from a position on into q.key.
+func (q *search) remember(at int) {
+	key := binary.AppendVarint(q.key[:0], int64(at))
+	if q.s.admin {
+		for _, by := range q.by {
+			key = binary.AppendUvarint(key, by)
+		}
+	} else {
+		for _, n := range q.taken {
+			key = binary.AppendVarint(key, int64(n))
+		}
+	}
+	for d, free := range q.free {
+		for _, n := range free {
+			key = binary.AppendVarint(key, n)
+		}
+		if q.p.Devices[d].Shared && len(q.p.Devices[d].Takes) > 0 {
+			key = append(key, byte(min(q.shares[d], 1)))
+		}
+	}
+	for _, n := range q.counters {
+		key = binary.AppendVarint(key, n)
+	}
+	for _, n := range q.results {
+		key = binary.AppendVarint(key, int64(n))
+	}
+	for _, id := range q.open[at] {
+		key = q.p.Claims[id.claim].Constraints[id.index].remember(key, q.values[id.claim][id.index])
+	}
+	q.key = key
+}
+
+// remember writes what a constraint is to remember of what was placed: of a
+// match what is common, of a distinct all values in any order.
+func (c *Constraint) remember(key []byte, placed []Value) []byte {
+	if len(placed) == 0 {
+		return append(key, 0)
+	}
+	if !c.Distinct {
+		return placed[len(placed)-1].append(append(key, 1))
+	}
+	sorted := slices.SortedFunc(slices.Values(placed), func(a, b Value) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), slices.Compare(a.IDs, b.IDs))
+	})
+	key = binary.AppendVarint(key, int64(len(sorted)))
+	for _, v := range sorted {
+		key = v.append(key)
+	}
+	return key
+}
+
+// intersection of two sorted lists.
+func intersection(a, b []int) []int {
+	var common []int
+	for _, x := range a {
+		if _, found := slices.BinarySearch(b, x); found {
+			common = append(common, x)
+		}
+	}
+	return common
+}

@@ -1,0 +1,184 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package solver
+
+// Verdict is the answer for a node.
+type Verdict uint8
+
+// Verdicts.
+const (
+	// Fits: the claims can be allocated.
+	Fits Verdict = iota
+	// FitsNot: they cannot.
+	FitsNot
+	// Aborts: the allocator ends with an error, for all nodes.
+	Aborts
+	// Unknown: the search was cut short.
+	Unknown
+)
+
+// Placement is a device that a request got.
+type Placement struct {
+	Claim, Request, Alternative int
+	Device                      int
+}
+
+// Result is what came of a search.
+type Result struct {
+	Verdict Verdict
+	// Placed are the devices when the claims fit, in the order of the requests.
+	Placed []Placement
+	// Culprit is where the search aborted: a request (its device is -1 when the
+	// allocator refuses to begin) or a constraint.
+	Culprit *Culprit
+	// Steps is how many devices were tried.
+	Steps int
+}
+
+// Culprit is what aborts a search.
+type Culprit struct {
+	Member      Member
+	Alternative int
+	// Device is -1 where no device is to blame.
+	Device int
+}
+
+// budget is the most devices that a search tries.
+const budget = 2_000_000
+
+// Solver answers questions about one problem. It is not safe for use by several
+// goroutines.
+type Solver struct {
+	p       *Problem
+	members []Member
+	// class tells kinds of devices: no two devices of one can be told apart.
+	// -1 is a device that no request can have.
+	class   []int
+	classes int
+	// admin says that some request looks at what others have: then who has a
+	// device matters, and not only whether.
+	admin bool
+	// candidates are the devices that fit or abort, by claim, request and
+	// alternative.
+	candidates [][][][]int
+	// memo is kept between searches for its memory only.
+	memo map[string]outcome
+}
+
+// New prepares a problem.
+func New(p *Problem) *Solver {
+	s := &Solver{p: p, members: p.Members(), memo: map[string]outcome{}}
+	for _, claim := range p.Claims {
+		var ofClaim [][][]int
+		for _, r := range claim.Requests {
+			var ofRequest [][]int
+			for _, a := range r.Alternatives {
+				var devices []int
+				for d, fit := range a.Fit {
+					if fit != No {
+						devices = append(devices, d)
+					}
+				}
+				ofRequest = append(ofRequest, devices)
+				s.admin = s.admin || a.Admin
+			}
+			ofClaim = append(ofClaim, ofRequest)
+		}
+		s.candidates = append(s.candidates, ofClaim)
+	}
+	s.classify()
+	return s
+}
+
+// Members are those of the problem.
+func (s *Solver) Members() []Member { return s.members }
+
+// All selects every member.
+func (s *Solver) All() []bool {
+	on := make([]bool, len(s.members))
+	for i := range on {
+		on[i] = true
+	}
+	return on
+}
+
+// Solve answers for the members that are on, as if the others had not been
+// written.
+func (s *Solver) Solve(on []bool) Result {
+	q := newSearch(s, on)
+	if culprit := q.refuses(); culprit != nil {
+		return Result{Verdict: Aborts, Culprit: culprit}
+	}
+	q.faithful = q.dependsOnOrder()
+	if !q.faithful {
+		if !q.enoughDevices() {
+			return Result{Verdict: FitsNot}
+		}
+		q.reorder()
+	}
+	return q.run()
+}
+
+// refuses finds what makes the allocator refuse to begin: an invalid request or
+// constraint, and more devices than a claim can have.
+func (q *search) refuses() *Culprit {
+	for c, claim := range q.p.Claims {
+		least := 0
+		for r, request := range claim.Requests {
+			if !q.requestOn[c][r] {
+				continue
+			}
+			fewest := 0
+			for a, alternative := range request.Alternatives {
+				if alternative.Invalid {
+					return &Culprit{Member: Member{Claim: c, Index: r}, Alternative: a, Device: -1}
+				}
+				if a == 0 || alternative.Count < fewest {
+					fewest = alternative.Count
+				}
+			}
+			if fewest > q.p.MaxResults-least {
+				return &Culprit{Member: Member{Claim: c, Index: r}, Device: -1}
+			}
+			least += fewest
+		}
+		for k, constraint := range claim.Constraints {
+			if q.constraintOn[c][k] && constraint.Invalid {
+				return &Culprit{Member: Member{Claim: c, Index: k, Constraint: true}, Device: -1}
+			}
+		}
+	}
+	return nil
+}
+
+// dependsOnOrder says whether the allocator's answer depends on the order in
+// which it looks: a device aborts its search, a request wants all devices and a
+// constraint may refuse one, a request looks at what others have, or a list is
+// among values to be distinct.
+func (q *search) dependsOnOrder() bool {
+	for _, r := range q.order {
+		for a, alternative := range q.p.Claims[r.claim].Requests[r.request].Alternatives {
+			if alternative.Admin {
+				return true
+			}
+			for _, d := range q.s.candidates[r.claim][r.request][a] {
+				if alternative.Fit[d] == Abort {
+					return true
+				}
+			}
+			for _, k := range q.applying(r.claim, r.request, a) {
+				constraint := &q.p.Claims[r.claim].Constraints[k]
+				if alternative.WantsAll {
+					return true
+				}
+				for _, d := range q.s.candidates[r.claim][r.request][a] {
+					if constraint.Distinct && constraint.Values[d].Kind == Odd {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
