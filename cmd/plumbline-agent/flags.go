@@ -36,7 +36,7 @@ func newAgentCommand(own surroundings) *cobra.Command {
 			if options.NodeSelectors, err = agent.ParseNodeSelectors(selectors); err != nil {
 				return fmt.Errorf("--driver-node-selector: %w", err)
 			}
-			if options.ReservedCPUs, err = cpuset.Parse(reserved); err != nil {
+			if options.CPUs.Reserved, err = cpuset.Parse(reserved); err != nil {
 				return fmt.Errorf("--reserved-cpus: %w", err)
 			}
 			return agent.Run(cmd.Context(), options)

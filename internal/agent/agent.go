@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
@@ -281,12 +280,12 @@ func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) ([]*
 	}
 	var publishers []*publish.Publisher
 	for _, p := range a.preparers {
-		helper, err := a.registerOne(klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name())), p, node, stop)
+		registration, err := a.registerOne(klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name())), p, node, stop)
 		if err != nil {
 			return nil, err
 		}
 		publishers = append(publishers, &publish.Publisher{
-			Driver: p.Name(), Pool: a.NodeName, Reserved: a.ReservedCPUs, Helper: helper,
+			Driver: p.Name(), Pool: a.NodeName, CPUs: a.CPUs, Helper: registration,
 			Effect: resourceapi.DeviceTaintEffect(a.DeviceTaints), Counter: a.metrics,
 		})
 	}
@@ -299,11 +298,11 @@ const rivalPause = 5 * time.Second
 // registerOne waits while another server of the driver is on the node: two would
 // give one device away twice. The pods that have devices of ours are served
 // meanwhile.
-func (a *agent) registerOne(ctx context.Context, p *claims.Preparer, node claims.Node, stop context.CancelCauseFunc) (*kubeletplugin.Helper, error) {
+func (a *agent) registerOne(ctx context.Context, p *claims.Preparer, node claims.Node, stop context.CancelCauseFunc) (*claims.Registration, error) {
 	for said := false; ; said = true {
-		helper, err := p.Register(ctx, node, func(err error) { stop(err) })
+		registration, err := p.Register(ctx, node, func(err error) { stop(err) })
 		if !errors.Is(err, claims.ErrRival) {
-			return helper, err
+			return registration, err
 		}
 		a.health.waitFor("the end of another driver: " + err.Error())
 		if !said {

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/agent/claims"
@@ -110,7 +109,7 @@ func selects(t *testing.T, expression string, m *model.Machine) bool {
 	if compiled.Error != nil {
 		t.Fatal(compiled.Error)
 	}
-	d := slicecodec.Encode(m, slicecodec.DriverNet, cpuset.New())[0]
+	d := slicecodec.Encode(m, slicecodec.DriverNet, slicecodec.CPUOptions{})[0]
 	matches, _, err := compiled.DeviceMatches(t.Context(), cel.Device{Driver: slicecodec.DriverNet, Attributes: d.Attributes, Capacity: d.Capacity})
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func newDriver(name string, o Options, bootID string) (claims.Driver, error) {
 		served.HeldNICs, served.InPod, served.Close = netdev.HeldNICs, inPod, d.Close
 		return served, nil
 	case slicecodec.DriverCPU:
-		return claims.Of(cpu.Driver{Reserved: o.ReservedCPUs}), nil
+		return claims.Of(cpu.Driver{Offer: o.CPUs}), nil
 	case slicecodec.DriverGPU:
 		return claims.Of(gpu.Driver{}), nil
 	}

@@ -12,7 +12,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/cloud/providers"
 	"plumbline.dev/plumbline/internal/inventory/filter"
@@ -74,8 +73,8 @@ type Options struct {
 	// PCIIDs is the database of PCI names; where it is missing, devices are
 	// published without them.
 	PCIIDs string
-	// ReservedCPUs are given to no claim; shared containers may use them.
-	ReservedCPUs cpuset.CPUSet
+	// CPUs says how CPUs are offered, and which are not.
+	CPUs slicecodec.CPUOptions
 	// Kubeconfig is empty inside a cluster.
 	Kubeconfig string
 	// Filter is a CEL expression over the attributes of NICs, which is true of

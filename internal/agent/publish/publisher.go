@@ -15,7 +15,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -38,10 +37,11 @@ type Counter interface {
 
 // Publisher writes a driver's slices when they change.
 type Publisher struct {
-	Driver   string
-	Pool     string
-	Reserved cpuset.CPUSet
-	Helper   Helper
+	Driver string
+	Pool   string
+	// CPUs says how CPUs are offered.
+	CPUs   slicecodec.CPUOptions
+	Helper Helper
 	// Effect is that of the taints of faulty devices; empty: NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
 	// Counter may be nil.
@@ -56,7 +56,7 @@ type Publisher struct {
 // publish writes if there is something new, and returns how long that has to
 // wait otherwise; 0 when nothing is new.
 func (p *Publisher) publish(ctx context.Context, m *model.Machine, faults map[string][]model.Fault) (time.Duration, error) {
-	devices, omitted := slicecodec.Explain(m, p.Driver, p.Reserved)
+	devices, omitted := slicecodec.Explain(m, p.Driver, p.CPUs)
 	devices = slicecodec.Taint(devices, faults, p.effect())
 	if !p.wrote.IsZero() {
 		if apiequality.Semantic.DeepEqual(devices, p.last) {

@@ -4,30 +4,40 @@
 package cpu
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // Exclusive is what a container holding these records gets: the union of their
-// CPUs, and memory of the same NUMA nodes.
+// CPUs, and the memory beside them.
 func (d Driver) Exclusive(records []driver.Record) (driver.Pin, error) {
 	var pin driver.Pin
+	anywhere := false
 	for _, r := range records {
+		plans, err := Plans(r)
+		if err != nil {
+			return driver.Pin{}, err
+		}
 		before := pin.CPUs
-		for _, device := range r.Devices {
-			p, set, err := decodePlan(r, device)
+		for i, p := range plans {
+			cpus, err := cpuset.Parse(p.CPUs)
 			if err != nil {
-				return driver.Pin{}, err
+				return driver.Pin{}, fmt.Errorf("record of claim %s, device %s: %w", r.Claim, r.Devices[i].Device, err)
 			}
-			if set.IsEmpty() {
+			if cpus.IsEmpty() {
 				continue // admin access takes nothing
 			}
-			pin.CPUs, pin.Mems = pin.CPUs.Union(set), pin.Mems.Union(cpuset.New(p.NUMANode))
+			mems, err := cpuset.Parse(p.Mems)
+			if err != nil {
+				return driver.Pin{}, fmt.Errorf("record of claim %s, device %s: %w", r.Claim, r.Devices[i].Device, err)
+			}
+			anywhere = anywhere || mems.IsEmpty()
+			pin.CPUs, pin.Mems = pin.CPUs.Union(cpus), pin.Mems.Union(mems)
 		}
 		if pin.CPUs.Equals(before) {
 			continue
@@ -38,6 +48,9 @@ func (d Driver) Exclusive(records []driver.Record) (driver.Pin, error) {
 		}
 		pin.Env = append(pin.Env, env)
 	}
+	if anywhere {
+		pin.Mems = cpuset.New() // the memory of some of the CPUs is unknown
+	}
 	return pin, nil
 }
 
@@ -45,11 +58,12 @@ func (d Driver) Exclusive(records []driver.Record) (driver.Pin, error) {
 // reserved nor held; nothing where that is all of them. An empty cpuset would
 // mean all CPUs, so with none left it is an error.
 func (d Driver) Shared(m *model.Machine, held []driver.Record) (driver.Pin, error) {
-	taken, err := heldCPUs(held)
+	taken, err := takenBy(held)
 	if err != nil {
 		return driver.Pin{}, err
 	}
-	if taken.IsEmpty() && d.Reserved.IsEmpty() {
+	reserved := slicecodec.ReservedCPUs(m, d.Offer)
+	if taken.cpus.IsEmpty() && reserved.IsEmpty() {
 		return driver.Pin{}, nil
 	}
 	var online []int
@@ -58,36 +72,9 @@ func (d Driver) Shared(m *model.Machine, held []driver.Record) (driver.Pin, erro
 			online = append(online, c.ID)
 		}
 	}
-	pool := cpuset.New(online...).Difference(taken).Difference(d.Reserved)
+	pool := cpuset.New(online...).Difference(taken.cpus).Difference(reserved)
 	if pool.IsEmpty() {
-		return driver.Pin{}, fmt.Errorf("no CPU is left for containers without a CPU claim: claims hold %s, reserved are %s", taken, orNone(d.Reserved))
+		return driver.Pin{}, fmt.Errorf("no CPU is left for containers without a CPU claim: claims hold %s, reserved are %s", taken.cpus, orNone(reserved))
 	}
 	return driver.Pin{CPUs: pool}, nil
-}
-
-// heldCPUs is the union of the records' CPUs.
-func heldCPUs(records []driver.Record) (cpuset.CPUSet, error) {
-	held := cpuset.New()
-	for _, r := range records {
-		for _, device := range r.Devices {
-			_, cpus, err := decodePlan(r, device)
-			if err != nil {
-				return cpuset.New(), err
-			}
-			held = held.Union(cpus)
-		}
-	}
-	return held, nil
-}
-
-func decodePlan(r driver.Record, device driver.DeviceRecord) (Plan, cpuset.CPUSet, error) {
-	var p Plan
-	if err := json.Unmarshal(device.Plan, &p); err != nil {
-		return Plan{}, cpuset.New(), fmt.Errorf("record of claim %s, device %s: decode plan: %w", r.Claim, device.Device, err)
-	}
-	cpus, err := cpuset.Parse(p.CPUs)
-	if err != nil {
-		return Plan{}, cpuset.New(), fmt.Errorf("record of claim %s, device %s: %w", r.Claim, device.Device, err)
-	}
-	return p, cpus, nil
 }

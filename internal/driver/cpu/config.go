@@ -13,7 +13,22 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/cpu/placement"
 )
+
+// wish is what the parameters of one device ask for.
+type wish struct {
+	policy placement.Policy
+	// cpusPath is the field that policy.CPUs come from.
+	cpusPath string
+	// choices are the fields that say how to choose.
+	choices []string
+}
+
+func wantOf(layers []driver.Config) (wish, error) {
+	cpus, err := configuredCPUs(layers)
+	return wish{policy: placement.Policy{CPUs: cpus}, cpusPath: "cpuConfig.cpuset"}, err
+}
 
 // config are the opaque parameters the original driver takes.
 type config struct {

@@ -15,41 +15,44 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// Driver plans and pins. The zero value reserves nothing.
+// Driver plans and pins. The zero value offers every CPU, by NUMA node.
 type Driver struct {
-	// Reserved CPUs are given to no claim and to no shared container.
-	Reserved cpuset.CPUSet
+	// Offer says how CPUs are offered. Its reserved CPUs are given to no claim and
+	// to no shared container.
+	Offer slicecodec.CPUOptions
 }
 
 // Plan is what is decided about one device; it is DeviceRecord.Plan.
 type Plan struct {
-	// NUMANode is the node the CPUs belong to.
-	NUMANode int `json:"numaNode"`
+	// NUMANode is the node that the device is of; nil of one that spans several.
+	NUMANode *int `json:"numaNode,omitempty"`
 	// CPUs is a cpulist such as "2-3,58-59"; empty for admin access.
 	CPUs string `json:"cpus"`
+	// Mems are the NUMA nodes whose memory is beside the CPUs, as a list such as
+	// "0-1"; empty leaves the memory as it is.
+	Mems string `json:"mems,omitempty"`
+	// Hugepages are what the claim takes of each node's huge pages.
+	Hugepages []Hugepages `json:"hugepages,omitempty"`
 }
 
 // Name is dra.cpu.
 func (d Driver) Name() string { return slicecodec.DriverCPU }
 
-// Plan chooses CPUs for every result of the claim, in order, none twice.
+// Plan chooses CPUs and huge pages for every result of the claim, in order, none
+// twice.
 func (d Driver) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (driver.Record, error) {
-	taken, err := heldCPUs(held)
+	taken, err := takenBy(held)
 	if err != nil {
 		return driver.Record{}, err
 	}
+	p := planner{Driver: d, claim: c, machine: m, topology: placement.NewTopology(m), taken: taken}
 	r := driver.Record{Version: driver.RecordVersion, Driver: d.Name(), Claim: c.ClaimRef, Pods: c.Pods}
 	for _, a := range c.Devices {
-		p, err := d.planDevice(a, m, taken)
+		plan, err := p.device(a)
 		if err != nil {
 			return driver.Record{}, fmt.Errorf("claim %s, request %s, device %s: %w", c.ClaimRef, a.Request, a.Device, err)
 		}
-		cpus, err := cpuset.Parse(p.CPUs)
-		if err != nil {
-			return driver.Record{}, err
-		}
-		taken = taken.Union(cpus)
-		text, err := json.Marshal(p)
+		text, err := json.Marshal(plan)
 		if err != nil {
 			return driver.Record{}, fmt.Errorf("encode plan: %w", err)
 		}
@@ -60,6 +63,9 @@ func (d Driver) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (dr
 			device.ShareID = string(*a.ShareID)
 		}
 		r.Devices = append(r.Devices, device)
+	}
+	if err := p.brokenCores(); err != nil {
+		return driver.Record{}, fmt.Errorf("claim %s: %w", c.ClaimRef, err)
 	}
 	return r, setEnv(&r)
 }
@@ -82,77 +88,53 @@ func setEnv(r *driver.Record) error {
 // Env is DRA_CPUSET_<claimUID>=<cpulist> of all devices of the record. Others
 // parse it: the name, hyphens included, is part of the contract.
 func Env(r driver.Record) (string, error) {
-	cpus, err := heldCPUs([]driver.Record{r})
+	taken, err := takenBy([]driver.Record{r})
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("DRA_CPUSET_%s=%s", r.Claim.UID, cpus), nil
+	return fmt.Sprintf("DRA_CPUSET_%s=%s", r.Claim.UID, taken.cpus), nil
 }
 
-func (d Driver) planDevice(a driver.Allocation, m *model.Machine, taken cpuset.CPUSet) (Plan, error) {
-	node := slicecodec.FindCPUGroup(m, a.Device)
-	if node == nil {
-		return Plan{}, fmt.Errorf("this node has no such group of CPUs")
+// Plans are the plans of a record's devices, in order.
+func Plans(r driver.Record) ([]Plan, error) {
+	plans := make([]Plan, len(r.Devices))
+	for i, device := range r.Devices {
+		if err := json.Unmarshal(device.Plan, &plans[i]); err != nil {
+			return nil, fmt.Errorf("record of claim %s, device %s: decode plan: %w", r.Claim, device.Device, err)
+		}
+		if plans[i].Mems == "" && plans[i].NUMANode != nil {
+			// Written before Mems was: a device was a node.
+			plans[i].Mems = cpuset.New(*plans[i].NUMANode).String()
+		}
 	}
-	p := Plan{NUMANode: node.ID}
-	if a.AdminAccess {
-		return p, nil
-	}
-	allocatable := slicecodec.AllocatableCPUs(m, node.ID, d.Reserved)
-	n, err := wanted(a, allocatable.Size())
-	if err != nil {
-		return Plan{}, err
-	}
-	free := allocatable.Difference(taken)
-	if free.Size() < n {
-		return Plan{}, fmt.Errorf("wants %d CPUs of NUMA node %d, of which %d are free (%s): %d of its %d allocatable CPUs belong to other claims",
-			n, node.ID, free.Size(), orNone(free), allocatable.Intersection(taken).Size(), allocatable.Size())
-	}
-	chosen, err := d.choose(a, m, free, n)
-	if err != nil {
-		return Plan{}, err
-	}
-	p.CPUs = chosen.String()
-	return p, nil
+	return plans, nil
 }
 
-func (d Driver) choose(a driver.Allocation, m *model.Machine, free cpuset.CPUSet, n int) (cpuset.CPUSet, error) {
-	named, err := configuredCPUs(a.Configs)
-	if err != nil {
-		return cpuset.New(), err
-	}
-	if named.IsEmpty() {
-		return placement.Place(placement.NewTopology(m), placement.Request{N: n, Free: free})
-	}
-	if named.Size() != n {
-		return cpuset.New(), fmt.Errorf("cpuConfig.cpuset %q names %d CPUs, the claim consumes %d: want as many", named, named.Size(), n)
-	}
-	if missing := named.Difference(free); !missing.IsEmpty() {
-		return cpuset.New(), fmt.Errorf("cpuConfig.cpuset %q: CPUs %s are not free on the claimed NUMA node; free are %s", named, missing, orNone(free))
-	}
-	return named, nil
+// taken is what records hold.
+type taken struct {
+	cpus cpuset.CPUSet
+	// pages are bytes of huge pages.
+	pages map[pool]int64
 }
 
-// wanted is the consumed capacity, authoritative over the request; the whole
-// group where the allocation names none.
-func wanted(a driver.Allocation, group int) (int, error) {
-	q, ok := a.Consumed[string(slicecodec.CapacityCPU)]
-	if !ok {
-		return group, nil
+// takenBy is what the records hold together.
+func takenBy(records []driver.Record) (taken, error) {
+	all := taken{cpus: cpuset.New(), pages: map[pool]int64{}}
+	for _, r := range records {
+		plans, err := Plans(r)
+		if err != nil {
+			return taken{}, err
+		}
+		for i, p := range plans {
+			cpus, err := cpuset.Parse(p.CPUs)
+			if err != nil {
+				return taken{}, fmt.Errorf("record of claim %s, device %s: %w", r.Claim, r.Devices[i].Device, err)
+			}
+			all.cpus = all.cpus.Union(cpus)
+			for _, h := range p.Hugepages {
+				all.pages[pool{h.Node, h.PageBytes}] += h.Bytes
+			}
+		}
 	}
-	n := q.Value() // rounds up
-	if q.MilliValue() != n*1000 || n <= 0 {
-		return 0, fmt.Errorf("consumed capacity %s is %s: want a whole number of CPUs, at least 1", slicecodec.CapacityCPU, q.String())
-	}
-	if n > int64(group) {
-		return 0, fmt.Errorf("consumed capacity %s is %d: the group has %d allocatable CPUs", slicecodec.CapacityCPU, n, group)
-	}
-	return int(n), nil
-}
-
-func orNone(s cpuset.CPUSet) string {
-	if s.IsEmpty() {
-		return "none"
-	}
-	return s.String()
+	return all, nil
 }

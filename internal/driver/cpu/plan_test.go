@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 func TestPlanRefuses(t *testing.T) {
@@ -35,19 +36,19 @@ func TestPlanRefuses(t *testing.T) {
 		want  string
 	}{
 		{"full", claim("wanting", "cpudevnuma000", 4), "wants 4 CPUs of NUMA node 0, of which 2 are free (3,11): 6 of its 8 allocatable CPUs belong to other claims"},
-		{"more than there are", claim("wanting", "cpudevnuma000", 9), "consumed capacity dra.cpu/cpu is 9: the group has 8 allocatable CPUs"},
-		{"no such group", claim("wanting", "cpudevnuma007", 1), "this node has no such group of CPUs"},
+		{"more than there are", claim("wanting", "cpudevnuma000", 9), "consumed capacity dra.cpu/cpu is 9: NUMA node 0 has 8 allocatable CPUs"},
+		{"no such group", claim("wanting", "cpudevnuma007", 1), "this node has no such device of CPUs"},
 		{"a half", with(func(a *driver.Allocation) {
 			a.Consumed["dra.cpu/cpu"] = resource.MustParse("1500m")
 		}), "consumed capacity dra.cpu/cpu is 1500m: want a whole number of CPUs, at least 1"},
 		{"the whole group without a size", with(func(a *driver.Allocation) { a.Consumed = nil }), "wants 8 CPUs"},
 		{"an unknown parameter", with(config(`{"apiVersion":"v1alpha1","cpuSet":"1"}`)), `parameters of the claim: want apiVersion and cpuConfig.cpuset: json: unknown field "cpuSet"`},
-		{"CPUs of another claim", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"0,3"}}`)), `cpuConfig.cpuset "0,3": CPUs 0 are not free on the claimed NUMA node; free are 3,11`},
+		{"CPUs of another claim", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"0,3"}}`)), `NUMA node 0, of whose 8 allocatable CPUs 6 are taken: names CPUs 0,3, of which 0 are not free here; free are 3,11`},
 		{"a range that would fill the memory", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"0-2147483647"}}`)),
 			`cpuConfig.cpuset "0-2147483647": want a list such as 2-5,8: "0-2147483647": want ordered ranges of numbers below 65536`},
 		{"a number beyond all CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"1,65536"}}`)), `"65536": want ordered ranges of numbers below 65536`},
 		{"a range backwards", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3-1"}}`)), `"3-1": want ordered ranges`},
-		{"another number of CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3"}}`)), `cpuConfig.cpuset "3" names 1 CPUs, the claim consumes 2`},
+		{"another number of CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3"}}`)), `names CPUs 3, which are 1, and wants 2: want as many`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Driver{}.Plan(test.claim, m, []driver.Record{holder})
@@ -76,7 +77,7 @@ func TestNamedCPUs(t *testing.T) {
 
 func TestPins(t *testing.T) {
 	m := shape{packages: 2, nodesPer: 1, coresPer: 4, smt: 2, coresPerL3: 4}.machine(t)
-	d := Driver{Reserved: cpuset.New(0, 8)}
+	d := Driver{Offer: slicecodec.CPUOptions{Reserved: cpuset.New(0, 8)}}
 	one, err := d.Plan(claim("one", "cpudevnuma000", 2), m, nil)
 	if err != nil {
 		t.Fatal(err)

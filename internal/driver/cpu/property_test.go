@@ -64,7 +64,7 @@ func (s shape) machine(t *testing.T) *model.Machine {
 // socket: half-used cores made the two look like one.
 func TestPlaceStaysOnTheSocket(t *testing.T) {
 	m := shape{packages: 2, nodesPer: 1, coresPer: 8, smt: 2, coresPerL3: 8}.machine(t)
-	d := Driver{Reserved: cpuset.New(0, 1)}
+	d := Driver{Offer: slicecodec.CPUOptions{Reserved: cpuset.New(0, 1)}}
 	var held []driver.Record
 	for i := range 3 {
 		r, err := d.Plan(claim(fmt.Sprintf("claim-%d", i), "cpudevnuma000", 4), m, held)
@@ -72,8 +72,8 @@ func TestPlaceStaysOnTheSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		held = append(held, r)
-		if cpus := cpusOf(t, r); !cpus.IsSubsetOf(m.NUMANode(0).CPUs) || !cpus.Intersection(d.Reserved).IsEmpty() {
-			t.Errorf("claim %d got %s; node 0 has %s, reserved are %s", i, cpus, m.NUMANode(0).CPUs, d.Reserved)
+		if cpus := cpusOf(t, r); !cpus.IsSubsetOf(m.NUMANode(0).CPUs) || !cpus.Intersection(d.Offer.Reserved).IsEmpty() {
+			t.Errorf("claim %d got %s; node 0 has %s, reserved are %s", i, cpus, m.NUMANode(0).CPUs, d.Offer.Reserved)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestPlanProperties(t *testing.T) {
 		}
 		total := s.packages * s.nodesPer * s.coresPer * s.smt
 		s.offline = cpuset.New(random.IntN(total), random.IntN(total)).Difference(cpuset.New(0))
-		churn(t, random, s.machine(t), Driver{Reserved: cpuset.New(random.IntN(total))})
+		churn(t, random, s.machine(t), Driver{Offer: slicecodec.CPUOptions{Reserved: cpuset.New(random.IntN(total))}})
 	}
 }
 
@@ -104,16 +104,16 @@ func churn(t *testing.T, random *rand.Rand, m *model.Machine, d Driver) {
 			continue
 		}
 		node := m.NUMANodes[random.IntN(len(m.NUMANodes))]
-		allocatable := slicecodec.AllocatableCPUs(m, node.ID, d.Reserved)
-		if allocatable.IsEmpty() {
+		offered := allocatable(m, d, node.ID)
+		if offered.IsEmpty() {
 			continue
 		}
-		n := 1 + random.IntN(allocatable.Size())
-		taken, err := heldCPUs(held)
+		n := 1 + random.IntN(offered.Size())
+		taken, err := takenBy(held)
 		if err != nil {
 			t.Fatal(err)
 		}
-		free := allocatable.Difference(taken)
+		free := offered.Difference(taken.cpus)
 		r, err := d.Plan(claim(fmt.Sprintf("claim-%d", step), slicecodec.CPUGroupName(node.ID), n), m, held)
 		if fits := free.Size() >= n; fits != (err == nil) {
 			t.Fatalf("%d CPUs of %s: refused %v", n, free, err)
@@ -127,7 +127,7 @@ func churn(t *testing.T, random *rand.Rand, m *model.Machine, d Driver) {
 		held = append(held, r)
 	}
 	for _, node := range m.NUMANodes {
-		all := slicecodec.AllocatableCPUs(m, node.ID, d.Reserved)
+		all := allocatable(m, d, node.ID)
 		if all.IsEmpty() {
 			continue
 		}
@@ -135,6 +135,14 @@ func churn(t *testing.T, random *rand.Rand, m *model.Machine, d Driver) {
 			t.Errorf("after all claims went: %v", err)
 		}
 	}
+}
+
+// allocatable are the CPUs that a node offers.
+func allocatable(m *model.Machine, d Driver, node int) cpuset.CPUSet {
+	if device := slicecodec.FindCPUDevice(m, d.Offer, slicecodec.CPUGroupName(node)); device != nil {
+		return device.CPUs
+	}
+	return cpuset.New()
 }
 
 func claim(name, device string, n int) driver.Claim {

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/cpuset"
 	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/cdi"
@@ -115,7 +114,7 @@ func sysfsOf(t *testing.T, tree *machine.Tree, a model.PCIAddress) string {
 
 func published(t *testing.T, m *model.Machine) string {
 	t.Helper()
-	for _, d := range slicecodec.Encode(m, slicecodec.DriverNet, cpuset.New()) {
+	for _, d := range slicecodec.Encode(m, slicecodec.DriverNet, slicecodec.CPUOptions{}) {
 		if d.Name == oneDevice {
 			return asYAML(t, d)
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/ext"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -68,7 +67,7 @@ func (f *Filter) Apply(m *model.Machine, held []model.NIC) *model.Machine {
 		keep[slicecodec.NICName(n)] = true
 	}
 	attributes := map[string]map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
-	for _, d := range slicecodec.Encode(m, slicecodec.DriverNet, cpuset.New()) {
+	for _, d := range slicecodec.Encode(m, slicecodec.DriverNet, slicecodec.CPUOptions{}) {
 		attributes[d.Name] = d.Attributes
 	}
 	filtered := *m

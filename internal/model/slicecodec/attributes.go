@@ -53,19 +53,26 @@ const (
 	attrKernelDriver  = "dra.net/driver"
 )
 
-// Attributes and the capacity of CPU groups.
+// Attributes and capacities of CPUs.
 const (
 	attrCPUNUMANode = "dra.cpu/numaNodeID"
 	attrSocket      = "dra.cpu/socketID"
 	attrNumCPUs     = "dra.cpu/numCPUs"
 	attrSMT         = "dra.cpu/smtEnabled"
 	attrL3          = "dra.cpu/cacheL3ID"
+	attrCPU         = "dra.cpu/cpuID"
+	attrCore        = "dra.cpu/coreID" // as the kernel numbers it: anew in every package
+	attrCoreType    = "dra.cpu/coreType"
 	// attrCPUList says which CPUs the group has, as a cpulist; left out where
 	// that takes more than an attribute can hold.
 	attrCPUList = "plumbline.dev/cpuList"
 
 	// CapacityCPU is the capacity that a claim takes CPUs from.
 	CapacityCPU = "dra.cpu/cpu"
+	// CapacityHugepages2Mi and CapacityHugepages1Gi are those that it takes huge
+	// pages beside its CPUs from, in bytes.
+	CapacityHugepages2Mi = "dra.cpu/hugepages2Mi"
+	CapacityHugepages1Gi = "dra.cpu/hugepages1Gi"
 )
 
 // Attributes and the capacity of GPUs. NVIDIA's names carry no domain of their

@@ -6,8 +6,6 @@ package slicecodec_test
 import (
 	"testing"
 
-	"k8s.io/utils/cpuset"
-
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -32,7 +30,7 @@ func BenchmarkEncodeA3(b *testing.B) {
 	for b.Loop() {
 		devices := 0
 		for _, driver := range slicecodec.Drivers() {
-			devices += len(slicecodec.Encode(m, driver, cpuset.New()))
+			devices += len(slicecodec.Encode(m, driver, slicecodec.CPUOptions{}))
 		}
 		if devices != 18 {
 			b.Fatalf("%d devices, want 18", devices)

@@ -4,92 +4,256 @@
 package slicecodec
 
 import (
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
 	"k8s.io/utils/cpuset"
-	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// AllocatableCPUs are the CPUs of a NUMA node that claims can have: online and
-// not reserved.
-func AllocatableCPUs(m *model.Machine, node int, reserved cpuset.CPUSet) cpuset.CPUSet {
-	n := m.NUMANode(node)
-	if n == nil {
-		return cpuset.New()
+// CPUMode is what one device of dra.cpu stands for.
+type CPUMode string
+
+// The modes. The empty one is PerNUMANode.
+const (
+	PerNUMANode  CPUMode = "numanode"
+	PerSocket    CPUMode = "socket"
+	WholeMachine CPUMode = "machine"
+	// SingleCPUs lets the scheduler choose each CPU; in the others it chooses how
+	// many, and the driver which.
+	SingleCPUs CPUMode = "individual"
+)
+
+// CPUOptions say how a machine's CPUs are offered. The zero value offers all of
+// them, by NUMA node.
+type CPUOptions struct {
+	Mode CPUMode
+	// Reserved CPUs are offered to nobody.
+	Reserved cpuset.CPUSet
+	// ReservedPerNUMA is how many CPUs of each NUMA node are reserved at least:
+	// its first cores, those of Reserved among them.
+	ReservedPerNUMA int
+	// PCIeRoots publishes the PCIe roots near to a group as a list, which only
+	// clusters with the feature gate DRAListTypeAttributes take.
+	PCIeRoots bool
+}
+
+// CPUDevice is one device of dra.cpu.
+type CPUDevice struct {
+	Name string
+	// NUMANode and Socket are nil where the device is not of one alone.
+	NUMANode, Socket *int
+	// CPU is the one that the device is; nil of a group.
+	CPU *model.CPU
+	// CPUs can be given to claims.
+	CPUs cpuset.CPUSet
+	// Nodes are the NUMA nodes that the CPUs are of, whose memory lies beside
+	// them.
+	Nodes []int
+}
+
+// String names the device in messages.
+func (d *CPUDevice) String() string {
+	switch {
+	case d.CPU != nil:
+		return fmt.Sprintf("CPU %d", d.CPU.ID)
+	case d.Name == machineName:
+		return "the machine"
+	case strings.HasPrefix(d.Name, numaPrefix) && d.NUMANode != nil:
+		return fmt.Sprintf("NUMA node %d", *d.NUMANode)
+	case d.Socket != nil:
+		return fmt.Sprintf("socket %d", *d.Socket)
 	}
-	var online []int
+	return d.Name
+}
+
+// Names of devices: machineName is that of WholeMachine, numbers of three digits
+// and more follow the others.
+const (
+	machineName  = "cpudevmachine"
+	numaPrefix   = "cpudevnuma"
+	socketPrefix = "cpudevsocket"
+	singlePrefix = "cpudev"
+)
+
+// CPUGroupName is the device name of a NUMA node's CPUs, such as
+// "cpudevnuma000".
+func CPUGroupName(node int) string { return fmt.Sprintf("%s%03d", numaPrefix, node) }
+
+// CPUDevices are the devices of dra.cpu that have a CPU to give, in the order in
+// which the scheduler tries them. Names go by the kernel's numbers, so that no
+// other option and no CPU going offline changes what one means.
+func CPUDevices(m *model.Machine, o CPUOptions) []CPUDevice {
+	reserved := ReservedCPUs(m, o)
+	var free []model.CPU
 	for _, c := range m.CPUs {
-		if c.Online && n.CPUs.Contains(c.ID) {
-			online = append(online, c.ID)
+		if c.Online && !reserved.Contains(c.ID) {
+			free = append(free, c)
 		}
 	}
-	return cpuset.New(online...).Difference(reserved)
-}
-
-func encodeCPUGroup(m *model.Machine, node int, cpus cpuset.CPUSet) *builder {
-	b := newBuilder(CPUGroupName(node))
-	b.numaNode(&node)
-	b.number(attrCPUNUMANode, &node)
-	b.number(attrNumCPUs, ptr.To(cpus.Size()))
-	shared := sharedTraits(m, cpus)
-	b.number(attrSocket, shared.socket)
-	b.number(attrL3, shared.l3)
-	b.flag(attrSMT, shared.smt)
-	if list := cpus.String(); len(list) <= resourceapi.DeviceAttributeMaxValueLength {
-		b.text(attrCPUList, &list)
+	switch cmp.Or(o.Mode, PerNUMANode) {
+	case PerSocket:
+		return cpuGroups(free, func(c model.CPU) (int, bool) {
+			if c.Core == nil {
+				return 0, false
+			}
+			return c.Core.Package, true
+		}, func(socket int) string { return fmt.Sprintf("%s%03d", socketPrefix, socket) })
+	case WholeMachine:
+		return cpuGroups(free, func(model.CPU) (int, bool) { return 0, true }, func(int) string { return machineName })
+	case SingleCPUs:
+		return singleCPUs(free)
 	}
-	b.device.AllowMultipleAllocations = ptr.To(true)
-	b.device.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
-		CapacityCPU: cpuCapacity(int64(cpus.Size())),
+	return cpuGroups(free, func(c model.CPU) (int, bool) {
+		if c.NUMANode == nil {
+			return 0, false
+		}
+		return *c.NUMANode, true
+	}, CPUGroupName)
+}
+
+// FindCPUDevice returns the device of a name, of whatever mode, or nil: a claim
+// may have been allocated before the mode was changed.
+func FindCPUDevice(m *model.Machine, o CPUOptions, name string) *CPUDevice {
+	switch {
+	case name == machineName:
+		o.Mode = WholeMachine
+	case strings.HasPrefix(name, numaPrefix):
+		o.Mode = PerNUMANode
+	case strings.HasPrefix(name, socketPrefix):
+		o.Mode = PerSocket
+	default:
+		o.Mode = SingleCPUs
 	}
-	return b
-}
-
-// cpuCapacity lets claims take whole CPUs, the whole group when they name no
-// amount. The API wants min+step <= value, so a group of one CPU lists its only
-// value instead of a range.
-func cpuCapacity(n int64) resourceapi.DeviceCapacity {
-	whole := resource.NewQuantity(n, resource.DecimalSI)
-	policy := &resourceapi.CapacityRequestPolicy{Default: whole}
-	if n == 1 {
-		policy.ValidValues = []resource.Quantity{*whole}
-	} else {
-		one := resource.NewQuantity(1, resource.DecimalSI)
-		policy.ValidRange = &resourceapi.CapacityRequestPolicyRange{Min: one, Step: one, Max: whole}
+	for _, d := range CPUDevices(m, o) {
+		if d.Name == name {
+			return &d
+		}
 	}
-	return resourceapi.DeviceCapacity{Value: *whole, RequestPolicy: policy}
+	return nil
 }
 
-// traits are what all CPUs of a group have in common.
-type traits struct {
-	socket, l3 *int
-	smt        bool
+// ReservedCPUs are the CPUs that nobody is given.
+func ReservedCPUs(m *model.Machine, o CPUOptions) cpuset.CPUSet {
+	reserved := o.Reserved
+	if o.ReservedPerNUMA <= 0 {
+		return reserved
+	}
+	here := map[int]int{}
+	cpus := byCore(m.CPUs)
+	for _, c := range cpus {
+		if c.Online && c.NUMANode != nil && reserved.Contains(c.ID) {
+			here[*c.NUMANode]++
+		}
+	}
+	var more []int
+	for _, c := range cpus {
+		if c.Online && c.NUMANode != nil && !reserved.Contains(c.ID) && here[*c.NUMANode] < o.ReservedPerNUMA {
+			here[*c.NUMANode]++
+			more = append(more, c.ID)
+		}
+	}
+	return reserved.Union(cpuset.New(more...))
 }
 
-func sharedTraits(m *model.Machine, cpus cpuset.CPUSet) traits {
-	sockets, caches := map[int]bool{}, map[int]bool{}
-	withL3 := 0
-	var t traits
-	for _, c := range m.CPUs {
-		if !cpus.Contains(c.ID) {
+// cpuGroups makes a device of the CPUs for which key says the same.
+func cpuGroups(cpus []model.CPU, key func(model.CPU) (int, bool), name func(int) string) []CPUDevice {
+	members := map[int][]model.CPU{}
+	var keys []int
+	for _, c := range cpus {
+		k, ok := key(c)
+		if !ok {
 			continue
 		}
-		t.smt = t.smt || c.Siblings.Size() > 1
+		if members[k] == nil {
+			keys = append(keys, k)
+		}
+		members[k] = append(members[k], c)
+	}
+	slices.Sort(keys)
+	var devices []CPUDevice
+	for _, k := range keys {
+		devices = append(devices, newCPUDevice(name(k), members[k]))
+	}
+	return devices
+}
+
+func newCPUDevice(name string, cpus []model.CPU) CPUDevice {
+	nodes, sockets := map[int]bool{}, map[int]bool{}
+	var ids []int
+	placed, packaged := 0, 0
+	for _, c := range cpus {
+		ids = append(ids, c.ID)
+		if c.NUMANode != nil {
+			nodes[*c.NUMANode] = true
+			placed++
+		}
 		if c.Core != nil {
 			sockets[c.Core.Package] = true
-		}
-		if c.L3 != nil {
-			caches[*c.L3] = true
-			withL3++
+			packaged++
 		}
 	}
-	t.socket = only(sockets)
-	if withL3 == cpus.Size() {
-		t.l3 = only(caches)
+	d := CPUDevice{Name: name, CPUs: cpuset.New(ids...)}
+	for node := range nodes {
+		d.Nodes = append(d.Nodes, node)
 	}
-	return t
+	slices.Sort(d.Nodes)
+	if placed == len(cpus) {
+		d.NUMANode = only(nodes)
+	}
+	if packaged == len(cpus) {
+		d.Socket = only(sockets)
+	}
+	return d
+}
+
+// singleCPUs lists CPUs so that the first that fit share cores, caches and nodes.
+func singleCPUs(cpus []model.CPU) []CPUDevice {
+	var devices []CPUDevice
+	for _, c := range byCore(cpus) {
+		d := newCPUDevice(fmt.Sprintf("%s%03d", singlePrefix, c.ID), []model.CPU{c})
+		d.CPU = &c
+		devices = append(devices, d)
+	}
+	return devices
+}
+
+// byCore orders CPUs by NUMA node, L3 and core; what is unknown comes last. A
+// core comes where its lowest CPU would.
+func byCore(cpus []model.CPU) []model.CPU {
+	first := map[model.CoreID]int{}
+	core := func(c model.CPU) int {
+		if c.Core == nil {
+			return c.ID
+		}
+		return first[*c.Core]
+	}
+	for _, c := range cpus {
+		if c.Core == nil {
+			continue
+		}
+		if id, known := first[*c.Core]; !known || c.ID < id {
+			first[*c.Core] = c.ID
+		}
+	}
+	return slices.SortedFunc(slices.Values(cpus), func(a, b model.CPU) int {
+		return cmp.Or(compareKnown(a.NUMANode, b.NUMANode), compareKnown(a.L3, b.L3), cmp.Compare(core(a), core(b)), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+func compareKnown(a, b *int) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return cmp.Compare(*a, *b)
 }
 
 // only returns the set's single member, or nil.

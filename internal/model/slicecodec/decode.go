@@ -21,7 +21,7 @@ type Node struct {
 	CPUGroups []CPUGroup
 }
 
-// CPUGroup is one published group of CPUs.
+// CPUGroup is one published group of CPUs, or a single CPU.
 type CPUGroup struct {
 	Device   string
 	NUMANode *int
@@ -29,6 +29,10 @@ type CPUGroup struct {
 	L3       *int
 	SMT      bool
 	Count    int
+	// CoreType is set of a single CPU.
+	CoreType model.CoreType
+	// Roots are the PCIe roots near to it, where they are published.
+	Roots []string
 	// CPUs is nil where the list was too long to publish.
 	CPUs *cpuset.CPUSet
 }

@@ -4,8 +4,10 @@
 package slicecodec
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -96,6 +98,13 @@ func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
 		Device: device.Name, NUMANode: r.number(attrCPUNUMANode), Socket: r.number(attrSocket),
 		L3: r.number(attrL3), SMT: r.flag(attrSMT), Count: ptr.Deref(r.number(attrNumCPUs), 0),
 	}
+	g.Roots = r.texts(AttrPCIeRoot)
+	if kind := r.text(attrCoreType); kind != nil {
+		g.CoreType = model.CoreType(*kind)
+	}
+	if id := r.number(attrCPU); id != nil && *id < mostCPUs {
+		g.Count, g.CPUs = 1, ptr.To(cpuset.New(*id))
+	}
 	if list := r.text(attrCPUList); list != nil {
 		cpus, err := parseCPUs(*list)
 		if err != nil {
@@ -105,13 +114,27 @@ func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
 		g.CPUs = &cpus
 	}
 	d.node(g.NUMANode)
+	if g.NUMANode != nil {
+		d.hugepages(d.nodes[*g.NUMANode], device.Capacity)
+	}
 	if g.NUMANode != nil && g.CPUs != nil {
-		d.nodes[*g.NUMANode].CPUs = *g.CPUs
-		for _, id := range g.CPUs.List() {
-			d.parts.CPUs = append(d.parts.CPUs, model.CPU{ID: id, Online: true, NUMANode: g.NUMANode, L3: g.L3})
+		n := d.nodes[*g.NUMANode]
+		for _, id := range g.CPUs.Difference(n.CPUs).List() {
+			d.parts.CPUs = append(d.parts.CPUs, model.CPU{ID: id, Online: true, NUMANode: g.NUMANode, L3: g.L3, Type: g.CoreType})
 		}
+		n.CPUs = n.CPUs.Union(*g.CPUs)
 	}
 	d.groups = append(d.groups, g)
+}
+
+func (d *decoder) hugepages(n *model.NUMANode, capacity map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) {
+	n.Hugepages = nil
+	for name, size := range HugepageCapacities() {
+		if c, ok := capacity[resourceapi.QualifiedName(name)]; ok && c.Value.Value() >= size {
+			n.Hugepages = append(n.Hugepages, model.HugepagePool{PageBytes: size, Pages: c.Value.Value() / size})
+		}
+	}
+	slices.SortFunc(n.Hugepages, func(a, b model.HugepagePool) int { return cmp.Compare(a.PageBytes, b.PageBytes) })
 }
 
 func (d *decoder) gpu(device resourceapi.Device, r *reader) {

@@ -9,7 +9,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -17,16 +16,15 @@ import (
 // Drivers lists the drivers in the order they are described everywhere.
 func Drivers() []string { return []string{DriverNet, DriverCPU, DriverGPU} }
 
-// Encode lists the devices of one driver, in the machine's order. reserved are
-// CPUs that no claim may have.
-func Encode(m *model.Machine, driver string, reserved cpuset.CPUSet) []resourceapi.Device {
-	devices, _ := Explain(m, driver, reserved)
+// Encode lists the devices of one driver, in the machine's order.
+func Encode(m *model.Machine, driver string, cpus CPUOptions) []resourceapi.Device {
+	devices, _ := Explain(m, driver, cpus)
 	return devices
 }
 
 // Explain is Encode, and says one line for everything that was left out: a
 // device the API server would refuse, an attribute beyond its limits.
-func Explain(m *model.Machine, driver string, reserved cpuset.CPUSet) ([]resourceapi.Device, []string) {
+func Explain(m *model.Machine, driver string, cpus CPUOptions) ([]resourceapi.Device, []string) {
 	l := list{names: map[string]bool{}}
 	switch driver {
 	case DriverNet:
@@ -36,11 +34,8 @@ func Explain(m *model.Machine, driver string, reserved cpuset.CPUSet) ([]resourc
 			}
 		}
 	case DriverCPU:
-		// One device for each NUMA node that has CPUs to give.
-		for _, n := range m.NUMANodes {
-			if cpus := AllocatableCPUs(m, n.ID, reserved); !cpus.IsEmpty() {
-				l.add(encodeCPUGroup(m, n.ID, cpus))
-			}
+		for _, d := range CPUDevices(m, cpus) {
+			l.add(encodeCPUs(m, d, cpus))
 		}
 	case DriverGPU:
 		for _, g := range m.GPUs {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 )
 
@@ -40,7 +39,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		for _, driver := range Drivers() {
-			for _, d := range Encode(node.Machine, driver, cpuset.New()) {
+			for _, d := range Encode(node.Machine, driver, CPUOptions{}) {
 				checkLimits(t, d)
 			}
 		}
@@ -49,7 +48,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("what was published can not be read: %v", err)
 		}
 		for _, driver := range []string{DriverNet, DriverGPU} {
-			if diff := cmp.Diff(Encode(node.Machine, driver, cpuset.New()), Encode(again.Machine, driver, cpuset.New())); diff != "" {
+			if diff := cmp.Diff(Encode(node.Machine, driver, CPUOptions{}), Encode(again.Machine, driver, CPUOptions{})); diff != "" {
 				t.Errorf("%s, published (-) and republished (+):\n%s", driver, diff)
 			}
 		}

@@ -6,7 +6,6 @@ package slicecodec
 import (
 	"crypto/sha256"
 	"encoding/base32"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -48,10 +47,6 @@ func gpuIndex(name string) (int, bool) {
 	return n, ok && err == nil && n >= 0 && strconv.Itoa(n) == digits
 }
 
-// CPUGroupName is the device name of a NUMA node's CPUs, such as
-// "cpudevnuma000".
-func CPUGroupName(node int) string { return fmt.Sprintf("cpudevnuma%03d", node) }
-
 // FindNIC returns the NIC a device name stands for, or nil.
 func FindNIC(m *model.Machine, device string) *model.NIC {
 	for i := range m.NICs {
@@ -67,16 +62,6 @@ func FindGPU(m *model.Machine, device string) *model.GPU {
 	for i := range m.GPUs {
 		if GPUName(m.GPUs[i]) == device {
 			return &m.GPUs[i]
-		}
-	}
-	return nil
-}
-
-// FindCPUGroup returns the NUMA node a device name stands for, or nil.
-func FindCPUGroup(m *model.Machine, device string) *model.NUMANode {
-	for i := range m.NUMANodes {
-		if CPUGroupName(m.NUMANodes[i].ID) == device {
-			return &m.NUMANodes[i]
 		}
 	}
 	return nil

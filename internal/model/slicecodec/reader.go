@@ -47,6 +47,20 @@ func (r *reader) text(name string) *string {
 	return a.StringValue
 }
 
+// texts reads a list, which a single value is too.
+func (r *reader) texts(name string) []string {
+	a, ok := r.get(name)
+	switch {
+	case a.StringValues != nil:
+		return a.StringValues
+	case a.StringValue != nil:
+		return []string{*a.StringValue}
+	case ok:
+		r.fail(name, errors.New("not a list of strings"))
+	}
+	return nil
+}
+
 func (r *reader) version(name string) *string {
 	a, ok := r.get(name)
 	if ok && a.VersionValue == nil {

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
-	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -38,7 +37,7 @@ func TestStandardNamesAreUpstreams(t *testing.T) {
 func encodeAll(m *model.Machine) []resourceapi.ResourceSlice {
 	var published []resourceapi.ResourceSlice
 	for _, driver := range Drivers() {
-		for _, devices := range Split(Encode(m, driver, cpuset.New())) {
+		for _, devices := range Split(Encode(m, driver, CPUOptions{})) {
 			published = append(published, resourceapi.ResourceSlice{
 				Spec: resourceapi.ResourceSliceSpec{Driver: driver, Devices: devices},
 			})
@@ -66,7 +65,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		for _, driver := range []string{DriverNet, DriverGPU} {
-			if diff := cmp.Diff(Encode(m, driver, cpuset.New()), Encode(node.Machine, driver, cpuset.New())); diff != "" {
+			if diff := cmp.Diff(Encode(m, driver, CPUOptions{}), Encode(node.Machine, driver, CPUOptions{})); diff != "" {
 				t.Fatalf("seed %d, %s, published (-) and republished (+):\n%s", seed, driver, diff)
 			}
 		}
@@ -77,7 +76,7 @@ func TestRoundTrip(t *testing.T) {
 func checkGroups(t *testing.T, m *model.Machine, groups []CPUGroup) {
 	t.Helper()
 	for _, g := range groups {
-		want := AllocatableCPUs(m, *g.NUMANode, cpuset.New())
+		want := FindCPUDevice(m, CPUOptions{}, g.Device).CPUs
 		if g.Count != want.Size() || g.CPUs == nil || !g.CPUs.Equals(want) {
 			t.Errorf("group %s: %d CPUs %v, want %v", g.Device, g.Count, g.CPUs, want)
 		}
@@ -195,7 +194,7 @@ func TestForeignAttributes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := Encode(m, DriverNet, cpuset.New())[0]
+	device := Encode(m, DriverNet, CPUOptions{})[0]
 	checkLimits(t, device)
 	node, err := Decode(encodeAll(m))
 	if err != nil {
@@ -226,7 +225,7 @@ func TestManyForeignAttributesLeaveWhatIdentifies(t *testing.T) {
 				m.NICs[i].Attributes[fmt.Sprintf("example.com/a%d", a)] = model.NumberAttribute(int64(a))
 			}
 		}
-		for i, d := range Encode(m, DriverNet, cpuset.New()) {
+		for i, d := range Encode(m, DriverNet, CPUOptions{}) {
 			checkLimits(t, d)
 			if _, ok := d.Attributes[AttrPCIBusID]; !ok {
 				t.Fatalf("seed %d, NIC %d lost its address", seed, i)
@@ -246,7 +245,7 @@ func TestDecodeLeavesOutOnlyTheBadDevice(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "pci-bad") || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("error %v does not name the device and the value", err)
 	}
-	if len(node.Machine.NICs) != len(Encode(m, DriverNet, cpuset.New())) {
+	if len(node.Machine.NICs) != len(Encode(m, DriverNet, CPUOptions{})) {
 		t.Errorf("%d NICs left of %d", len(node.Machine.NICs), len(m.NICs))
 	}
 }
@@ -281,7 +280,7 @@ func TestHostileNamesBlankNoNode(t *testing.T) {
 			wanted[NICName(n)] = true
 		}
 		delete(wanted, "")
-		devices, omitted := Explain(m, DriverNet, cpuset.New())
+		devices, omitted := Explain(m, DriverNet, CPUOptions{})
 		for _, d := range devices {
 			checkLimits(t, d)
 			if seen[d.Name] {

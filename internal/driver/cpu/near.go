@@ -1,0 +1,89 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cpu
+
+import (
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// near are the CPUs closest to the NICs and GPUs that the claim holds beside
+// these CPUs: those that a constraint binds to the request, or else all; empty
+// where there are none, or nothing is known of them.
+func (p *planner) near(a driver.Allocation) cpuset.CPUSet {
+	bound := p.boundTo(a.Request)
+	near := cpuset.New()
+	for _, r := range p.besides(a.Pool) {
+		if len(bound) > 0 && !slices.Contains(bound, mainRequest(r.Request)) {
+			continue
+		}
+		node := p.nodeOf(r.Driver, r.Device)
+		if node == nil {
+			continue
+		}
+		for _, id := range nearest(p.machine, *node, hasCPUs).List() {
+			near = near.Union(p.machine.NUMANode(id).CPUs)
+		}
+	}
+	return near
+}
+
+// besides are the claim's devices of other drivers on this node.
+func (p *planner) besides(pool string) []resourceapi.DeviceRequestAllocationResult {
+	if p.claim.Object == nil || p.claim.Object.Status.Allocation == nil {
+		return nil
+	}
+	var others []resourceapi.DeviceRequestAllocationResult
+	for _, r := range p.claim.Object.Status.Allocation.Devices.Results {
+		if r.Driver != slicecodec.DriverCPU && r.Pool == pool {
+			others = append(others, r)
+		}
+	}
+	return others
+}
+
+// boundTo are the requests that a constraint of the claim wants to be alike with
+// this one.
+func (p *planner) boundTo(request string) []string {
+	if p.claim.Object == nil {
+		return nil
+	}
+	var bound []string
+	for _, c := range p.claim.Object.Spec.Devices.Constraints {
+		var names []string
+		for _, name := range c.Requests {
+			names = append(names, mainRequest(name))
+		}
+		if c.MatchAttribute != nil && slices.Contains(names, mainRequest(request)) {
+			bound = append(bound, names...)
+		}
+	}
+	return bound
+}
+
+func mainRequest(name string) string {
+	main, _, _ := strings.Cut(name, "/")
+	return main
+}
+
+// nodeOf is the NUMA node of a NIC or GPU; nil where it is unknown.
+func (p *planner) nodeOf(driverName, device string) *int {
+	switch driverName {
+	case slicecodec.DriverNet:
+		if n := slicecodec.FindNIC(p.machine, device); n != nil {
+			return n.NUMANode
+		}
+	case slicecodec.DriverGPU:
+		if g := slicecodec.FindGPU(p.machine, device); g != nil {
+			return g.NUMANode
+		}
+	}
+	return nil
+}
