@@ -80,9 +80,16 @@ var importTable = []struct {
 	{"internal/verify/expect", []string{"internal/model/..."}},
 	{"internal/verify/judge", []string{"internal/verify/expect", "internal/verify/facts", "internal/model/..."}},
 	{"internal/bench", []string{"internal/..."}},
+	{"internal/selector", nil},
+	{"internal/explain/...", []string{"internal/explain/...", "internal/model/...", "internal/selector", "api/nearest"}},
+	{"internal/explain/conflict", nil},
+	{"internal/explain/solver", nil},
 	{"internal/cli/cmdutil", nil},
+	{"internal/cli/explain", []string{
+		"internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/selector", "deploy",
+	}},
 	{"internal/cli/claim", []string{
-		"internal/allocation", "internal/cli/cmdutil", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
+		"internal/allocation", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
 		"api/...", "deploy",
 	}},
 	{"internal/cli", []string{
