@@ -126,9 +126,32 @@ func checkInterface(ifname string) error {
 	return nil
 }
 
+// longest is more than any setting of an interface takes.
+const longest = 4096
+
+// read reads a file of one line with three system calls and no poller: there
+// are over a hundred of an interface, and each move brings new ones.
 func read(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	return strings.TrimSuffix(string(text), "\n"), sentence(err)
+	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return "", sentence(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var text [longest]byte
+	n, err := retry(func() (int, error) { return unix.Read(fd, text[:]) })
+	if err != nil {
+		return "", sentence(err)
+	}
+	return strings.TrimSuffix(string(text[:n]), "\n"), nil
+}
+
+// retry repeats what a signal interrupted; the runtime sends itself many.
+func retry(call func() (int, error)) (int, error) {
+	for {
+		if n, err := call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
 }
 
 func writeFile(path, value string) error {

@@ -55,33 +55,13 @@ func (n Net) snapshot(ifname string, settings Settings) error {
 	return nil
 }
 
-// Differences are the settings of an interface that are not as wanted, with the
-// wanted value; those that this kernel lacks are among them.
-func (n Net) Differences(ifname string, want Settings) (Settings, error) {
-	have, err := n.Snapshot(ifname)
-	if err != nil {
-		return nil, err
-	}
-	different := Settings{}
-	for key, value := range want {
-		if now, ok := have[key]; !ok || now != value {
-			different[key] = value
-		}
-	}
-	return different, nil
-}
-
-// Restore writes the settings that are not as wanted. It names those that are
-// not there any more, and goes on after an error.
+// Restore writes the settings that are not as wanted, and reads back what it
+// wrote. It names those that are not there any more, and goes on after an error.
 func (n Net) Restore(ifname string, want Settings) (lacks []string, err error) {
-	different, err := n.Differences(ifname, want)
-	if err != nil || len(different) == 0 {
-		return nil, err
-	}
 	var errs []error
 	err = netns.Do(n.namespace, func() error {
-		for _, key := range slices.SortedFunc(maps.Keys(different), order) {
-			err := n.restore(ifname, key, different[key])
+		for _, key := range slices.SortedFunc(maps.Keys(want), order) {
+			err := n.restore(ifname, key, want[key])
 			switch {
 			case errors.Is(err, ErrLacks):
 				lacks = append(lacks, key)
@@ -95,12 +75,13 @@ func (n Net) Restore(ifname string, want Settings) (lacks []string, err error) {
 	return lacks, errors.Join(append(errs, err)...)
 }
 
+// restore reads before it writes: few settings differ, a write may cost the
+// kernel much, and some are two names for one value.
 func (n Net) restore(ifname, key, value string) error {
 	path, err := n.path(ifname, key)
 	if err != nil {
 		return fmt.Errorf("write %s of interface %q: %w", key, ifname, err)
 	}
-	// Some are two names for one value, of which the first may have done.
 	if now, err := read(path); err == nil && now == value {
 		return nil
 	}

@@ -47,7 +47,7 @@ var Entries = []Entry{
 	}},
 	{What: "neighbours", Fate: Restored, differs: neighboursDiffer,
 		Fields: []string{"neighbors[].ipAddress", "neighbors[].destination", "neighbors[].hardwareAddr"}},
-	{What: "sysctls", Fate: Restored, differs: sysctlsDiffer,
+	{What: "sysctls", Fate: Restored, differs: sysctlsReadBack,
 		Fields: []string{"interface.forwarding", "interface.arpIgnore", "interface.arpAnnounce"}},
 	{What: "queueing disciplines", Fate: Restored, differs: queueingDiffers},
 	{What: "features", Fate: Restored, Fields: []string{"ethtool.features{}"}, differs: featuresDiffer},

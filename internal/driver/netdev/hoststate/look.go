@@ -20,11 +20,17 @@ type view struct {
 }
 
 func look(conn *rtnl.Conn) (*view, error) {
-	var v view
-	var err error
-	if v.links, err = conn.Links(); err != nil {
+	links, err := conn.Links()
+	if err != nil {
 		return nil, err
 	}
+	return lookBeside(conn, links)
+}
+
+// lookBeside is look where the links are known.
+func lookBeside(conn *rtnl.Conn, links []rtnl.Link) (*view, error) {
+	v := view{links: links}
+	var err error
 	if v.addresses, err = conn.Addresses(); err != nil {
 		return nil, err
 	}

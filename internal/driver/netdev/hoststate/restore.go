@@ -22,7 +22,8 @@ type Return struct {
 }
 
 // Restore makes NICs what they were. links are the host's, among them the
-// NICs'. One that fails does not keep the others. Repeating it changes nothing.
+// NICs', and are changed along. One that fails does not keep the others.
+// Repeating it changes nothing.
 func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 	errs := make([]error, len(nics))
 	index := make([]int, len(nics))
@@ -37,7 +38,7 @@ func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 		}
 		errs[i] = err
 	}
-	v, err := look(h.Conn)
+	v, err := lookBeside(h.Conn, links)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
@@ -86,6 +87,7 @@ func (h *Host) restoreLink(links []rtnl.Link, link *rtnl.Link, want *State) erro
 		if err := h.Set(link.Index, change); err != nil {
 			return fmt.Errorf("restore interface %s: %w", want.Name, err)
 		}
+		link.Name = want.Name
 	}
 	if err := h.restoreAltNames(link, want); err != nil {
 		return err
