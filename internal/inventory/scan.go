@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"sync"
 
 	"plumbline.dev/plumbline/internal/host/pciids"
 	"plumbline.dev/plumbline/internal/host/sysfs"
@@ -54,16 +55,23 @@ func Scan(ctx context.Context, src Sources, opt Options) (*model.Machine, []Prob
 		return nil, nil, fmt.Errorf("read the machine: want a directory like /sys: %w", err)
 	}
 	s := scan{sys: src.Sys, opt: opt}
+	// Netlink takes as long as the rest on a node full of pods.
+	var links []LinkFacts
+	var failed error
+	var asked sync.WaitGroup
 	if src.Links != nil {
-		links, err := src.Links.Links(ctx)
-		if err != nil {
-			return nil, nil, fmt.Errorf("list network links: %w", err)
-		}
-		s.links = byName(links)
-		s.withheld = protect(links)
+		asked.Go(func() { links, failed = src.Links.Links(ctx) })
 	}
 	s.readCPUs()
 	s.readPCI()
+	asked.Wait()
+	if failed != nil {
+		return nil, nil, fmt.Errorf("list network links: %w", failed)
+	}
+	if src.Links != nil {
+		s.links = byName(links)
+		s.withheld = protect(links)
+	}
 	s.readNICs()
 	s.markStandIns()
 	s.nameFunctions()

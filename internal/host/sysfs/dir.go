@@ -8,6 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,7 +57,34 @@ func (d *Dir) Close() error { return errors.Join(d.root.Close(), unix.Close(d.fd
 func (d *Dir) Open(name string) (fs.File, error) { return d.rest.Open(name) }
 
 // ReadDir implements fs.ReadDirFS.
-func (d *Dir) ReadDir(name string) ([]fs.DirEntry, error) { return d.rest.ReadDir(name) }
+func (d *Dir) ReadDir(name string) ([]fs.DirEntry, error) {
+	fd, err := d.beneath(name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if unsupported(err) {
+		return d.rest.ReadDir(name)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	// os.Root asks for the status of each entry, of which class/net alone may
+	// have thousands; an entry here asks when it is asked.
+	f := os.NewFile(uintptr(fd), filepath.Join(d.root.Name(), name))
+	entries, err := f.ReadDir(-1)
+	for i, e := range entries {
+		entries[i] = entry{DirEntry: e, dir: d, name: path.Join(name, e.Name())}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, errors.Join(err, f.Close())
+}
+
+// entry is one of a directory; its name is that below the Dir.
+type entry struct {
+	fs.DirEntry
+	dir  *Dir
+	name string
+}
+
+// Info implements fs.DirEntry.
+func (e entry) Info() (fs.FileInfo, error) { return e.dir.Lstat(e.name) }
 
 // Stat implements fs.StatFS.
 func (d *Dir) Stat(name string) (fs.FileInfo, error) { return d.rest.Stat(name) }
