@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"plumbline.dev/plumbline/internal/agent/claims"
 )
 
 // connect builds the client; kubeconfig is empty inside a cluster.
@@ -23,7 +25,7 @@ func connect(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	config.UserAgent = "plumbline-agent"
+	config.UserAgent = claims.Manager
 	// One node's slices and claims, also when 100 pods start at once.
 	config.QPS, config.Burst = 20, 100
 	client, err := kubernetes.NewForConfig(config)

@@ -40,10 +40,23 @@ type plugin struct {
 	fatal func(error)
 }
 
+// Registration is a driver that the kubelet knows.
+type Registration struct {
+	*kubeletplugin.Helper
+	unmark func()
+}
+
+// Stop ends it. The kubelet may ask until then, so that is how long other agents
+// have to know whose the sockets are.
+func (r *Registration) Stop() {
+	r.Helper.Stop()
+	r.unmark()
+}
+
 // Register offers the driver to the kubelet. From then on claims come in. fatal
 // hears of what no retry mends. The error is ErrRival while somebody else serves
 // it.
-func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*kubeletplugin.Helper, error) {
+func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*Registration, error) {
 	for _, dir := range []string{n.data(p.Name()), n.registry()} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, fmt.Errorf("register %s: %w", p.Name(), err)
@@ -56,21 +69,23 @@ func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*ku
 	if err != nil {
 		return nil, fmt.Errorf("register %s with the kubelet: %w", p.Name(), err)
 	}
-	context.AfterFunc(ctx, unmark)
 	helper, err := kubeletplugin.Start(ctx, &plugin{Preparer: p, pool: n.Name, fatal: fatal},
 		kubeletplugin.DriverName(p.Name()),
 		kubeletplugin.NodeName(n.Name),
 		kubeletplugin.KubeClient(n.Client),
 		kubeletplugin.PluginDataDirectoryPath(n.data(p.Name())),
 		kubeletplugin.RegistrarDirectoryPath(n.registry()),
+		kubeletplugin.PluginListener(listen),
+		kubeletplugin.RegistrarListener(listen),
 		kubeletplugin.Serialize(false), // the journal's locks are per claim
 		kubeletplugin.RollingUpdate(n.PodUID),
 		kubeletplugin.HealthService(p.Health != nil),
 	)
 	if err != nil {
+		unmark()
 		return nil, fmt.Errorf("register %s with the kubelet: %w", p.Name(), err)
 	}
-	return helper, nil
+	return &Registration{Helper: helper, unmark: unmark}, nil
 }
 
 // PrepareResourceClaims answers every claim by itself: one that is refused

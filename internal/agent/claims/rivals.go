@@ -23,6 +23,10 @@ import (
 // kubelet gives it ten seconds; one that is alive needs none.
 const answerAtMost = 2 * time.Second
 
+// bound is how old a socket is by when its server listens. Until then it looks
+// like a dead one's.
+const bound = 10 * time.Second
+
 // ErrRival says that somebody else serves the driver on this node.
 var ErrRival = errors.New("another server of the driver is on this node")
 
@@ -38,69 +42,23 @@ func (n Node) registry() string { return filepath.Join(n.KubeletRoot, "plugins_r
 
 func (n Node) data(driver string) string { return filepath.Join(n.KubeletRoot, "plugins", driver) }
 
-// mark leaves a locked file that tells agents of this system that a
-// registration socket is one of theirs. The lock ends with the process, so a
-// file that is left behind vouches for nobody.
-func (n Node) mark(driver string) (unmark func(), err error) {
-	if err := os.MkdirAll(n.AgentsDir, 0o700); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(n.AgentsDir, n.socketName(driver))
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { _ = f.Close() }, nil
-}
-
-// marked says whether a living agent of this system has the socket.
-func (n Node) marked(socket string) (bool, error) {
-	f, err := os.OpenFile(filepath.Join(n.AgentsDir, socket), os.O_RDWR|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = f.Close() }()
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	// Nobody has it: what is left of an agent that has ended.
-	return false, os.Remove(f.Name())
-}
-
 // refuseRivals returns ErrRival when a server that is none of ours answers for
-// the driver, and removes what dead ones have left behind: the kubelet would go
-// on dialling it.
+// the driver or offers its devices, and removes what dead ones have left behind:
+// the kubelet would go on dialling it.
 func (n Node) refuseRivals(ctx context.Context, driver string) error {
-	entries, err := os.ReadDir(n.registry())
+	registered, err := aliveIn(n.registry(), driver+"-")
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if e.Type()&os.ModeSocket == 0 || !strings.HasSuffix(e.Name(), ".sock") {
-			continue
-		}
-		path := filepath.Join(n.registry(), e.Name())
+	if _, err := aliveIn(n.data(driver), "dra"); err != nil {
+		return err
+	}
+	for _, path := range registered {
 		info, err := askInfo(ctx, path)
-		if errors.Is(err, unix.ECONNREFUSED) && strings.HasPrefix(e.Name(), driver+"-") {
-			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err
-			}
-			continue
-		}
 		if err != nil || info.GetType() != registerapi.DRAPlugin || info.GetName() != driver {
 			continue // who does not answer serves nobody
 		}
-		ours, err := n.marked(e.Name())
+		ours, err := n.marked(filepath.Base(path))
 		if err != nil {
 			return err
 		}
@@ -109,7 +67,34 @@ func (n Node) refuseRivals(ctx context.Context, driver string) error {
 				"remove the other driver, or have this agent serve others (--drivers)", ErrRival, path, driver, info.GetEndpoint())
 		}
 	}
-	return nil
+	return n.refuseSlices(ctx, driver)
+}
+
+// aliveIn lists the sockets of a directory behind which somebody may be. Others
+// are removed where they have the prefix.
+func aliveIn(dir, prefix string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var alive []string
+	for _, e := range entries {
+		if e.Type()&os.ModeSocket == 0 || !strings.HasSuffix(e.Name(), ".sock") {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		info, err := e.Info()
+		switch {
+		case err != nil: // it has just gone
+		case !errors.Is(dial(path), unix.ECONNREFUSED):
+			alive = append(alive, path)
+		case strings.HasPrefix(e.Name(), prefix) && time.Since(info.ModTime()) > bound:
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, err
+			}
+		}
+	}
+	return alive, nil
 }
 
 // askInfo asks a registration socket whose it is, as the kubelet does.
