@@ -18,7 +18,7 @@ import (
 const everything = `
 drivers:
   net: {nodeSelector: {fabric: rdma}, allowLoss: true}
-  cpu: {reservedCPUs: 0-1}
+  cpu: {reservedCPUs: 0-1, deviceMode: individual, groupBy: socket, reservedPerNUMA: 2, exposePCIeRoots: true}
   gpu: {mode: simulated, machine: a3-ultragpu-8g}
 metrics: {enabled: true, tlsSecret: plumbline-metrics}
 cloud: {provider: webhook, profileProvider: webhook, webhookURL: "https://w:1", metadataEndpoint: "m:2"}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // newAgentCommand is the root command: run the agent until it is told to stop.
@@ -21,6 +22,7 @@ func newAgentCommand(own surroundings) *cobra.Command {
 	drivers := []string{"net", "cpu", "gpu"}
 	var selectors []string
 	var reserved string
+	cpuMode, groupBy := agent.CPUsGrouped, string(slicecodec.PerNUMANode)
 
 	cmd := &cobra.Command{
 		Use:           "plumbline-agent",
@@ -38,6 +40,9 @@ func newAgentCommand(own surroundings) *cobra.Command {
 			}
 			if options.CPUs.Reserved, err = cpuset.Parse(reserved); err != nil {
 				return fmt.Errorf("--reserved-cpus: %w", err)
+			}
+			if options.CPUs.Mode, err = agent.ParseCPUMode(cpuMode, groupBy); err != nil {
+				return err
 			}
 			return agent.Run(cmd.Context(), options)
 		},
@@ -65,7 +70,11 @@ func newAgentCommand(own surroundings) *cobra.Command {
 	f.StringVar(&options.Filter, "filter", options.Filter, `CEL expression over attributes, such as !("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue != "vlan": only NICs that it is true of are offered; empty: all`)
 	f.StringSliceVar(&options.AllowInterfaces, "allow-interfaces", nil, "virtual interfaces that are offered: names, patterns such as nic*, and kinds such as kind:macvlan")
 	f.StringVar(&options.DeviceTaints, "device-taints", options.DeviceTaints, "effect of the taints of faulty devices: NoSchedule, NoExecute (evicts pods that hold them) or None")
-	f.StringVar(&reserved, "reserved-cpus", reserved, "CPUs that no claim gets, such as 0-1")
+	f.StringVar(&cpuMode, "cpu-device-mode", cpuMode, "grouped: claims say how many CPUs of a group; individual: every CPU is a device")
+	f.StringVar(&groupBy, "group-by", groupBy, "what a group of CPUs is: numanode, socket or machine")
+	f.StringVar(&reserved, "reserved-cpus", reserved, "CPUs that neither claims nor other containers get, such as 0-1")
+	f.IntVar(&options.CPUs.ReservedPerNUMA, "reserved-per-numa", 0, "how many CPUs of each NUMA node are reserved, whole cores from the first on; those of --reserved-cpus count")
+	f.BoolVar(&options.CPUs.PCIeRoots, "expose-pcie-roots", false, "publish the PCIe roots near to CPUs as a list; only for clusters with the feature gate DRAListTypeAttributes, others refuse or spoil the slices")
 	f.StringVar(&options.Kubeconfig, "kubeconfig", options.Kubeconfig, "empty: the pod's service account")
 	f.StringVar(&options.Cloud.Provider, "cloud-provider", options.Cloud.Provider, "who says what the NICs are connected to: auto, gce, webhook or none")
 	f.StringVar(&options.Cloud.Profiles, "profile-provider", options.Cloud.Profiles, "who resolves the profiles that claims name: cloud, webhook or none")

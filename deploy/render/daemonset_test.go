@@ -90,6 +90,11 @@ func TestArgumentsAndNodes(t *testing.T) {
 			args:   []string{"--reserved-cpus=0-1", "--kubelet-root=/data/kubelet"},
 		},
 		{
+			name:   "how CPUs are offered",
+			values: "drivers: {cpu: {groupBy: socket, reservedPerNUMA: 2, exposePCIeRoots: true}}",
+			args:   []string{"--cpu-device-mode=grouped", "--group-by=socket", "--reserved-per-numa=2", "--expose-pcie-roots"},
+		},
+		{
 			name: "where the container finds the host's parts",
 			args: []string{"--proc-sys=/host/proc/sys", "--bpffs=/sys/fs/bpf", "--socket=/run/plumbline/agent.sock", "--state-dir=/var/lib/plumbline"},
 		},

@@ -186,6 +186,9 @@ func (o Options) Validate() error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, o.validateOffer())
+	if n := o.CPUs.ReservedPerNUMA; n < 0 {
+		errs = append(errs, fmt.Errorf("--reserved-per-numa=%d: want 0 or more", n))
+	}
 	for flag, path := range map[string]string{
 		"sysfs-root": o.SysfsRoot, "proc-sys": o.ProcSys, "state-dir": o.StateDir, "socket": o.Socket,
 		"cdi-dir": o.CDIDir, "kubelet-root": o.KubeletRoot, "nri-socket": o.NRISocket,
