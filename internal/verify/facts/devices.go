@@ -34,8 +34,13 @@ var passedOver = []string{"shm", "mqueue", "pts", "fd"}
 // (Documentation/admin-guide/devices.txt).
 var ordinary = []string{"1:", "4:", "5:", "136:"}
 
-// nvidiaMajor is NVIDIA's, without a place below /sys/dev.
-const nvidiaMajor = "195"
+// NVIDIA's device numbers have no place below /sys/dev. The last minors are of
+// all GPUs: nvidia-modeset and nvidiactl.
+const (
+	nvidiaMajor   = "195"
+	nvidiaForAll  = 254
+	nvidiaDirPath = "driver/nvidia/gpus"
+)
 
 // files lists the device files of PCI functions in a process' /dev, by path.
 func (r *Reader) files(pid int, minors map[int]model.PCIAddress) ([]File, error) {
@@ -116,7 +121,11 @@ func (w *devWalk) file(dir *os.File, name, child string) error {
 	if !isDevice || slices.ContainsFunc(ordinary, func(m string) bool { return strings.HasPrefix(number, m) }) {
 		return nil
 	}
-	if kind, address := w.r.behind(number, w.minors); address != nil {
+	kind, address, err := w.r.behind(number, w.minors)
+	if err != nil {
+		return fmt.Errorf("%s in the container: %w", path.Join(name, child), err)
+	}
+	if address != nil {
 		w.found = append(w.found, File{Path: path.Join(name, child), Kind: kind, Number: number, PCI: *address})
 	}
 	return nil
@@ -136,29 +145,32 @@ func deviceNumber(directory int, name string) (string, bool, error) {
 
 // behind finds the PCI function of a device number in the host's /sys/dev/char;
 // NVIDIA's by the minor that its driver tells, VFIO's by the IOMMU group.
-func (r *Reader) behind(number string, minors map[int]model.PCIAddress) (FileKind, *model.PCIAddress) {
+func (r *Reader) behind(number string, minors map[int]model.PCIAddress) (FileKind, *model.PCIAddress, error) {
 	major, minor, _ := strings.Cut(number, ":")
 	if major == nvidiaMajor {
 		n, err := strconv.Atoi(minor)
-		if a, ok := minors[n]; ok && err == nil {
-			return FileGPU, &a
+		if err != nil || n >= nvidiaForAll {
+			return "", nil, nil
 		}
-		return "", nil // nvidiactl, nvidia-modeset: of all GPUs
+		a, ok := minors[n]
+		if !ok {
+			return "", nil, fmt.Errorf("device %s: NVIDIA's driver does not say in /proc/%s which GPU that is", number, nvidiaDirPath)
+		}
+		return FileGPU, &a, nil
 	}
 	target, err := r.sys.ReadLink("dev/char/" + number)
 	if err != nil {
-		return "", nil // of a driver without sysfs: it has no place
+		return "", nil, nil // of a driver without sysfs: it has no place
 	}
-	subsystem := path.Base(path.Dir(target))
-	switch subsystem {
+	switch path.Base(path.Dir(target)) {
 	case "infiniband_verbs", "infiniband_mad":
-		return FileRDMA, r.rdmaPCI(target)
+		return FileRDMA, r.rdmaPCI(target), nil
 	case "drm", "accel":
-		return FileGPU, pciOf(target)
+		return FileGPU, pciOf(target), nil
 	case "vfio":
-		return FileVFIO, r.groupMember(path.Base(target))
+		return FileVFIO, r.groupMember(path.Base(target)), nil
 	}
-	return "", nil
+	return "", nil, nil
 }
 
 // rdmaPCI is also that of a device made of software, which sits on an interface
@@ -199,7 +211,7 @@ func (r *Reader) groupMember(group string) *model.PCIAddress {
 // gpuMinors asks NVIDIA's driver which /dev/nvidiaN is which GPU; nil where that
 // driver is not.
 func (r *Reader) gpuMinors() map[int]model.PCIAddress {
-	entries, err := r.proc.ReadDir("driver/nvidia/gpus")
+	entries, err := r.proc.ReadDir(nvidiaDirPath)
 	if err != nil {
 		return nil
 	}
@@ -209,7 +221,7 @@ func (r *Reader) gpuMinors() map[int]model.PCIAddress {
 		if err != nil {
 			continue
 		}
-		text, err := r.read("driver/nvidia/gpus/" + e.Name() + "/information")
+		text, err := r.read(nvidiaDirPath + "/" + e.Name() + "/information")
 		if err != nil {
 			continue
 		}

@@ -1,0 +1,102 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"fmt"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/facts"
+	"plumbline.dev/plumbline/internal/verify/judge"
+)
+
+// Kernel is where facts come from; *facts.Reader is one.
+type Kernel interface {
+	Look(targets []facts.Target, detail bool) []facts.Pod
+	Interrupts(a model.PCIAddress) []facts.Interrupt
+}
+
+// Result is what became of one pod.
+type Result struct {
+	Promised expect.Pod
+	Found    facts.Pod
+	judge.Outcome
+	// Interrupts are those of its NICs; nil without detail.
+	Interrupts map[model.PCIAddress][]facts.Interrupt
+}
+
+// Check looks at pods of one node together and judges them, in their order. In
+// detail it also reads what no verdict depends on: interrupts, and where memory
+// lies.
+func Check(m *model.Machine, kernel Kernel, promised []expect.Pod, detail bool) []Result {
+	targets := make([]facts.Target, len(promised))
+	for i, p := range promised {
+		targets[i] = target(p)
+	}
+	results := make([]Result, len(promised))
+	for i, found := range kernel.Look(targets, detail) {
+		results[i] = Result{Promised: promised[i], Found: found, Outcome: judge.Judge(m, promised[i], found)}
+	}
+	exclusive(results)
+	if detail {
+		for i := range results {
+			results[i].Interrupts = interrupts(kernel, results[i].Things)
+		}
+	}
+	return results
+}
+
+func target(p expect.Pod) facts.Target {
+	t := facts.Target{UID: p.UID}
+	if p.Ended {
+		return t
+	}
+	for _, c := range p.Containers {
+		t.Containers = append(t.Containers, facts.TargetContainer{Name: c.Name, ID: c.ID})
+	}
+	return t
+}
+
+// exclusive convicts containers of different pods that share CPUs of claims.
+func exclusive(results []Result) {
+	holder := map[int]*Result{}
+	for i := range results {
+		r := &results[i]
+		for _, t := range r.Things {
+			if t.Kind != expect.CPUs || t.Claim == "" {
+				continue
+			}
+			for _, cpu := range t.CPUs.List() {
+				other, taken := holder[cpu]
+				if !taken {
+					holder[cpu] = r
+				}
+				if taken && other != r {
+					share(r, other, t.Claim, cpu)
+					share(other, r, "", cpu)
+					break
+				}
+			}
+		}
+	}
+}
+
+func share(r, other *Result, claim string, cpu int) {
+	r.Findings = append(r.Findings, judge.Finding{
+		State: judge.StateWrong, Code: judge.CPUsShared, Claim: claim, What: "no CPU serves two claims",
+		Why: fmt.Sprintf("CPU %d is %s/%s's too", cpu, other.Promised.Namespace, other.Promised.Name),
+	})
+	r.Verdict = judge.Conclude(r.Findings)
+}
+
+func interrupts(kernel Kernel, things []judge.Thing) map[model.PCIAddress][]facts.Interrupt {
+	found := map[model.PCIAddress][]facts.Interrupt{}
+	for _, t := range things {
+		if t.Kind == expect.NIC && t.PCI != nil {
+			found[*t.PCI] = kernel.Interrupts(*t.PCI)
+		}
+	}
+	return found
+}

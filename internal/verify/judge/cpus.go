@@ -1,0 +1,248 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/facts"
+)
+
+// grant is what a container was promised of CPUs.
+type grant struct {
+	// claim is the first one's name, what all of them.
+	claim string
+	what  []string
+	// count is how many CPUs, of which; sized is false where nobody says how many.
+	count int
+	sized bool
+	of    cpuset.CPUSet
+	// told is the union of what the driver told the container; untold are claims
+	// it was not told of.
+	told        cpuset.CPUSet
+	untold      []string
+	bindsMemory bool
+	devices     []*expect.Device
+}
+
+// containers judges where each container runs that has CPUs of a claim.
+func (c *court) containers() {
+	for i := range c.found.Containers {
+		found := &c.found.Containers[i]
+		p := c.promisedContainer(found.ID)
+		if p == nil || found.Err != nil {
+			continue
+		}
+		g := c.grantOf(p, found)
+		if len(g.devices) == 0 {
+			continue
+		}
+		if found.GrantedErr != nil {
+			c.add(Finding{State: StateUnknown, Code: NotRead, Claim: g.claim, What: "CPUs of container " + found.Name, Why: found.GrantedErr.Error()})
+			continue
+		}
+		for _, d := range g.devices {
+			c.setPlace(g.claim, place{device: d, cpus: found.Granted.CPUs})
+		}
+		c.add(c.cpusOf(g, found))
+		c.add(c.memoryOf(g, found))
+		c.add(c.processesOf(g, found))
+		c.add(c.threadsOf(g, found))
+	}
+	c.unnamedCPUs()
+}
+
+func (c *court) grantOf(p *expect.Container, found *facts.Container) grant {
+	var g grant
+	g.sized, g.bindsMemory = true, true
+	for _, claim := range c.promised.Claims {
+		before := len(g.devices)
+		for i := range claim.Devices {
+			d := &claim.Devices[i]
+			if d.Kind != expect.CPUs || d.Admin || !p.Names(claim.Name, d.Request) {
+				continue
+			}
+			if g.claim == "" {
+				g.claim = claim.Name
+			}
+			g.devices = append(g.devices, d)
+			g.what = append(g.what, fmt.Sprintf("%s: %s", d.Request, cpuWords(d)))
+			g.count += d.CPUCount
+			g.sized = g.sized && d.CPUCount > 0
+			g.of = g.of.Union(c.group(d))
+			g.bindsMemory = g.bindsMemory && d.BindsMemory
+		}
+		if len(g.devices) == before {
+			continue
+		}
+		if told, ok := found.Told[claim.UID]; ok {
+			g.told = g.told.Union(told)
+		} else {
+			g.untold = append(g.untold, claim.Name)
+		}
+	}
+	return g
+}
+
+func cpuWords(d *expect.Device) string {
+	if d.CPUCount == 0 {
+		return "CPUs of " + d.Name
+	}
+	return fmt.Sprintf("%d CPUs of %s", d.CPUCount, d.Name)
+}
+
+// group are the CPUs a device stands for, as the kernel numbers them now.
+func (c *court) group(d *expect.Device) cpuset.CPUSet {
+	switch {
+	case d.CPU != nil:
+		return cpuset.New(*d.CPU)
+	case d.NUMANode != nil:
+		if n := c.m.NUMANode(*d.NUMANode); n != nil {
+			return n.CPUs
+		}
+		return cpuset.New()
+	}
+	var ids []int
+	for _, cpu := range c.m.CPUs {
+		if cpu.Online && (d.Socket == nil || cpu.Core != nil && cpu.Core.Package == *d.Socket) {
+			ids = append(ids, cpu.ID)
+		}
+	}
+	return cpuset.New(ids...)
+}
+
+func (c *court) cpusOf(g grant, found *facts.Container) Finding {
+	has := found.Granted.CPUs
+	f := Finding{
+		State: StateOK, Claim: g.claim, What: fmt.Sprintf("container %s runs on %s", found.Name, strings.Join(g.what, ", ")),
+		Why: fmt.Sprintf("CPUs %s, %s", has, nodeWords(c.nodesOf(has))),
+	}
+	outside := has.Difference(g.of)
+	switch {
+	case !outside.IsEmpty():
+		f.State, f.Code, f.Why = StateWrong, CPUsWrong, fmt.Sprintf("CPUs %s, of which %s are of %s", has, outside, nodeWords(c.nodesOf(outside)))
+	case g.sized && has.Size() != g.count:
+		f.State, f.Code, f.Why = StateWrong, CPUsWrong, fmt.Sprintf("CPUs %s are %d, not %d", has, has.Size(), g.count)
+	case len(g.untold) == 0 && !g.told.Equals(has):
+		f.State, f.Code, f.Why = StateWrong, CPUsWrong, fmt.Sprintf("CPUs %s; the driver gave it %s", has, g.told)
+	case found.ToldErr != nil:
+		f.State, f.Code, f.Why = StateUnknown, NotRead, found.ToldErr.Error()
+	case !g.sized:
+		f.State, f.Code, f.Why = StateUnknown, NotRead, fmt.Sprintf("CPUs %s; neither the claim nor a slice says how many", has)
+	}
+	return f
+}
+
+func (c *court) memoryOf(g grant, found *facts.Container) Finding {
+	has, near := found.Granted.Mems, c.nodesOf(found.Granted.CPUs)
+	f := Finding{
+		State: StateOK, Claim: g.claim, What: fmt.Sprintf("memory of container %s is beside its CPUs", found.Name),
+		Why: fmt.Sprintf("memory of node %s, CPUs of node %s", has, near),
+	}
+	if has.IsSubsetOf(near) && !has.IsEmpty() {
+		return f
+	}
+	switch {
+	case c.lacksMemory(near):
+		f.State, f.Why = StateNote, f.Why+", which has none"
+	case !g.bindsMemory:
+		f.State, f.Why = StateNote, f.Why+"; the driver of these CPUs does not bind memory"
+	default:
+		f.State, f.Code = StateWrong, MemoryWide
+	}
+	return f
+}
+
+// lacksMemory says whether one of the nodes has no memory of its own.
+func (c *court) lacksMemory(nodes cpuset.CPUSet) bool {
+	return slices.ContainsFunc(nodes.List(), func(id int) bool {
+		n := c.m.NUMANode(id)
+		return n != nil && n.MemoryBytes != nil && *n.MemoryBytes == 0
+	})
+}
+
+func (c *court) processesOf(g grant, found *facts.Container) Finding {
+	f := Finding{
+		State: StateOK, Claim: g.claim, What: fmt.Sprintf("no process of container %s may leave its CPUs", found.Name),
+		Why: fmt.Sprintf("%d processes", len(found.Processes)),
+	}
+	for _, p := range found.Processes {
+		cpus, mems := p.Allowed.CPUs.Difference(found.Granted.CPUs), p.Allowed.Mems.Difference(found.Granted.Mems)
+		if !cpus.IsEmpty() || !mems.IsEmpty() {
+			f.State, f.Code = StateWrong, ProcessOutside
+			f.Why = fmt.Sprintf("process %d is allowed CPUs %s and memory of node %s", p.PID, p.Allowed.CPUs, p.Allowed.Mems)
+			return f
+		}
+	}
+	return f
+}
+
+func (c *court) threadsOf(g grant, found *facts.Container) Finding {
+	f := Finding{State: StateOK, Claim: g.claim, What: fmt.Sprintf("no thread of container %s ran outside its CPUs", found.Name)}
+	ran, all, outside := cpuset.New(), 0, 0
+	first := ""
+	for _, p := range found.Processes {
+		for _, t := range p.Threads {
+			all++
+			if !t.Ran {
+				continue
+			}
+			ran = ran.Union(cpuset.New(t.CPU))
+			if !found.Granted.CPUs.Contains(t.CPU) {
+				if outside++; outside == 1 {
+					first = fmt.Sprintf("thread %d of process %d on CPU %d", t.ID, p.PID, t.CPU)
+				}
+			}
+		}
+	}
+	f.Why = fmt.Sprintf("%d threads, which last ran on CPUs %s", all, ran)
+	if ran.IsEmpty() {
+		f.Why = fmt.Sprintf("%d threads, of which none ran since the last look", all)
+	}
+	if outside > 0 {
+		f.State, f.Code, f.Why = StateWrong, ThreadOutside, fmt.Sprintf("%d did, such as %s", outside, first)
+	}
+	return f
+}
+
+// unnamedCPUs notes CPUs that no container names: nobody is pinned to them.
+func (c *court) unnamedCPUs() {
+	for _, claim := range c.promised.Claims {
+		for i := range claim.Devices {
+			d := &claim.Devices[i]
+			if d.Kind != expect.CPUs || d.Admin {
+				continue
+			}
+			if !c.named(claim.Name, d) {
+				c.add(Finding{State: StateNote, Claim: claim.Name, What: d.Request + ": " + cpuWords(d), Why: "no running container names them"})
+			}
+		}
+	}
+}
+
+// nodesOf are the NUMA nodes of CPUs.
+func (c *court) nodesOf(cpus cpuset.CPUSet) cpuset.CPUSet { return nodesOf(c.m, cpus) }
+
+func nodesOf(m *model.Machine, cpus cpuset.CPUSet) cpuset.CPUSet {
+	var nodes []int
+	for _, n := range m.NUMANodes {
+		if !n.CPUs.Intersection(cpus).IsEmpty() {
+			nodes = append(nodes, n.ID)
+		}
+	}
+	return cpuset.New(nodes...)
+}
+
+func nodeWords(nodes cpuset.CPUSet) string {
+	if nodes.IsEmpty() {
+		return "no known NUMA node"
+	}
+	return "NUMA node " + nodes.String()
+}

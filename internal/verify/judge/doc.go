@@ -1,0 +1,15 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package judge compares what a pod was promised with what the kernel says of
+// it. It is a pure function: promise, facts and machine in, verdict out.
+//
+//	judge.go       the whole, and what a verdict is
+//	devices.go     every claimed device is there, and no other
+//	cpus.go        CPUs, memory nodes, processes and threads
+//	constraints.go the claim's constraints, by the kernel's values
+//	pairs.go       how near everything is to everything
+//
+// A pod is aligned when everything its claims say holds, and nothing is unknown:
+// what could not be read is never taken for good.
+package judge

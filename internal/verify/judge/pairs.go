@@ -1,0 +1,177 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/affinity"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/facts"
+)
+
+// Thing is something of the pod that has a place: a device, or where a container
+// runs.
+type Thing struct {
+	// Name is the pod's: an interface, a device file, or the container's CPUs.
+	Name string
+	Kind expect.Kind
+	// Claim, Request and Device say whose promise it is; empty for what nobody
+	// claimed.
+	Claim, Request, Device string
+	PCI                    *model.PCIAddress
+	// Root is empty where nobody says.
+	Root string
+	// RDMA is the file of its RDMA device; empty without one.
+	RDMA string
+	// CPUs and Mems are a container's; Container says whose.
+	CPUs, Mems cpuset.CPUSet
+	Container  string
+	// Nodes are the NUMA nodes it is on.
+	Nodes cpuset.CPUSet
+}
+
+// Pair is how near two things are.
+type Pair struct {
+	A, B  string
+	Class affinity.Class
+}
+
+// thingsFound lists what has a place, GPUs, NICs, then containers' CPUs.
+func (c *court) thingsFound() {
+	for _, kind := range []expect.Kind{expect.GPU, expect.NIC} {
+		var list []Thing
+		for _, t := range c.devicesFound() {
+			if t.Kind == kind {
+				list = append(list, t)
+			}
+		}
+		slices.SortStableFunc(list, func(a, b Thing) int { return strings.Compare(a.PCI.String(), b.PCI.String()) })
+		c.things = append(c.things, list...)
+	}
+	for _, container := range c.found.Containers {
+		if container.Err != nil || container.GrantedErr != nil {
+			continue
+		}
+		t := Thing{
+			Name: container.Name + " CPUs", Kind: expect.CPUs, Container: container.Name,
+			CPUs: container.Granted.CPUs, Mems: container.Granted.Mems, Nodes: c.nodesOf(container.Granted.CPUs),
+		}
+		for _, claim := range c.promised.Claims {
+			for _, d := range claim.Devices {
+				if p := c.promisedContainer(container.ID); p != nil && d.Kind == expect.CPUs && p.Names(claim.Name, d.Request) {
+					t.Claim, t.Request, t.Device = claim.Name, d.Request, d.Name
+				}
+			}
+		}
+		c.things = append(c.things, t)
+	}
+}
+
+// devicesFound joins interfaces and device files of one PCI function.
+func (c *court) devicesFound() []Thing {
+	var list []Thing
+	at := map[model.PCIAddress]int{}
+	thing := func(a model.PCIAddress, kind expect.Kind) *Thing {
+		i, ok := at[a]
+		if !ok {
+			i = len(list)
+			at[a] = i
+			list = append(list, c.thing(a, kind))
+		}
+		return &list[i]
+	}
+	if !c.promised.HostNetwork {
+		for _, i := range c.found.Network.Interfaces {
+			if i.PCI != nil {
+				thing(*i.PCI, expect.NIC).addName(i.Name)
+			}
+		}
+	}
+	for _, container := range c.found.Containers {
+		for _, f := range container.Files {
+			switch {
+			case f.Kind == facts.FileGPU || isGPU(c.m.Function(f.PCI)):
+				thing(f.PCI, expect.GPU).addName(f.Path)
+			default:
+				thing(f.PCI, expect.NIC).RDMA = f.Path
+			}
+		}
+	}
+	for i := range list {
+		if list[i].Name == "" {
+			list[i].Name = list[i].RDMA
+		}
+	}
+	return list
+}
+
+// addName keeps the shorter of the names of one function, such as card0 of
+// card0 and renderD128.
+func (t *Thing) addName(name string) {
+	if t.Name == "" || len(name) < len(t.Name) || len(name) == len(t.Name) && name < t.Name {
+		t.Name = name
+	}
+}
+
+func (c *court) thing(a model.PCIAddress, kind expect.Kind) Thing {
+	t := Thing{Kind: kind, PCI: &a}
+	if f := c.m.Function(a); f != nil {
+		t.Root = f.Root
+		if f.NUMANode != nil {
+			t.Nodes = cpuset.New(*f.NUMANode)
+		}
+	}
+	for _, claim := range c.promised.Claims {
+		for _, d := range claim.Devices {
+			if d.PCI != nil && *d.PCI == a && !d.Admin {
+				t.Claim, t.Request, t.Device = claim.Name, d.Request, d.Name
+			}
+		}
+	}
+	return t
+}
+
+// pairsOf classifies every two things, but containers among each other.
+func pairsOf(m *model.Machine, things []Thing) []Pair {
+	var pairs []Pair
+	for i, a := range things {
+		for _, b := range things[i+1:] {
+			if a.Kind == expect.CPUs && b.Kind == expect.CPUs {
+				continue
+			}
+			pairs = append(pairs, Pair{A: a.Name, B: b.Name, Class: classOf(m, a, b)})
+		}
+	}
+	return pairs
+}
+
+// classOf is the farthest of the classes of all nodes that CPUs are on.
+func classOf(m *model.Machine, a, b Thing) affinity.Class {
+	far := affinity.Class(0)
+	for _, pa := range placesOf(a) {
+		for _, pb := range placesOf(b) {
+			far = max(far, affinity.Between(m, pa, pb))
+		}
+	}
+	if far == 0 {
+		return affinity.Unknown
+	}
+	return far
+}
+
+func placesOf(t Thing) []affinity.Place {
+	if t.PCI != nil {
+		return []affinity.Place{{PCI: t.PCI}}
+	}
+	var places []affinity.Place
+	for _, node := range t.Nodes.List() {
+		places = append(places, affinity.OfNode(node))
+	}
+	return places
+}

@@ -1,0 +1,142 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Status is what becomes of a pod.
+type Status string
+
+// The statuses.
+const (
+	Aligned    Status = "Aligned"
+	Misaligned Status = "Misaligned"
+	Unknown    Status = "Unknown"
+)
+
+// State is what becomes of one thing that is looked at.
+type State string
+
+// The states. A note changes no verdict.
+const (
+	StateOK      State = "ok"
+	StateWrong   State = "WRONG"
+	StateUnknown State = "unknown"
+	StateNote    State = "note"
+)
+
+// Code says of what kind a finding is, in one word as conditions spell their
+// reasons.
+type Code string
+
+// The codes.
+const (
+	// AsClaimed: everything is.
+	AsClaimed Code = "AsClaimed"
+	// DeviceMissing: a claimed device is not in the pod.
+	DeviceMissing Code = "DeviceMissing"
+	// DeviceNotClaimed: a device is in the pod that no claim of it has.
+	DeviceNotClaimed Code = "DeviceNotClaimed"
+	// CPUsWrong: other CPUs than the claim's, or another number of them.
+	CPUsWrong Code = "CPUsWrong"
+	// CPUsShared: CPUs of a claim are another claim's too.
+	CPUsShared Code = "CPUsShared"
+	// MemoryWide: memory of other NUMA nodes than the CPUs' is allowed.
+	MemoryWide Code = "MemoryWide"
+	// ProcessOutside: a process is allowed CPUs that its container is not.
+	ProcessOutside Code = "ProcessOutside"
+	// ThreadOutside: a thread ran on a CPU that its container is not allowed.
+	ThreadOutside Code = "ThreadOutside"
+	// ConstraintBroken: the claim's constraint does not hold on this hardware.
+	ConstraintBroken Code = "ConstraintBroken"
+	// NotRead: something could not be read, or nobody says it.
+	NotRead Code = "NotRead"
+	// NotRunning: the pod does not run, or has ended.
+	NotRunning Code = "NotRunning"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	State State
+	Code  Code
+	// Claim is the ResourceClaim it is about; empty for the pod as a whole.
+	Claim string
+	// What was promised, such as "nic-req is pci-0000-91-00-0".
+	What string
+	// Why gives the values that decided.
+	Why string
+}
+
+// Verdict is what becomes of a pod, or of one claim of it.
+type Verdict struct {
+	Status   Status
+	Reason   Code
+	Message  string
+	Findings []Finding
+}
+
+// Conclude makes the verdict of findings.
+func Conclude(findings []Finding) Verdict {
+	v := Verdict{Status: Aligned, Reason: AsClaimed, Findings: findings}
+	var wrong, unknown []string
+	for _, f := range findings {
+		switch f.State {
+		case StateWrong:
+			if v.Status != Misaligned {
+				v.Status, v.Reason = Misaligned, f.Code
+			}
+			wrong = append(wrong, f.String())
+		case StateUnknown:
+			if v.Status == Aligned {
+				v.Status, v.Reason = Unknown, f.Code
+			}
+			unknown = append(unknown, f.String())
+		}
+	}
+	switch v.Status {
+	case Misaligned:
+		v.Message = strings.Join(wrong, "; ")
+	case Unknown:
+		v.Message = strings.Join(unknown, "; ")
+	default:
+		ok := 0
+		for _, f := range findings {
+			if f.State == StateOK {
+				ok++
+			}
+		}
+		v.Message = fmt.Sprintf("the kernel agrees with the claim in all it was asked (%d)", ok)
+	}
+	return v
+}
+
+// OfClaim is the verdict of one claim: its own findings, and the pod's.
+func (v Verdict) OfClaim(name string) Verdict {
+	var findings []Finding
+	for _, f := range v.Findings {
+		if f.Claim == "" || f.Claim == name {
+			findings = append(findings, f)
+		}
+	}
+	return Conclude(findings)
+}
+
+// Key is equal for verdicts that say the same, whatever figures they give:
+// threads move all the time.
+func (v Verdict) Key() string {
+	var b strings.Builder
+	b.WriteString(string(v.Status))
+	for _, f := range v.Findings {
+		if f.State == StateWrong || f.State == StateUnknown {
+			fmt.Fprintf(&b, "\n%s %s %s", f.State, f.Code, f.What)
+		}
+	}
+	return b.String()
+}
+
+// String is one clause.
+func (f Finding) String() string { return f.What + ": " + f.Why }

@@ -1,0 +1,167 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify/facts"
+	"plumbline.dev/plumbline/internal/verify/judge"
+)
+
+// The report's version and kind.
+const (
+	APIVersion = "plumbline.dev/v1alpha1"
+	Kind       = "Verification"
+)
+
+// Report is what became of the pods of a node. Fields are only ever added.
+type Report struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Node       string    `json:"node"`
+	Time       time.Time `json:"time"`
+	Pods       []Pod     `json:"pods"`
+}
+
+// Pod is one pod's part of a Report.
+type Pod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Node is the pod's; in a report of several nodes they differ.
+	Node string `json:"node"`
+	// Verdict is Aligned, Misaligned or Unknown; Reason is one word, Message
+	// says what is wrong or unknown.
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Things are its devices and its containers' CPUs, with their places.
+	Things []Thing `json:"things"`
+	// Pairs classify every two of them as nvidia-smi topo -m does.
+	Pairs []Pair `json:"pairs"`
+	// Findings are all that was looked at.
+	Findings []Finding `json:"findings"`
+}
+
+// Thing is a device of a pod, or where a container of it runs.
+type Thing struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Claim, Request and Device are empty for what no claim of the pod has.
+	Claim      string `json:"claim,omitempty"`
+	Request    string `json:"request,omitempty"`
+	Device     string `json:"device,omitempty"`
+	PCIAddress string `json:"pciAddress,omitempty"`
+	PCIeRoot   string `json:"pcieRoot,omitempty"`
+	// NUMANodes is a list such as "0" or "0-1"; empty where the kernel does not
+	// say.
+	NUMANodes string `json:"numaNodes,omitempty"`
+	// RDMA is the file of its RDMA device in the container.
+	RDMA string `json:"rdma,omitempty"`
+	// CPUs and MemoryNodes are what the container's control group grants.
+	CPUs        string `json:"cpus,omitempty"`
+	MemoryNodes string `json:"memoryNodes,omitempty"`
+	// MemoryBytes is where the container's own memory lies, by NUMA node.
+	MemoryBytes map[int]uint64 `json:"memoryBytes,omitempty"`
+	Interrupts  *Interrupts    `json:"interrupts,omitempty"`
+}
+
+// Interrupts sum up those of a NIC.
+type Interrupts struct {
+	Count int `json:"count"`
+	// CPUs handle them, of these NUMA nodes.
+	CPUs      string `json:"cpus"`
+	NUMANodes string `json:"numaNodes"`
+}
+
+// Pair is how near two things are, by their names.
+type Pair struct {
+	A     string `json:"a"`
+	B     string `json:"b"`
+	Class string `json:"class"`
+}
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	// State is ok, WRONG, unknown or note.
+	State string `json:"state"`
+	Code  string `json:"code,omitempty"`
+	Claim string `json:"claim,omitempty"`
+	What  string `json:"what"`
+	Why   string `json:"why"`
+}
+
+// NewReport puts results into their outer form, by namespace and name.
+func NewReport(m *model.Machine, node string, at time.Time, results []Result) *Report {
+	r := &Report{APIVersion: APIVersion, Kind: Kind, Node: node, Time: at.UTC().Truncate(time.Second), Pods: []Pod{}}
+	for _, result := range results {
+		r.Pods = append(r.Pods, podOf(m, node, result))
+	}
+	slices.SortFunc(r.Pods, ComparePods)
+	return r
+}
+
+// ComparePods orders pods by namespace and name.
+func ComparePods(a, b Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+func podOf(m *model.Machine, node string, r Result) Pod {
+	p := Pod{
+		Namespace: r.Promised.Namespace, Name: r.Promised.Name, UID: r.Promised.UID, Node: node,
+		Verdict: string(r.Status), Reason: string(r.Reason), Message: r.Message,
+		Things: []Thing{}, Pairs: []Pair{}, Findings: []Finding{},
+	}
+	for _, t := range r.Things {
+		p.Things = append(p.Things, thingOf(m, r, t))
+	}
+	for _, pair := range r.Pairs {
+		p.Pairs = append(p.Pairs, Pair{A: pair.A, B: pair.B, Class: pair.Class.String()})
+	}
+	for _, f := range r.Findings {
+		p.Findings = append(p.Findings, Finding{State: string(f.State), Code: string(f.Code), Claim: f.Claim, What: f.What, Why: f.Why})
+	}
+	return p
+}
+
+func thingOf(m *model.Machine, r Result, t judge.Thing) Thing {
+	out := Thing{
+		Kind: string(t.Kind), Name: t.Name, Claim: t.Claim, Request: t.Request, Device: t.Device,
+		PCIeRoot: t.Root, NUMANodes: t.Nodes.String(), RDMA: t.RDMA, CPUs: t.CPUs.String(), MemoryNodes: t.Mems.String(),
+	}
+	if t.PCI != nil {
+		out.PCIAddress = t.PCI.String()
+		out.Interrupts = interruptsOf(m, r.Interrupts[*t.PCI])
+	}
+	for _, c := range r.Found.Containers {
+		if t.Container != "" && c.Name == t.Container {
+			out.MemoryBytes = maps.Clone(c.MemoryBytes)
+		}
+	}
+	return out
+}
+
+func interruptsOf(m *model.Machine, list []facts.Interrupt) *Interrupts {
+	if len(list) == 0 {
+		return nil
+	}
+	cpus := cpuset.New()
+	for _, i := range list {
+		cpus = cpus.Union(i.CPUs)
+	}
+	var nodes []int
+	for _, n := range m.NUMANodes {
+		if !n.CPUs.Intersection(cpus).IsEmpty() {
+			nodes = append(nodes, n.ID)
+		}
+	}
+	return &Interrupts{Count: len(list), CPUs: cpus.String(), NUMANodes: cpuset.New(nodes...).String()}
+}
