@@ -65,8 +65,9 @@ var importTable = []struct {
 	{"internal/guard", []string{"internal/driver/netdev/side", "internal/host/netns", "internal/host/rtnl", "internal/model"}},
 	{"internal/agent/nodepods", nil},
 	{"internal/agent/publish", []string{"internal/inventory", "internal/model/..."}},
+	{"internal/agent/pinning", []string{"internal/driver", "internal/host/cgroup", "internal/model"}},
 	{"internal/agent/runtimehooks", []string{
-		"internal/agent/claims", "internal/agent/metrics", "internal/agent/nodepods", "internal/agent/status", "internal/cdi",
+		"internal/agent/claims", "internal/agent/metrics", "internal/agent/nodepods", "internal/agent/pinning", "internal/agent/status", "internal/cdi",
 		"internal/driver", "internal/host/netns", "internal/journal", "internal/model/...",
 	}},
 	{"internal/agent/status", []string{"internal/driver", "internal/model/..."}},
@@ -75,6 +76,9 @@ var importTable = []struct {
 	{"internal/topoview", []string{"internal/model/...", "api/..."}},
 	{"internal/topoview/poster", []string{"internal/topoview"}},
 	{"internal/verify", []string{"internal/verify/...", "internal/model/..."}},
+	{"internal/verify/verifytest", []string{
+		"internal/verify/facts", "internal/verify/expect", "internal/model/...", "internal/machine", "internal/inventory",
+	}},
 	{"internal/verify/proc", nil},
 	{"internal/verify/facts", []string{"internal/verify/proc", "internal/host/...", "internal/model"}},
 	{"internal/verify/expect", []string{"internal/model/..."}},
@@ -215,7 +219,7 @@ func TestEveryPackageSaysWhatLivesHere(t *testing.T) {
 func TestBinariesCarryNoTestCode(t *testing.T) {
 	for _, p := range listPackages(t, "./cmd/...") {
 		for _, dep := range p.Deps {
-			if dep == "testing" || strings.HasPrefix(dep, "testing/") || strings.HasSuffix(dep, "/hosttest") || strings.HasSuffix(dep, "/agenttest") {
+			if dep == "testing" || strings.HasPrefix(dep, "testing/") || strings.HasSuffix(dep, "/hosttest") || strings.HasSuffix(dep, "/agenttest") || strings.HasSuffix(dep, "/verifytest") {
 				t.Errorf("%s links %s", p.path(), dep)
 			}
 		}

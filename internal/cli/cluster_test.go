@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/nodeslices"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
@@ -37,7 +38,7 @@ func publishedSlices(t *testing.T) []runtime.Object {
 	}
 	var objects []runtime.Object
 	for _, driver := range slicecodec.Drivers() {
-		for _, slice := range nodeSlices(s.machine, driver, testNode) {
+		for _, slice := range nodeslices.Of(s.machine, driver, testNode) {
 			objects = append(objects, &slice)
 		}
 	}
