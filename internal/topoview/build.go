@@ -14,20 +14,15 @@ import (
 
 // Build arranges a machine. The machine is not changed.
 func Build(m *model.Machine, o Options) *Topology {
-	b := &builder{m: m, products: o.Products, nodes: map[int]*Node{}, unplaced: &Node{}, claims: newClaims(o.Holders)}
-	for _, n := range m.NUMANodes {
-		b.nodes[n.ID] = b.node(n)
-		if n.CPUs.IsEmpty() && o.CPUCounts[n.ID] > 0 {
-			b.nodes[n.ID].CPUCount, b.nodes[n.ID].CPUDevice = o.CPUCounts[n.ID], slicecodec.CPUGroupName(n.ID)
-		}
-	}
+	b := &builder{m: m, o: o, nodes: map[int]*Node{}, unplaced: &Node{}, claims: newClaims(o.Holders)}
+	b.cpus()
 	b.looseCPUs()
 	b.placeRoots()
 	b.placeRootless()
 
 	t := &Topology{
 		APIVersion: APIVersion, Kind: Kind,
-		Name: m.Name, Source: o.Source, Architecture: m.Architecture,
+		Name: m.Name, Source: o.Source, Architecture: m.Architecture, HoldersKnown: o.HoldersKnown,
 	}
 	if o.Name != "" {
 		t.Name = o.Name
@@ -39,8 +34,9 @@ func Build(m *model.Machine, o Options) *Topology {
 	if len(b.unplaced.Cores)+len(b.unplaced.Roots)+len(b.unplaced.Devices) > 0 {
 		t.Unplaced = b.unplaced
 	}
-	t.Claims = b.claims.list(t)
+	t.Claims = b.claims.list(t, b.groups)
 	t.Counts = b.counts(t)
+	t.Room = t.room()
 	t.Notes = append(slices.Clone(o.Notes), b.notes(t)...)
 	return t
 }
@@ -48,10 +44,11 @@ func Build(m *model.Machine, o Options) *Topology {
 // builder holds what Build has arranged so far.
 type builder struct {
 	m        *model.Machine
+	o        Options
 	nodes    map[int]*Node
 	unplaced *Node
 	claims   *claims
-	products map[string]string
+	groups   []slicecodec.CPUGroup
 	// rootCount is the number of roots that lead to a device.
 	rootCount int
 }

@@ -81,12 +81,12 @@ func driverRank(driver string) int {
 // list is the legend: every claim with its GPUs, NICs and CPUs, each in the
 // machine's order. A held device that the machine does not show is listed last,
 // by name.
-func (c *claims) list(t *Topology) []Claim {
+func (c *claims) list(t *Topology, groups []slicecodec.CPUGroup) []Claim {
 	rank := map[DeviceID]int{}
+	for _, g := range groups {
+		rank[DeviceID{slicecodec.DriverCPU, g.Device}] = len(rank) + 1
+	}
 	t.eachNode(func(n *Node) {
-		if n.CPUDevice != "" {
-			rank[DeviceID{slicecodec.DriverCPU, n.CPUDevice}] = len(rank) + 1
-		}
 		n.eachDevice(func(d *Device) { rank[DeviceID{d.Driver, d.Name}] = len(rank) + 1 })
 	})
 	held := map[claimName][]DeviceID{}

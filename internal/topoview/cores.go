@@ -14,29 +14,119 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// node starts a Node with its CPUs and memory.
+// cpus starts a Node for each NUMA node, with its CPUs, who holds them, and
+// its memory.
+func (b *builder) cpus() {
+	b.groups = b.o.CPUGroups
+	if b.groups == nil {
+		b.groups = groupsOf(b.m)
+	}
+	for _, n := range b.m.NUMANodes {
+		b.nodes[n.ID] = b.node(n)
+	}
+	holder := map[int]string{}
+	for _, g := range b.groups {
+		for _, h := range b.claims.holders(DeviceID{slicecodec.DriverCPU, g.Device}) {
+			key := b.claims.key(h)
+			if h.CPUs.IsEmpty() && h.CPUCount == g.Count && g.CPUs != nil {
+				h.CPUs = *g.CPUs // all of them
+			}
+			for _, cpu := range h.CPUs.List() {
+				holder[cpu] = key
+			}
+			b.hold(g, h, key)
+		}
+	}
+	for _, n := range b.m.NUMANodes {
+		b.nodes[n.ID].Cores = cores(b.m.CPUs, n.CPUs, holder, b.o.Reserved)
+	}
+}
+
+// groupsOf is one group a NUMA node, as the driver publishes by default.
+func groupsOf(m *model.Machine) []slicecodec.CPUGroup {
+	var groups []slicecodec.CPUGroup
+	for _, n := range m.NUMANodes {
+		groups = append(groups, slicecodec.CPUGroup{
+			Device: slicecodec.CPUGroupName(n.ID), NUMANode: ptr.To(n.ID), Count: n.CPUs.Size(), CPUs: ptr.To(n.CPUs),
+		})
+	}
+	return groups
+}
+
 func (b *builder) node(n model.NUMANode) *Node {
+	reserved := n.CPUs.Intersection(b.o.Reserved)
 	node := &Node{
 		ID: ptr.To(n.ID), CPUs: n.CPUs.String(), CPUCount: n.CPUs.Size(),
+		Reserved: reserved.String(), ReservedCount: reserved.Size(),
 		MemoryMiB: mebibytes(n.MemoryBytes), Distances: maps.Clone(n.Distances),
 	}
-	if !n.CPUs.IsEmpty() {
-		node.CPUDevice = slicecodec.CPUGroupName(n.ID)
+	if n.CPUs.IsEmpty() {
+		node.CPUCount = b.o.CPUCounts[n.ID]
 	}
-	id := DeviceID{Driver: slicecodec.DriverCPU, Name: slicecodec.CPUGroupName(n.ID)}
-	holder := map[int]string{}
-	for _, h := range b.claims.holders(id) {
-		key := b.claims.key(h)
-		if h.CPUs.IsEmpty() && h.CPUCount == n.CPUs.Size() {
-			h.CPUs = n.CPUs // all of them
-		}
-		node.Holds = append(node.Holds, CPUHold{Claim: key, Count: h.CPUCount, CPUs: h.CPUs.String()})
-		for _, cpu := range h.CPUs.List() {
-			holder[cpu] = key
-		}
+	if node.CPUCount == 0 {
+		return node
 	}
-	node.Cores = cores(b.m.CPUs, n.CPUs, holder)
+	for _, g := range b.groups {
+		if !b.on(g, n) {
+			continue
+		}
+		if node.CPUDevice != "" {
+			node.CPUDevice = "" // several
+			break
+		}
+		node.CPUDevice = g.Device
+	}
 	return node
+}
+
+// on says whether a group has CPUs of a node.
+func (b *builder) on(g slicecodec.CPUGroup, n model.NUMANode) bool {
+	switch {
+	case g.NUMANode != nil:
+		return *g.NUMANode == n.ID
+	case g.CPUs != nil:
+		return !g.CPUs.Intersection(n.CPUs).IsEmpty()
+	}
+	socket, known := b.o.Sockets[n.ID]
+	return known && g.Socket != nil && *g.Socket == socket
+}
+
+// hold gives a claim's share of a group to the NUMA nodes it is on. Where only
+// the number is known it stands with the first node of the group.
+func (b *builder) hold(g slicecodec.CPUGroup, h Holder, key string) {
+	for _, n := range b.m.NUMANodes {
+		if !b.on(g, n) {
+			continue
+		}
+		share := CPUHold{Claim: key, Device: g.Device, Count: h.CPUCount, CPUs: h.CPUs.String()}
+		if inside := h.CPUs.Intersection(n.CPUs); !h.CPUs.IsEmpty() && g.NUMANode == nil {
+			if inside.IsEmpty() {
+				continue
+			}
+			share.Count, share.CPUs = inside.Size(), inside.String()
+		}
+		b.nodes[n.ID].addHold(share)
+		if h.CPUs.IsEmpty() {
+			return
+		}
+	}
+}
+
+// addHold adds to what the claim holds of the node already, as when each CPU is
+// a device of its own.
+func (n *Node) addHold(share CPUHold) {
+	i := slices.IndexFunc(n.Holds, func(h CPUHold) bool { return h.Claim == share.Claim && h.Device != share.Device })
+	if i < 0 {
+		n.Holds = append(n.Holds, share)
+		return
+	}
+	h := &n.Holds[i]
+	h.Device, h.Count = "", h.Count+share.Count
+	one, errOne := cpuset.Parse(h.CPUs)
+	other, errOther := cpuset.Parse(share.CPUs)
+	if h.CPUs = ""; errOne == nil && errOther == nil && one.Union(other).Size() == h.Count {
+		h.CPUs = one.Union(other).String()
+	}
 }
 
 // looseCPUs puts online CPUs that no NUMA node lists into the group for none.
@@ -53,12 +143,12 @@ func (b *builder) looseCPUs() {
 	}
 	set := cpuset.New(loose...)
 	b.unplaced.CPUs, b.unplaced.CPUCount = set.String(), set.Size()
-	b.unplaced.Cores = cores(b.m.CPUs, set, nil)
+	b.unplaced.Cores = cores(b.m.CPUs, set, nil, b.o.Reserved)
 }
 
 // cores groups CPUs by physical core, in the order of their first threads. A
 // CPU whose core is unknown stands alone.
-func cores(all []model.CPU, set cpuset.CPUSet, holder map[int]string) []Core {
+func cores(all []model.CPU, set cpuset.CPUSet, holder map[int]string, reserved cpuset.CPUSet) []Core {
 	var list []Core
 	index := map[model.CoreID]int{}
 	for _, c := range all {
@@ -78,6 +168,9 @@ func cores(all []model.CPU, set cpuset.CPUSet, holder map[int]string) []Core {
 		keys := make([]string, len(list[i].CPUs))
 		for j, cpu := range list[i].CPUs {
 			keys[j] = holder[cpu]
+			if reserved.Contains(cpu) {
+				list[i].Reserved = append(list[i].Reserved, cpu)
+			}
 		}
 		if slices.ContainsFunc(keys, func(k string) bool { return k != "" }) {
 			list[i].Claims = keys

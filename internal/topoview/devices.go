@@ -71,7 +71,7 @@ func otherKind(f *model.PCIFunction) string {
 // product names a function by what Build was told, then by the pci.ids
 // database, else by its numbers.
 func (b *builder) product(f *model.PCIFunction) string {
-	if name := b.products[f.Address.String()]; name != "" {
+	if name := b.o.Products[f.Address.String()]; name != "" {
 		return name
 	}
 	if f.DeviceName != nil {
@@ -94,7 +94,7 @@ func (b *builder) gpu(g model.GPU) Device {
 	if f != nil && f.ClassByte() == model.PCIClassAccelerator && f.Vendor != vendorAMD {
 		d.Kind = KindAccelerator
 	}
-	d.Claims = b.claims.keysOf(DeviceID{d.Driver, d.Name})
+	b.published(&d)
 	return d
 }
 
@@ -106,7 +106,7 @@ func (b *builder) nic(n model.NIC) Device {
 	if n.PCI != nil {
 		f := b.m.Function(*n.PCI)
 		d.Address, d.Link = n.PCI.String(), link(f)
-		if f != nil && (f.DeviceName != nil || b.products[d.Address] != "") {
+		if f != nil && (f.DeviceName != nil || b.o.Products[d.Address] != "") {
 			d.Model = b.product(f)
 		}
 	}
@@ -117,6 +117,13 @@ func (b *builder) nic(n model.NIC) Device {
 	if n.RDMA != nil {
 		d.RDMA = n.RDMA.Name
 	}
-	d.Claims = b.claims.keysOf(DeviceID{d.Driver, d.Name})
+	b.published(&d)
 	return d
+}
+
+// published adds what claims and slices say of a device that is offered.
+func (b *builder) published(d *Device) {
+	id := DeviceID{d.Driver, d.Name}
+	d.Claims = b.claims.keysOf(id)
+	d.Shared, d.Taint = b.o.Published[id].Shared, b.o.Published[id].Taint
 }

@@ -99,11 +99,14 @@ func (tr *textTree) node(n *Node, t *Topology) branch {
 	cpus := ""
 	if n.ID != nil || n.CPUCount > 0 {
 		cpus = n.CPUText()
+		if n.ReservedCount > 0 {
+			cpus += tr.separator + "reserved " + n.Reserved
+		}
 	}
 	b := branch{line: line{text: Joined(tr.separator, text, cpus, Memory(n.MemoryMiB), distances(n, t))}}
 	for _, h := range n.Holds {
 		b.below = append(b.below, branch{line: line{text: "CPU", device: true, columns: []string{
-			n.CPUDevice, "", Joined(" ", Count(h.Count, "CPU", "CPUs"), h.CPUs), "", tr.holders([]string{h.Claim}),
+			Printable(h.Device), "", Joined(" ", Count(h.Count, "CPU", "CPUs"), h.CPUs), "", tr.holders([]string{h.Claim}),
 		}}})
 	}
 	for i := range n.Roots {
@@ -160,6 +163,12 @@ func remark(d *Device) string {
 	}
 	if d.Withheld != "" {
 		parts = append(parts, "never offered: "+Printable(d.Withheld))
+	}
+	if d.Taint != "" {
+		parts = append(parts, "tainted: "+Printable(d.Taint))
+	}
+	if d.Stranded != "" {
+		parts = append(parts, "stranded: "+Printable(d.Stranded))
 	}
 	if d.Simulated != "" {
 		parts = append(parts, "simulated")
@@ -235,7 +244,7 @@ func (tr *textTree) write(out io.Writer) {
 	}
 }
 
-// footer lists the claims with their pods, and the notes.
+// footer lists the claims with their pods, the room for more, and the notes.
 func (tr *textTree) footer(out io.Writer, t *Topology, o TextOptions) {
 	if len(t.Claims) > 0 {
 		fmt.Fprintln(out, "\nclaims")
@@ -250,6 +259,12 @@ func (tr *textTree) footer(out io.Writer, t *Topology, o TextOptions) {
 			pods = "pod " + strings.Join(names, ", ")
 		}
 		fmt.Fprintf(out, "  [%s] %s%s%s%sholds %s\n", c.Key, Printable(c.Namespace+"/"+c.Name), tr.separator, pods, tr.separator, Printable(strings.Join(c.Devices, ", ")))
+	}
+	if room := t.Room.Text(t.HoldersKnown); room != "" {
+		fmt.Fprintln(out, "\nroom for "+room)
+	}
+	if stranded := t.Room.StrandedText(); stranded != "" {
+		fmt.Fprintln(out, "stranded: "+stranded)
 	}
 	if len(t.Notes) > 0 {
 		fmt.Fprintln(out)

@@ -3,7 +3,11 @@
 
 package topoview
 
-import "k8s.io/utils/cpuset"
+import (
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
 
 // APIVersion and Kind identify the JSON form. Within a version fields are only
 // added.
@@ -19,9 +23,14 @@ type Topology struct {
 	// Name is the machine file's, the host's or the node's.
 	Name string `json:"name"`
 	// Source says where the facts come from, in words.
-	Source       string   `json:"source,omitempty"`
-	Architecture string   `json:"architecture,omitempty"`
-	Counts       Counts   `json:"counts"`
+	Source       string `json:"source,omitempty"`
+	Architecture string `json:"architecture,omitempty"`
+	Counts       Counts `json:"counts"`
+	// Room is what is free for claims.
+	Room Room `json:"room"`
+	// HoldersKnown says whether Claims are all there are: then Room is what is
+	// left, else what the machine has.
+	HoldersKnown bool     `json:"holdersKnown,omitempty"`
 	Sockets      []Socket `json:"sockets"`
 	// MemoryOnly are the NUMA nodes with neither CPUs nor devices.
 	MemoryOnly *MemoryOnly `json:"memoryOnlyNodes,omitempty"`
@@ -59,7 +68,12 @@ type Node struct {
 	// CPUs is a cpulist such as "0-55,112-167" of the online CPUs.
 	CPUs     string `json:"cpus,omitempty"`
 	CPUCount int    `json:"cpuCount,omitempty"`
-	// CPUDevice is the published device, such as "cpudevnuma000".
+	// Reserved is a cpulist of those among CPUs that no claim can have, and
+	// ReservedCount how many they are.
+	Reserved      string `json:"reservedCPUs,omitempty"`
+	ReservedCount int    `json:"reservedCount,omitempty"`
+	// CPUDevice is the published device, such as "cpudevnuma000"; empty where
+	// there are several.
 	CPUDevice string  `json:"cpuDevice,omitempty"`
 	Cores     []Core  `json:"cores,omitempty"`
 	MemoryMiB *uint64 `json:"memoryMiB,omitempty"`
@@ -81,12 +95,16 @@ type Core struct {
 	// Claims are the keys of the claims that hold each thread, in the order of
 	// CPUs; "" for a free one. Absent when all are free.
 	Claims []string `json:"claims,omitempty"`
+	// Reserved are the threads that no claim can have.
+	Reserved []int `json:"reserved,omitempty"`
 }
 
 // CPUHold is a claim's share of a node's CPUs.
 type CPUHold struct {
 	Claim string `json:"claim"`
-	Count int    `json:"count"`
+	// Device is the published device; empty where the share is of several.
+	Device string `json:"device,omitempty"`
+	Count  int    `json:"count"`
 	// CPUs is the cpulist; empty when only the count is known.
 	CPUs string `json:"cpus,omitempty"`
 }
@@ -163,6 +181,12 @@ type Device struct {
 	Simulated string `json:"simulated,omitempty"`
 	// Claims are the keys of the claims that hold the device.
 	Claims []string `json:"claims,omitempty"`
+	// Shared is true where several claims can hold the device at once.
+	Shared bool `json:"shared,omitempty"`
+	// Taint says why claims that do not tolerate it cannot have the device.
+	Taint string `json:"taint,omitempty"`
+	// Stranded says why a free device is of no use to an aligned claim.
+	Stranded string `json:"stranded,omitempty"`
 }
 
 // MemoryOnly sums up the NUMA nodes that are memory and nothing else.
@@ -197,6 +221,14 @@ type Holder struct {
 	CPUs     cpuset.CPUSet
 }
 
+// Published is what a ResourceSlice says of a device that is no hardware.
+type Published struct {
+	// Shared is true where several claims can hold the device at once.
+	Shared bool
+	// Taint says why claims that do not tolerate it cannot have the device.
+	Taint string
+}
+
 // Options are what Build is told beside the machine.
 type Options struct {
 	// Name overrides the machine's.
@@ -209,8 +241,17 @@ type Options struct {
 	// CPUCounts are how many CPUs NUMA nodes have, by node ID, where the
 	// machine does not list them.
 	CPUCounts map[int]int
-	// Holders may be empty. A device can have many.
-	Holders map[DeviceID][]Holder
+	// CPUGroups are the published devices of CPUs; nil stands for one a NUMA
+	// node.
+	CPUGroups []slicecodec.CPUGroup
+	// Reserved are CPUs of the machine that no claim can have.
+	Reserved cpuset.CPUSet
+	// Holders may be empty. A device can have many. HoldersKnown says that these
+	// are all there are.
+	Holders      map[DeviceID][]Holder
+	HoldersKnown bool
+	// Published is what slices say of devices beside the machine.
+	Published map[DeviceID]Published
 	// Products name PCI functions by address where the machine does not.
 	Products map[string]string
 	// Notes are put before those that Build makes.

@@ -93,7 +93,7 @@ func heldTopology(t *testing.T) *topoview.Topology {
 	alignedCPUs.CPUs, alignedCPUs.CPUCount = cpuset.New(1, 2, 113, 114), 4
 	batch := topoview.Holder{Namespace: "batch", Claim: "cores", CPUCount: 8}
 	return topoview.Build(m, topoview.Options{
-		Name: "gpu-node-1", Source: "a test", Notes: []string{"a note"},
+		Name: "gpu-node-1", Source: "a test", Notes: []string{"a note"}, HoldersKnown: true,
 		Holders: map[topoview.DeviceID][]topoview.Holder{
 			{Driver: "gpu.nvidia.com", Name: "gpu-0"}:     {aligned},
 			{Driver: "dra.net", Name: "pci-0000-91-00-0"}: {aligned},

@@ -106,7 +106,10 @@ func drawCard(c *canvas, d topoview.Device, x, y, w float64) {
 	c.open("g", attributes{"class", class, "data-device", id, "data-kind", d.Kind})
 	c.title(describe(d, c))
 	frame := "pl-card"
-	if len(d.Claims) > 0 {
+	switch {
+	case d.Stranded != "":
+		frame = "pl-stranded"
+	case len(d.Claims) > 0:
 		frame = strings.Replace(c.claimClass(d.Claims[0]), "pl-k", "pl-h", 1)
 	}
 	c.rect(x, y, w, cardHeight, 7, frame)
@@ -120,7 +123,11 @@ func drawCard(c *canvas, d topoview.Device, x, y, w float64) {
 	edge = drawBadges(c, d.Claims, edge, y+7)
 	c.textAfter(x+19, y+21, fontCard, cardTitle(d), fontSmall, topoview.Memory(d.MemoryMiB), edge-x-19)
 
-	c.text(x+19, y+37, fontSmall, left, cardDetails(d), w-29)
+	details := []string{}
+	if d.Stranded != "" || d.Taint != "" && d.Withheld == "" {
+		details = append(details, "pl-warn")
+	}
+	c.text(x+19, y+37, fontSmall, left, cardDetails(d), w-29, details...)
 
 	third := d.Address
 	if d.Kind == topoview.KindNIC {
@@ -173,14 +180,24 @@ func cardDetails(d topoview.Device) string {
 	switch {
 	case d.Withheld != "":
 		return "never offered: " + d.Withheld
+	case d.Taint != "":
+		return "tainted: " + d.Taint
 	case d.Kind == topoview.KindNIC && d.Interface == "":
-		return topoview.Joined(" · ", topoview.NetworkSpeed(d.NetworkMbps), "no interface", stars(d))
+		return topoview.Joined(" · ", strandedWord(d), topoview.NetworkSpeed(d.NetworkMbps), "no interface", stars(d))
 	case d.Kind == topoview.KindNIC:
-		return topoview.Joined(" · ", d.RDMA, topoview.NetworkSpeed(d.NetworkMbps), stars(d))
+		return topoview.Joined(" · ", strandedWord(d), d.RDMA, topoview.NetworkSpeed(d.NetworkMbps), stars(d))
 	case d.Name == "":
 		return topoview.Joined(" · ", d.Model, "not offered")
 	}
-	return topoview.Joined(" · ", d.Model, stars(d))
+	return topoview.Joined(" · ", strandedWord(d), d.Model, stars(d))
+}
+
+// strandedWord is as much as a card has room for; hovering tells why.
+func strandedWord(d topoview.Device) string {
+	if d.Stranded == "" {
+		return ""
+	}
+	return "stranded"
 }
 
 // stars mark what a footnote explains.
@@ -203,6 +220,12 @@ func describe(d topoview.Device, c *canvas) string {
 	}
 	if d.Withheld != "" {
 		parts = append(parts, "never offered: "+d.Withheld)
+	}
+	if d.Taint != "" {
+		parts = append(parts, "tainted: "+d.Taint)
+	}
+	if d.Stranded != "" {
+		parts = append(parts, "stranded: "+d.Stranded)
 	}
 	if d.Simulated != "" {
 		parts = append(parts, "simulated: "+d.Simulated)

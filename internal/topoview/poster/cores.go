@@ -5,6 +5,7 @@ package poster
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"plumbline.dev/plumbline/internal/topoview"
@@ -72,8 +73,11 @@ func (g *coreGrid) drawCore(c *canvas, core topoview.Core, x, y float64) {
 	w := (g.step - cellGap - gap*float64(len(core.CPUs)-1)) / float64(len(core.CPUs))
 	for i := range core.CPUs {
 		class := "pl-core"
-		if core.Claims != nil && core.Claims[i] != "" {
+		switch {
+		case core.Claims != nil && core.Claims[i] != "":
 			class = c.claimClass(core.Claims[i])
+		case slices.Contains(core.Reserved, core.CPUs[i]):
+			class = "pl-reserved"
 		}
 		c.rect(x+float64(i)*(w+gap), y, w, high, 2.5, class)
 	}
@@ -84,6 +88,9 @@ func describeCore(core topoview.Core, c *canvas) string {
 	text := ""
 	for i, cpu := range core.CPUs {
 		one := "CPU " + strconv.Itoa(cpu)
+		if slices.Contains(core.Reserved, cpu) {
+			one += " reserved"
+		}
 		if core.Claims != nil && core.Claims[i] != "" {
 			one += " held by " + c.claimName(core.Claims[i])
 		}

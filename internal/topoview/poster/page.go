@@ -6,7 +6,6 @@ package poster
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"plumbline.dev/plumbline/internal/topoview"
@@ -15,6 +14,7 @@ import (
 const (
 	margin     = 48
 	titleSpace = 112
+	roomLine   = 24
 	sectionGap = 28
 	minPage    = 760
 	keyWidth   = 300
@@ -47,6 +47,12 @@ func SVG(w io.Writer, t *topoview.Topology) error {
 // describePage is the picture in words.
 func describePage(t *topoview.Topology) string {
 	parts := []string{t.Headline(", ") + "."}
+	if room := t.Room.Text(t.HoldersKnown); room != "" {
+		parts = append(parts, "Room for "+room+".")
+	}
+	if stranded := t.Room.StrandedText(); stranded != "" {
+		parts = append(parts, "Stranded: "+stranded+".")
+	}
 	for _, claim := range t.Claims {
 		parts = append(parts, fmt.Sprintf("Claim %s/%s holds %s.", claim.Namespace, claim.Name, strings.Join(claim.Devices, ", ")))
 	}
@@ -61,6 +67,8 @@ type page struct {
 	rest   []box
 	footer []string
 	w, h   float64
+	// head is the height of the lines at the top.
+	head float64
 }
 
 func newPage(t *topoview.Topology) *page {
@@ -91,12 +99,16 @@ func newPage(t *topoview.Topology) *page {
 	for _, note := range append([]string{sourceLine(t)}, t.Notes...) {
 		p.footer = append(p.footer, fontSmall.wrap(note, inner-keyWidth)...)
 	}
-	p.h = titleSpace + h
+	p.head = titleSpace
+	if t.Room.PairedBy != "" {
+		p.head += roomLine
+	}
+	p.h = p.head + h
 	for _, b := range p.rest {
 		_, bh := b.size()
 		p.h += sectionGap + bh
 	}
-	p.h += sectionGap + float64(max(1, len(p.footer)))*17 + margin - 10
+	p.h += sectionGap + float64(max(len(keyOf(t)), len(p.footer)))*17 + margin - 10
 	return p
 }
 
@@ -114,7 +126,11 @@ func (p *page) draw(c *canvas) {
 	c.text(margin, 92, fontHead, left, p.t.Headline(" · "), inner)
 	drawMark(c, p.w-margin)
 
-	y := float64(titleSpace)
+	if room := p.t.Room.Text(p.t.HoldersKnown); room != "" {
+		c.text(margin, 92+roomLine, fontHead, left, "room for "+room, inner)
+	}
+
+	y := p.head
 	p.sockets.draw(c, margin, y)
 	_, h := p.sockets.size()
 	y += h
@@ -129,30 +145,6 @@ func (p *page) draw(c *canvas) {
 	for i, lineText := range p.footer {
 		c.text(margin, y+12+float64(i)*17, fontSmall, left, lineText, inner)
 	}
-}
-
-// drawKey explains the cells of the core grids, ending at x.
-func drawKey(c *canvas, t *topoview.Topology, x, y float64) {
-	if !threaded(t) {
-		c.text(x-24, y+12, fontSmall, right, "one cell a CPU", keyWidth-30)
-		c.rect(x-17, y+2, 17, 13, 2, "pl-core")
-		return
-	}
-	c.text(x-24, y+12, fontSmall, right, "one cell a core, one stripe a thread", keyWidth-30)
-	c.rect(x-17, y+2, 8, 13, 2, "pl-core")
-	c.rect(x-8, y+2, 8, 13, 2, "pl-core")
-}
-
-// threaded says whether any core is known to have several threads.
-func threaded(t *topoview.Topology) bool {
-	for _, s := range t.Sockets {
-		for _, n := range s.Nodes {
-			if slices.ContainsFunc(n.Cores, func(core topoview.Core) bool { return len(core.CPUs) > 1 }) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // drawMark signs the picture: a plumb line hangs from its upper edge at x, with

@@ -52,7 +52,9 @@ func missionClaims() map[topoview.DeviceID][]topoview.Holder {
 		return h
 	}
 	training := topoview.Holder{Namespace: "team-vision", Claim: "ddp-worker-0-h100-4gpu-4nic", Pods: []string{"ddp-worker-0"}, CPUCount: 24}
+	notebook := topoview.Holder{Namespace: "default", Claim: "notebook", Pods: []string{"notebook-0"}}
 	return map[topoview.DeviceID][]topoview.Holder{
+		{Driver: "gpu.nvidia.com", Name: "gpu-4"}:     {notebook}, // strands a NIC
 		{Driver: "gpu.nvidia.com", Name: "gpu-0"}:     {aligned},
 		{Driver: "dra.net", Name: "pci-0000-91-00-0"}: {aligned},
 		{Driver: "gpu.nvidia.com", Name: "gpu-2"}:     {misaligned},
@@ -82,7 +84,9 @@ func TestGolden(t *testing.T) {
 		held.GPUs[i].Simulated = &text
 	}
 	pictures := map[string]*topoview.Topology{
-		"a3-ultragpu-8g-held": topoview.Build(held, topoview.Options{Name: "gpu-node-1", Source: "the ResourceSlices and ResourceClaims of node gpu-node-1", Holders: missionClaims()}),
+		"a3-ultragpu-8g-held": topoview.Build(held, topoview.Options{
+			Name: "gpu-node-1", Source: "the ResourceSlices and ResourceClaims of node gpu-node-1",
+			Holders: missionClaims(), HoldersKnown: true, Reserved: cpuset.New(0, 112, 56, 168)}),
 	}
 	for _, file := range []string{"azure-nd96isr-h100-v5", "gcp-ct6e-standard-4t", "../testdata/thirty-two-nics.yaml", "../testdata/memory-only-nodes.yaml", "../testdata/four-nodes.yaml"} {
 		pictures[strings.TrimSuffix(filepath.Base(file), ".yaml")] = topoview.Build(load(t, file), topoview.Options{Source: "a test"})

@@ -51,7 +51,10 @@ const style = `
 .pl-slit2{fill:none;stroke:#faf9f6;stroke-width:2}
 .pl-chip{fill:#fff;stroke:#8794a1;stroke-width:1.5}
 .pl-core{fill:#cfd8e1}
+.pl-reserved{fill:#6b7885}
 .pl-card{fill:#fff;stroke:#ccd4dc}
+.pl-stranded{fill:#fff8ec;stroke:#b7791f;stroke-width:1.5;stroke-dasharray:5 3}
+.pl-warn{fill:#96600f}
 .pl-gpu{fill:#2f7d4f}
 .pl-nic{fill:#2a66a8}
 .pl-other{fill:#8b96a1}
