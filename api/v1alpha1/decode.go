@@ -22,17 +22,22 @@ func DecodeNetworkConfig(text []byte) (*NetworkConfig, error) {
 	if err := decodeStrict(text, &c); err != nil {
 		return nil, err
 	}
-	var errs field.ErrorList
-	if c.APIVersion != "" && c.APIVersion != APIVersion {
-		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), c.APIVersion, []string{APIVersion}))
-	}
-	if c.Kind != "" && c.Kind != NetworkConfigKind {
-		errs = append(errs, field.NotSupported(field.NewPath("kind"), c.Kind, []string{NetworkConfigKind}))
-	}
-	if err := errs.ToAggregate(); err != nil {
+	if err := checkHeader(c.APIVersion, c.Kind, NetworkConfigKind, APIVersion); err != nil {
 		return nil, err
 	}
 	return &c, nil
+}
+
+// checkHeader wants the kind and one of the versions, where they are said.
+func checkHeader(version, kind, wantKind string, versions ...string) error {
+	var errs field.ErrorList
+	if version != "" {
+		errs = oneOf(field.NewPath("apiVersion"), &version, versions...)
+	}
+	if kind != "" {
+		errs = append(errs, oneOf(field.NewPath("kind"), &kind, wantKind)...)
+	}
+	return errs.ToAggregate()
 }
 
 // decodeStrict reads text into a pointer to a struct.

@@ -5,6 +5,7 @@ package v1alpha1
 
 import (
 	"maps"
+	"reflect"
 	"strings"
 
 	"k8s.io/utils/ptr"
@@ -75,7 +76,7 @@ func mergeLayers(layers []Layer) (*NetworkConfig, Origins) {
 	out, origins := &NetworkConfig{}, Origins{}
 	for _, l := range layers {
 		settleAddressing(&out.Interface, l.Config.Interface, origins)
-		lay(out, l.Config, l.Source, origins)
+		lay(reflect.ValueOf(out), reflect.ValueOf(l.Config), l.Source, origins)
 	}
 	return out, origins
 }

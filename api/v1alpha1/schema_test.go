@@ -23,14 +23,21 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the published schema")
 
-// published is the schema that editors and other programs read.
-var published = filepath.Join("..", "..", "docs", "schema", "networkconfig.schema.json")
-
-const schemaID = "https://plumbline.dev/schema/networkconfig.schema.json"
+// published is where the schema of a configuration lies, which editors and other
+// programs read.
+func published(kind string) string {
+	return filepath.Join("..", "..", "docs", "schema", strings.ToLower(kind)+".schema.json")
+}
 
 // The schema is made from the types and their comments, so that it cannot say
 // something else.
 func TestPublishedSchema(t *testing.T) {
+	requireSchema(t, "NetworkConfig", &v1alpha1.NetworkConfig{})
+	requireSchema(t, "CPUConfig", &v1alpha1.CPUConfig{})
+}
+
+func requireSchema(t *testing.T, kind string, config any) {
+	t.Helper()
 	r := &generator.Reflector{ExpandedStruct: true, RequiredFromJSONSchemaTags: true}
 	if err := r.AddGoComments("plumbline.dev/plumbline/api/v1alpha1", ".", generator.WithFullComment()); err != nil {
 		t.Fatal(err)
@@ -38,8 +45,8 @@ func TestPublishedSchema(t *testing.T) {
 	for name, comment := range r.CommentMap {
 		r.CommentMap[name] = strings.Join(strings.Fields(comment), " ")
 	}
-	s := r.Reflect(&v1alpha1.NetworkConfig{})
-	s.ID, s.Title = schemaID, "NetworkConfig"
+	s := r.Reflect(config)
+	s.ID, s.Title = generator.ID("https://plumbline.dev/schema/"+filepath.Base(published(kind))), kind
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
@@ -48,22 +55,22 @@ func TestPublishedSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *update {
-		if err := os.WriteFile(published, text.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(published(kind), text.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(published)
+	want, err := os.ReadFile(published(kind))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), text.String()); diff != "" {
-		t.Errorf("%s is not of these types; -update rewrites it (-is +want):\n%s", published, diff)
+		t.Errorf("%s is not of these types; -update rewrites it (-is +want):\n%s", published(kind), diff)
 	}
 }
 
-func compileSchema(t *testing.T) *jsonschema.Schema {
+func compileSchema(t *testing.T, kind string) *jsonschema.Schema {
 	t.Helper()
-	schema, err := jsonschema.NewCompiler().Compile(published)
+	schema, err := jsonschema.NewCompiler().Compile(published(kind))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +90,7 @@ func conforms(t *testing.T, schema *jsonschema.Schema, text []byte) error {
 // refuses; the decoder refuses more: families, duplicates, and fields that
 // exclude each other.
 func TestSchemaAgreesWithTheDecoder(t *testing.T) {
-	schema := compileSchema(t)
+	schema := compileSchema(t, "NetworkConfig")
 	for _, text := range append([]string{`{}`, everything}, missions["mpi"], missions["tpu"]) {
 		if err := conforms(t, schema, []byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -117,7 +124,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 
 // What a schema can say it says.
 func TestSchemaRefuses(t *testing.T) {
-	schema := compileSchema(t)
+	schema := compileSchema(t, "NetworkConfig")
 	for _, text := range []string{
 		`[]`,
 		`{"interfaces": {}}`,

@@ -24,8 +24,12 @@ type Leaf struct {
 // apiVersion and kind are no settings. Merging and everything that has to know
 // every field goes by the types, so that a new field cannot be forgotten.
 func (c *NetworkConfig) Leaves() []Leaf {
+	return leavesOf(reflect.ValueOf(c))
+}
+
+func leavesOf(config reflect.Value) []Leaf {
 	var leaves []Leaf
-	walk("", reflect.ValueOf(c), func(path string, v reflect.Value) {
+	walk("", config, func(path string, v reflect.Value) {
 		leaves = append(leaves, Leaf{Path: path, Value: v.Interface()})
 	})
 	return leaves
@@ -72,8 +76,8 @@ func eachField(path string, v reflect.Value, call func(path string, i int)) {
 
 // lay lays one configuration over another, and notes the source of every leaf
 // that it takes.
-func lay(below, above *NetworkConfig, source string, origins Origins) {
-	layValue("", reflect.ValueOf(below), reflect.ValueOf(above), func(path string, taken reflect.Value) {
+func lay(below, above reflect.Value, source string, origins Origins) {
+	layValue("", below, above, func(path string, taken reflect.Value) {
 		if taken.Kind() == reflect.Slice {
 			origins.forget(path)
 		}

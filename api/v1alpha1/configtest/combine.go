@@ -40,11 +40,15 @@ func element(doc map[string]any, list string, value map[string]any) (map[string]
 	return value, list + "[0]"
 }
 
-// combinations are fields that are right each by itself, and not together.
-var combinations = []struct {
+// combination breaks a document and the object of it that most fields lie in,
+// and says where.
+type combination struct {
 	path string
-	make func(doc, iface map[string]any)
-}{
+	make func(doc, object map[string]any)
+}
+
+// combinations are fields that are right each by itself, and not together.
+var combinations = []combination{
 	{"interface.addresses", func(_, i map[string]any) { i["addresses"], i["dhcp"] = []any{"10.0.0.2/24"}, true }},
 	{"interface.addresses", func(_, i map[string]any) { i["addresses"], i["addressing"] = []any{"10.0.0.2/24"}, "unnumbered" }},
 	{"interface.addresses", func(_, i map[string]any) {

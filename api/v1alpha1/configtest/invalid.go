@@ -17,9 +17,9 @@ func Invalid(r *rand.Rand) (doc map[string]any, path string) {
 	g := generator{r}
 	switch r.IntN(5) {
 	case 0:
-		path = g.misspell(doc)
+		path = g.misspell(doc, fields)
 	case 1:
-		path = g.mistype(doc)
+		path = g.mistype(doc, fields)
 	case 2:
 		path = g.combine(doc)
 	default:
@@ -52,7 +52,7 @@ var fields = []place{
 }
 
 // misspell adds a field that there is not.
-func (g generator) misspell(doc map[string]any) string {
+func (g generator) misspell(doc map[string]any, fields []place) string {
 	p := fields[g.r.IntN(len(fields))]
 	object, path := reach(doc, p.object)
 	name := g.pick(strings.ToUpper(p.name), p.name+"s", "x-"+p.name)
@@ -61,7 +61,7 @@ func (g generator) misspell(doc map[string]any) string {
 }
 
 // mistype gives a field a value of another type.
-func (g generator) mistype(doc map[string]any) string {
+func (g generator) mistype(doc map[string]any, fields []place) string {
 	p := fields[g.r.IntN(len(fields))]
 	object, path := reach(doc, p.object)
 	values := map[string]any{"text": "x", "number": 7, "fraction": 1.5, "flag": true, "list": []any{1}, "object": map[string]any{}}

@@ -38,7 +38,7 @@ func (p *planner) device(a driver.Allocation) (Plan, error) {
 	if a.AdminAccess {
 		return plan, nil
 	}
-	want, err := wantOf(a.Configs)
+	want, err := wishOf(a.Configs)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -57,7 +57,7 @@ func (p *planner) device(a driver.Allocation) (Plan, error) {
 	} else {
 		request := placement.Request{N: n, Free: free, Near: p.near(a), Policy: want.policy}
 		if cpus, err = placement.Place(p.topology, request); err != nil {
-			err = fmt.Errorf("%s, of whose %d allocatable CPUs %d are taken: %w", d, d.CPUs.Size(), d.CPUs.Size()-free.Size(), err)
+			err = fmt.Errorf("%s: %w; %d of its %d allocatable CPUs are taken", d, err, d.CPUs.Size()-free.Size(), d.CPUs.Size())
 		}
 	}
 	if err != nil {
@@ -81,8 +81,8 @@ func (p *planner) notThere() error {
 
 // single is the CPU that the scheduler chose, if it is what the parameters want.
 func (p *planner) single(d *slicecodec.CPUDevice, want wish) (cpuset.CPUSet, error) {
-	for _, path := range want.choices {
-		return cpuset.New(), fmt.Errorf("parameters: %s: the scheduler has chosen %s by itself: want it left out, or groups of CPUs (the agent's --cpu-device-mode)", path, d)
+	if len(want.choices) > 0 {
+		return cpuset.New(), fmt.Errorf("parameters: %s: the scheduler has chosen %s by itself: want it left out, or groups of CPUs (the agent's --cpu-device-mode)", want.choices[0], d)
 	}
 	policy := want.policy
 	if !policy.CPUs.IsEmpty() && !d.CPUs.IsSubsetOf(policy.CPUs) {

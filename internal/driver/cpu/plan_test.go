@@ -42,12 +42,12 @@ func TestPlanRefuses(t *testing.T) {
 			a.Consumed["dra.cpu/cpu"] = resource.MustParse("1500m")
 		}), "consumed capacity dra.cpu/cpu is 1500m: want a whole number of CPUs, at least 1"},
 		{"the whole group without a size", with(func(a *driver.Allocation) { a.Consumed = nil }), "wants 8 CPUs"},
-		{"an unknown parameter", with(config(`{"apiVersion":"v1alpha1","cpuSet":"1"}`)), `parameters of the claim: want apiVersion and cpuConfig.cpuset: json: unknown field "cpuSet"`},
-		{"CPUs of another claim", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"0,3"}}`)), `NUMA node 0, of whose 8 allocatable CPUs 6 are taken: names CPUs 0,3, of which 0 are not free here; free are 3,11`},
+		{"an unknown parameter", with(config(`{"apiVersion":"v1alpha1","cpuSet":"1"}`)), `parameters of the claim: cpuSet: Forbidden: no such field: did you mean cpuset?`},
+		{"CPUs of another claim", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"0,3"}}`)), `NUMA node 0: names CPUs 0,3, of which 0 are not free here; free are 3,11; 6 of its 8 allocatable CPUs are taken`},
 		{"a range that would fill the memory", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"0-2147483647"}}`)),
-			`cpuConfig.cpuset "0-2147483647": want a list such as 2-5,8: "0-2147483647": want ordered ranges of numbers below 65536`},
-		{"a number beyond all CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"1,65536"}}`)), `"65536": want ordered ranges of numbers below 65536`},
-		{"a range backwards", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3-1"}}`)), `"3-1": want ordered ranges`},
+			`parameters: cpuConfig.cpuset: Invalid value: "0-2147483647": "0-2147483647": want numbers below 65536`},
+		{"a number beyond all CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"1,65536"}}`)), `"65536": want numbers below 65536`},
+		{"a range backwards", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3-1"}}`)), `"3-1": want numbers below 65536 and ascending ranges`},
 		{"another number of CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3"}}`)), `names CPUs 3, which are 1, and wants 2: want as many`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

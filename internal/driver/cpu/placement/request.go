@@ -6,6 +6,7 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/utils/cpuset"
 
@@ -58,7 +59,7 @@ func Place(t *Topology, r Request) (cpuset.CPUSet, error) {
 	}
 	cores = slices.DeleteFunc(cores, func(c candidate) bool { return slices.Contains(r.Policy.Exclude, c.core.Type) })
 	if have := threads(cores); have < r.N {
-		return cpuset.New(), fmt.Errorf("wants %d CPUs on cores other than %v, %d such are free", r.N, r.Policy.Exclude, have)
+		return cpuset.New(), fmt.Errorf("wants %d CPUs on cores of other kinds than %s, %d such are free", r.N, kinds(r.Policy.Exclude), have)
 	}
 	if r.Policy.FullCores {
 		return r.fullCores(cores)
@@ -81,10 +82,10 @@ func (r Request) named(t *Topology) (cpuset.CPUSet, error) {
 	}
 	for _, c := range t.candidates(want) {
 		if slices.Contains(r.Policy.Exclude, c.core.Type) {
-			return cpuset.New(), fmt.Errorf("names CPU %d, which is on one of the %s cores it excludes", c.free[0], c.core.Type)
+			return cpuset.New(), fmt.Errorf("names CPU %d, whose core is of kind %s, which is excluded", c.free[0], c.core.Type)
 		}
 		if r.Policy.FullCores && !c.whole {
-			return cpuset.New(), fmt.Errorf("names CPUs %v of a core with CPUs %v: full cores want all of them", c.free, c.core.Threads)
+			return cpuset.New(), fmt.Errorf("names CPUs %s of the core with CPUs %s: full cores want all of them", cpuset.New(c.free...), cpuset.New(c.core.Threads...))
 		}
 	}
 	return want, nil
@@ -109,6 +110,14 @@ func (r Request) fullCores(cores []candidate) (cpuset.CPUSet, error) {
 		p.wholeCores(tier)
 	}
 	return cpuset.New(p.chosen...), nil
+}
+
+func kinds(types []model.CoreType) string {
+	var names []string
+	for _, t := range types {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, ", ")
 }
 
 func list(s cpuset.CPUSet) string {
