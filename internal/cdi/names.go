@@ -5,6 +5,7 @@ package cdi
 
 import (
 	"fmt"
+	"strings"
 
 	"plumbline.dev/plumbline/internal/driver"
 )
@@ -46,8 +47,16 @@ func ID(r driver.Record, i int) string {
 	return vendor + "/" + class + "=" + name(r, i)
 }
 
+const markerPrefix = "PLUMBLINE_CLAIM_"
+
 // Marker is the environment variable by which a container shows that it got the
 // record's device i: PLUMBLINE_CLAIM_<claimUID>_<i>=<driver>/<device>.
 func Marker(r driver.Record, i int) string {
-	return fmt.Sprintf("PLUMBLINE_CLAIM_%s_%d=%s/%s", r.Claim.UID, i, r.Driver, r.Devices[i].Device)
+	return fmt.Sprintf(markerPrefix+"%s_%d=%s/%s", r.Claim.UID, i, r.Driver, r.Devices[i].Device)
+}
+
+// Ours says whether a variable of a container's environment is a Marker, or what
+// the CPU driver tells a container.
+func Ours(env string) bool {
+	return strings.HasPrefix(env, markerPrefix) || strings.HasPrefix(env, "DRA_CPUSET_")
 }

@@ -39,6 +39,9 @@ type Preparer struct {
 	Status func(status.Report)
 	// Changed is called after a record came or went.
 	Changed func()
+	// Confine has every container leave what a claim holds, and take what none
+	// holds any more; nil where containers need not be moved.
+	Confine func(ctx context.Context) error
 	// Resolve adds the layers of configuration that come from elsewhere; nil
 	// where none do. It may be slow.
 	Resolve func(ctx context.Context, c driver.Claim) (driver.Claim, error)
@@ -101,6 +104,10 @@ func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Recor
 		return driver.Record{}, err
 	}
 	p.Metrics.Prepared(p.Name(), metrics.StepPlan, planning)
+	if err := p.confine(ctx); err != nil {
+		return driver.Record{}, fmt.Errorf("prepare claim %s: other containers still run where it does: %w", c.ClaimRef, err)
+	}
+	p.Took(StepConfined)
 	staging := time.Now()
 	if r, err = p.stage(ctx, r); err != nil {
 		return driver.Record{}, err
@@ -217,9 +224,21 @@ func (p *Preparer) Unprepare(ctx context.Context, claim driver.ClaimRef) error {
 		return err
 	}
 	p.Took(StepForgotten)
+	if err := p.confine(ctx); err != nil {
+		// They are where they were; the claim has gone all the same.
+		klog.FromContext(ctx).Error(err, "containers do not have the claim's CPUs back yet", "driver", p.Name(), "claim", claim.String())
+	}
+	p.Took(StepSetFree)
 	p.Status(status.Report{Driver: p.Name(), Claim: claim})
 	p.Changed()
 	return nil
+}
+
+func (p *Preparer) confine(ctx context.Context) error {
+	if p.Confine == nil {
+		return nil
+	}
+	return p.Confine(ctx)
 }
 
 func (p *Preparer) release(ctx context.Context, claim driver.ClaimRef) error {

@@ -10,6 +10,7 @@ type Step string
 // All steps, in their order. A test kills the agent after each.
 const (
 	StepPlanned        Step = "planned"         // the plan is journaled
+	StepConfined       Step = "confined"        // no container runs on the claim's CPUs
 	StepStaged         Step = "staged"          // the devices are as the plan wants them
 	StepStageJournaled Step = "stage journaled" // what staging learned is journaled
 	StepSpecWritten    Step = "spec written"    // the CDI file is there
@@ -18,13 +19,14 @@ const (
 	StepUnstaged       Step = "unstaged"        // the devices are as they were
 	StepSpecRemoved    Step = "spec removed"    // the CDI file is gone
 	StepForgotten      Step = "forgotten"       // the record is gone
+	StepSetFree        Step = "set free"        // containers have the claim's CPUs back
 )
 
 // Steps lists them.
 func Steps() []Step {
 	return []Step{
-		StepPlanned, StepStaged, StepStageJournaled, StepSpecWritten, StepAttached,
-		StepDetached, StepUnstaged, StepSpecRemoved, StepForgotten,
+		StepPlanned, StepConfined, StepStaged, StepStageJournaled, StepSpecWritten, StepAttached,
+		StepDetached, StepUnstaged, StepSpecRemoved, StepForgotten, StepSetFree,
 	}
 }
 

@@ -34,6 +34,7 @@ const (
 	HookUnprepare       = "Unprepare"
 	HookRunPodSandbox   = "RunPodSandbox"
 	HookCreateContainer = "CreateContainer"
+	HookStartContainer  = "StartContainer"
 )
 
 // Definition is one metric as its readers see it.
@@ -60,6 +61,8 @@ var (
 	devicesTainted = Definition{prefix + "devices_unhealthy", gauge, []string{"driver"}, "Published devices that carry a taint for their health."}
 	restores       = Definition{prefix + "restores_total", counter, []string{"driver", "result"}, "Claims whose devices were brought back and compared with what the journal remembers."}
 	repairs        = Definition{prefix + "repairs_total", counter, []string{"driver", "result"}, "Claims that did not look as the journal says, and were put right or not."}
+	pinWrites      = Definition{prefix + "pin_writes_total", counter, nil, "Sets of CPUs or memory nodes written into containers' control groups."}
+	pinRepairs     = Definition{prefix + "pin_repairs_total", counter, []string{"container"}, "Containers that somebody else had moved and that were put back, by what they are: exclusive, with CPUs of their own, or shared."}
 	publishWrites  = Definition{prefix + "publish_writes_total", counter, []string{"driver"}, "Changes of what the driver publishes; attaching and detaching must not count here."}
 	hookRefusals   = Definition{prefix + "hook_refusals_total", counter, []string{"hook"}, "Answers of no, by the call that was refused. Whoever asked asks again."}
 	netlinkResyncs = Definition{prefix + "netlink_resyncs_total", counter, nil, "Times that kernel events were lost and the whole host was read anew."}
@@ -70,7 +73,7 @@ var (
 // Definitions lists the agent's own metrics in the order of the documentation.
 func Definitions() []Definition {
 	return []Definition{
-		attachSeconds, detachSeconds, prepareSeconds, claimsPrepared, devicesHeld, restores, repairs, hookRefusals,
+		attachSeconds, detachSeconds, prepareSeconds, claimsPrepared, devicesHeld, restores, repairs, pinWrites, pinRepairs, hookRefusals,
 		devicesOffered, devicesTainted, publishWrites, netlinkResyncs, runtimeJoins, statusFailures,
 	}
 }

@@ -14,11 +14,11 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	attach, detach, prepare                        *prometheus.HistogramVec
-	restores, repairs, publishWrites, hookRefusals *prometheus.CounterVec
-	netlinkResyncs, runtimeJoins, statusFailures   prometheus.Counter
-	devicesOffered, devicesTainted                 *prometheus.GaugeVec
-	holdings                                       *holdings
+	attach, detach, prepare                                    *prometheus.HistogramVec
+	restores, repairs, pinRepairs, publishWrites, hookRefusals *prometheus.CounterVec
+	pinWrites, netlinkResyncs, runtimeJoins, statusFailures    prometheus.Counter
+	devicesOffered, devicesTainted                             *prometheus.GaugeVec
+	holdings                                                   *holdings
 }
 
 // New returns figures that are all zero.
@@ -27,7 +27,8 @@ func New() *Metrics {
 	m := &Metrics{
 		registry: r,
 		attach:   newHistogram(r, attachSeconds), detach: newHistogram(r, detachSeconds), prepare: newHistogram(r, prepareSeconds),
-		restores: newCounter(r, restores), repairs: newCounter(r, repairs),
+		restores: newCounter(r, restores), repairs: newCounter(r, repairs), pinRepairs: newCounter(r, pinRepairs),
+		pinWrites:     newCounter(r, pinWrites).WithLabelValues(),
 		publishWrites: newCounter(r, publishWrites), hookRefusals: newCounter(r, hookRefusals),
 		netlinkResyncs: newCounter(r, netlinkResyncs).WithLabelValues(),
 		runtimeJoins:   newCounter(r, runtimeJoins).WithLabelValues(),
@@ -76,6 +77,25 @@ func (m *Metrics) Repaired(driver string, err error) {
 	if m != nil {
 		m.repairs.WithLabelValues(driver, result(err)).Inc()
 	}
+}
+
+// Placed counts sets that were written into control groups.
+func (m *Metrics) Placed(writes int) {
+	if m != nil {
+		m.pinWrites.Add(float64(writes))
+	}
+}
+
+// PutBack counts a container that somebody else had moved.
+func (m *Metrics) PutBack(exclusive bool) {
+	if m == nil {
+		return
+	}
+	kind := "shared"
+	if exclusive {
+		kind = "exclusive"
+	}
+	m.pinRepairs.WithLabelValues(kind).Inc()
 }
 
 // Refused counts a call that was answered with an error.

@@ -30,6 +30,8 @@ func used() *Metrics {
 	m.Detached("dra.net", long, nil)
 	m.Restored("dra.net", nil)
 	m.Repaired("dra.net", errBroken)
+	m.Placed(3)
+	m.PutBack(true)
 	m.Refused(HookPrepare)
 	m.Refused(HookPrepare)
 	m.Published("dra.net", 9, 1)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/cdi"
@@ -31,10 +32,16 @@ func (s sandboxFacts) String() string { return s.Namespace + "/" + s.Name }
 // containerFacts is a container as the runtime shows it, adjustments of
 // earlier plugins included.
 type containerFacts struct {
-	ID, Name   string
-	CDI        []string
-	Env        []string
+	ID, Name string
+	CDI      []string
+	// Env is what drivers have set of the environment.
+	Env []string
+	// CPUs and Mems are by the runtime's word; the control group may say else.
 	CPUs, Mems string
+	// Own are the CPUs that it was given by somebody else than us.
+	Own cpuset.CPUSet
+	// Group is its control group as the runtime calls it.
+	Group string
 	// Memlock: it has a limit of locked memory, by whoever set it.
 	Memlock bool
 }
@@ -43,8 +50,9 @@ type containerFacts struct {
 type change struct {
 	Env, CDI   []string
 	CPUs, Mems string
-	// Confined: it has, or gets, CPUs by our word.
-	Confined bool
+	// Own is what is to be remembered of the CPUs that it comes with; nil where
+	// that is remembered.
+	Own *string
 	// Memlock: it must be able to lock any amount of memory.
 	Memlock bool
 }
@@ -192,6 +200,9 @@ func adjust(c containerFacts, shares []share, pin driver.Pin) change {
 	}
 	if cpus := pin.CPUs.String(); cpus != c.CPUs {
 		out.CPUs = cpus
+	}
+	if own := c.Own.String(); own == c.CPUs {
+		out.Own = &own
 	}
 	if mems := pin.Mems.String(); mems != c.Mems {
 		out.Mems = mems

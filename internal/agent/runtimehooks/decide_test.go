@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
@@ -120,10 +121,11 @@ func TestAdjustAddsOnlyWhatIsMissing(t *testing.T) {
 	shares := []share{{record: nic, devices: []int{0}, podLevel: true}}
 	pin := driver.Pin{CPUs: cpuset.New(2, 3), Mems: cpuset.New(0), Env: []string{"DRA_CPUSET_x=2-3"}}
 	fresh := containerFacts{Env: []string{"HOME=/"}}
+	none := ""
 	first := adjust(fresh, shares, pin)
 	want := change{
 		Env: []string{"PLUMBLINE_CLAIM_nic-uid_0=dra.net/nic0", "DRA_CPUSET_x=2-3"},
-		CDI: []string{"dra.net/claim=nic-uid-nic0"}, CPUs: "2-3", Mems: "0",
+		CDI: []string{"dra.net/claim=nic-uid-nic0"}, CPUs: "2-3", Mems: "0", Own: &none,
 	}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("the first agent (-want +got):\n%s", diff)
@@ -140,25 +142,50 @@ func TestPlacement(t *testing.T) {
 	m := twoNodes(t)
 	claimed := recordOf("dra.cpu", "mine", "trainer-uid", "cpudevnuma001")
 	claimed.Devices[0].Plan = json.RawMessage(`{"numaNode":1,"cpus":"4-5"}`)
+	again := recordOf("dra.cpu", "again", "other-uid", "cpudevnuma001")
+	again.Devices[0].Plan = json.RawMessage(`{"numaNode":1,"cpus":"5-6"}`)
+	all := recordOf("dra.cpu", "all", "other-uid", "cpudevnuma000")
+	all.Devices[0].Plan = json.RawMessage(`{"numaNode":0,"cpus":"0-3,6-7"}`)
 	held := []driver.Record{claimed}
+	whole := []share{{record: claimed, devices: []int{0}}}
 	for _, test := range []struct {
-		name     string
-		shares   []share
-		held     []driver.Record
-		confined bool
-		want     string
+		name   string
+		shares []share
+		held   []driver.Record
+		own    string
+		want   string
 	}{
-		{"its own CPUs", []share{{record: claimed, devices: []int{0}}}, held, false, "4-5 1 DRA_CPUSET_mine-uid=4-5"},
-		{"the rest for the others", nil, held, false, "0-3,6-7  "},
-		{"nobody confined without claims", nil, nil, false, "  "},
-		{"set free when the last claim went", nil, nil, true, "0-7  "},
+		{"its own CPUs", whole, held, "", "4-5 1 DRA_CPUSET_mine-uid=4-5"},
+		{"its own CPUs, not what another plugin says", whole, held, "0-1", "4-5 1 DRA_CPUSET_mine-uid=4-5"},
+		{"the rest for the others", nil, held, "", "0-3,6-7  "},
+		{"nobody confined without claims", nil, nil, "", "  "},
+		{"another plugin's set is narrowed", nil, held, "3-4", "3  "},
+		{"and left where it is out of the way", nil, held, "2-3", "2-3  "},
+		{"and moved where nothing of it is left", nil, held, "4-5", "0-3,6-7  "},
+		{"and never widened", nil, nil, "2-3", "2-3  "},
+		{
+			"not on CPUs that two claims have", whole, []driver.Record{claimed, again}, "",
+			"the claim is quarantined: claim default/mine has CPUs 4-5 and claim default/again has CPUs 5-6, so 5 would be used by both: " +
+				"want one of the two claims' pods deleted",
+		},
+		{
+			"nowhere left", nil, []driver.Record{claimed, all}, "",
+			"no CPU is left for containers without a CPU claim: claims hold 0-7, reserved are none",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			pin, err := placement(cpu.Driver{}, m, test.confined, test.shares, test.held)
+			own, err := cpuset.Parse(test.own)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := fmt.Sprint(pin.CPUs, " ", pin.Mems, " ", strings.Join(pin.Env, " ")); got != test.want {
+			s := seating{preparer: &claims.Preparer{Driver: claims.Of(cpu.Driver{}), Machine: func() *model.Machine { return m }}}
+			s.add(test.held)
+			pin, err := placement(s, runningContainer{facts: containerFacts{Own: own}}, test.shares)
+			got := fmt.Sprint(pin.CPUs, " ", pin.Mems, " ", strings.Join(pin.Env, " "))
+			if err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

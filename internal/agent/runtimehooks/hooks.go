@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
@@ -16,6 +17,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/nodepods"
+	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 )
@@ -46,8 +48,15 @@ type hooks struct {
 	// begin is called when the runtime starts to tell what it runs, and what it
 	// returns when it has told everything.
 	begin func() (synced func())
-	// repin asks for a later look at shared containers, outside of hooks.
+	// repin asks for a later look at where containers run, outside of hooks.
 	repin func()
+	// placer writes containers' control groups; nil where the agent cannot reach
+	// them, and the runtime has to.
+	placer *pinning.Placer
+	// update has the runtime move containers; never from within a hook.
+	update func([]*api.ContainerUpdate) error
+	// moving is held while containers are moved outside of hooks.
+	moving *sync.Mutex
 }
 
 // records are those of this boot, of all drivers that keep claims by hooks. An
@@ -191,21 +200,14 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, contai
 	if err != nil {
 		return nil, nil, h.refuse(sandbox, metrics.HookCreateContainer, err)
 	}
-	if lacks.Confined {
-		h.state.confine(container.GetId())
-	}
 	return adjustmentOf(lacks), nil, nil
-}
-
-// PostCreateContainer remembers the container, which from now on can be moved.
-func (h *hooks) PostCreateContainer(_ context.Context, pod *api.PodSandbox, container *api.Container) error {
-	h.state.setContainer(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)})
-	h.repin() // a claim may have come since CreateContainer looked
-	return nil
 }
 
 // RemoveContainer forgets the container.
 func (h *hooks) RemoveContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
 	h.state.removeContainer(container.GetId())
+	if h.placer != nil {
+		h.placer.Forget(container.GetId())
+	}
 	return nil
 }

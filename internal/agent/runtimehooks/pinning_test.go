@@ -40,14 +40,13 @@ func TestKubeletsCPUSetIsNotWidened(t *testing.T) {
 	if cpus := adjustment.GetLinux().GetResources().GetCpu().GetCpus(); err != nil || cpus != "0-3" {
 		t.Errorf("create beside a claim: CPUs %q, %v; want 0-3", cpus, err)
 	}
-	if err := h.PostCreateContainer(t.Context(), pod, container("late", "0-3")); err != nil {
-		t.Fatal(err)
-	}
+	a.state.setContainer(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container("late", ""))})
 	if err := a.preparers[1].Journal.Delete("dra.cpu", claim.UID); err != nil {
 		t.Fatal(err)
 	}
-	updates = h.updates(t.Context())
-	if len(updates) != 1 || updates[0].GetContainerId() != "late" || updates[0].GetLinux().GetResources().GetCpu().GetCpus() != "0-7" {
-		t.Errorf("updates %v, want late alone, on 0-7", updates)
+	a.state.placed("late", change{CPUs: "0-3"})
+	out, err := h.place(t.Context(), a.state.running(), false)
+	if err != nil || len(out.updates) != 1 || out.updates[0].GetContainerId() != "late" || out.updates[0].GetLinux().GetResources().GetCpu().GetCpus() != "0-7" {
+		t.Errorf("updates %v, %v; want late alone, on 0-7", out.updates, err)
 	}
 }

@@ -47,7 +47,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, contain
 	synced := h.begin()
 	h.state.reset(pods, containers)
 	// First what is quick: the repairs use up the time that is left.
-	updates := h.updates(ctx)
+	updates := h.placeAll(ctx)
 	h.moved(updates)
 	records := h.readable(ctx)
 	err := bounded(ctx, "repair claims", func(ctx context.Context) error {
@@ -57,7 +57,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, contain
 	if err != nil {
 		klog.FromContext(ctx).Info("repairs take longer", "reason", err.Error())
 	}
-	klog.FromContext(ctx).Info("synchronised with the container runtime", "pods", len(pods), "containers", len(containers), "placed", len(updates))
+	klog.FromContext(ctx).Info("synchronised with the container runtime", "pods", len(pods), "containers", len(containers), "movedByIt", len(updates))
 	synced()
 	return updates, nil
 }

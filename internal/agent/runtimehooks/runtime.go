@@ -5,7 +5,6 @@ package runtimehooks
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/nodepods"
+	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/agent/status"
 )
 
@@ -25,6 +25,11 @@ type Runtime struct {
 	repins     chan struct{}
 	repairs    work
 	renewals   work
+	// moving is held while containers are moved outside of hooks.
+	moving sync.Mutex
+
+	mu      sync.Mutex
+	serving *hooks // nil before Serve
 }
 
 // New is a runtime that listens on socket. Nothing is connected before Serve.
@@ -56,12 +61,18 @@ type Options struct {
 	Events *status.Events
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
+	// Placer writes containers' control groups; nil where the agent cannot reach
+	// them, and the runtime has to.
+	Placer *pinning.Placer
 }
 
 // Serve connects, answers hooks, repairs what it finds wrong, and moves
 // containers that are not where they belong, until ctx ends.
 func (r *Runtime) Serve(ctx context.Context, o Options) {
 	h := r.hooks(o)
+	r.mu.Lock()
+	r.serving = h
+	r.mu.Unlock()
 	defer r.namespaces.closeAll()
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -77,7 +88,20 @@ func (r *Runtime) hooks(o Options) *hooks {
 		preparers: o.Preparers, state: r.state, pods: o.Pods, namespaces: r.namespaces, events: o.Events, metrics: o.Metrics,
 		retry: func(key recordKey) { r.repairs.AddRateLimited(key) }, renew: func(key recordKey) { r.renewals.Add(key) },
 		deadline: r.link.deadline, repin: r.Repin, begin: r.link.begin,
+		placer: o.Placer, update: r.link.update, moving: &r.moving,
 	}
+}
+
+// Confine has every container leave CPUs that a claim holds, and take those that
+// none holds any more. On an error one may still be where it was.
+func (r *Runtime) Confine(ctx context.Context) error {
+	r.mu.Lock()
+	h := r.serving
+	r.mu.Unlock()
+	if h == nil {
+		return nil // nothing is known to run; the first connection places everything
+	}
+	return h.confine(ctx)
 }
 
 // Repin asks for a look at where containers run. It never waits, so a hook may
@@ -89,26 +113,26 @@ func (r *Runtime) Repin() {
 	}
 }
 
-// runRepins moves containers that are not where they belong, outside of hooks.
+// runRepins moves containers that are not where they belong, outside of hooks:
+// when somebody asks, and every few seconds by what their groups say.
 func (r *Runtime) runRepins(ctx context.Context, h *hooks) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
 	for {
+		look := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.repins:
+		case <-tick.C:
+			look = true
 		}
-		if r.link.ready() != nil {
+		if r.link.ready() != nil && !look {
 			continue // the next connection begins by placing everything
 		}
-		updates := h.updates(ctx)
-		if len(updates) == 0 {
-			continue
-		}
-		if err := r.link.update(updates); err != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("place containers: %w", err), "will be tried again")
+		if err := h.settle(ctx, look); err != nil {
+			klog.FromContext(ctx).Error(err, "will be tried again")
 			time.AfterFunc(time.Second, r.Repin)
-			continue
 		}
-		h.moved(updates)
 	}
 }

@@ -4,13 +4,16 @@
 package runtimehooks
 
 import (
-	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/containerd/nri/pkg/api"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/cdi"
 )
 
 // state is what the container runtime last said it runs. A connection
@@ -19,22 +22,19 @@ type state struct {
 	mu         sync.Mutex
 	sandboxes  map[string]sandboxFacts // by sandbox ID
 	containers map[string]runningContainer
-	// confined are the IDs of containers whose CPUs are those that claims left
-	// when we placed them. Other cpusets are the kubelet's, and stay.
-	confined map[string]bool
 }
 
 type runningContainer struct {
 	sandbox sandboxFacts
 	facts   containerFacts
-	// confined: its CPUs are ours to give back.
-	confined bool
 }
 
-// reset replaces everything.
+// reset replaces everything. What is known of who chose a container's CPUs stays
+// known.
 func (s *state) reset(pods []*api.PodSandbox, containers []*api.Container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := s.containers
 	s.sandboxes = map[string]sandboxFacts{}
 	s.containers = map[string]runningContainer{}
 	for _, p := range pods {
@@ -44,9 +44,12 @@ func (s *state) reset(pods []*api.PodSandbox, containers []*api.Container) {
 		if stopped(c) {
 			continue
 		}
-		s.containers[c.GetId()] = runningContainer{sandbox: s.sandboxes[c.GetPodSandboxId()], facts: containerOf(c)}
+		facts := containerOf(c)
+		if known, ok := before[c.GetId()]; ok {
+			facts.Own = known.facts.Own
+		}
+		s.containers[c.GetId()] = runningContainer{sandbox: s.sandboxes[c.GetPodSandboxId()], facts: facts}
 	}
-	maps.DeleteFunc(s.confined, func(id string, _ bool) bool { _, runs := s.containers[id]; return !runs })
 }
 
 func stopped(c *api.Container) bool { return c.GetState() == api.ContainerState_CONTAINER_STOPPED }
@@ -79,20 +82,22 @@ func (s *state) removeContainer(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.containers, id)
-	delete(s.confined, id)
 }
 
-// confine notes that a container's CPUs are ours to give back.
-func (s *state) confine(id string) {
+// disown notes that the CPUs a container has by the runtime's word are those
+// that claims leave now: it was moved by an agent before this one.
+func (s *state) disown(pool cpuset.CPUSet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.confined == nil {
-		s.confined = map[string]bool{}
+	for id, c := range s.containers {
+		if !c.facts.Own.IsEmpty() && c.facts.Own.Equals(pool) {
+			c.facts.Own = cpuset.New()
+			s.containers[id] = c
+		}
 	}
-	s.confined[id] = true
 }
 
-// placed notes where a container has been moved.
+// placed notes where the runtime has moved a container.
 func (s *state) placed(id string, moved change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,16 +119,10 @@ func (s *state) running() []runningContainer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []runningContainer
-	for id, c := range s.containers {
-		c.confined = s.confined[id]
+	for _, c := range s.containers {
 		all = append(all, c)
 	}
-	slices.SortFunc(all, func(a, b runningContainer) int {
-		if a.facts.ID < b.facts.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b runningContainer) int { return strings.Compare(a.facts.ID, b.facts.ID) })
 	return all
 }
 
@@ -143,6 +142,10 @@ func (s *state) netns(pod types.UID) string {
 	return ""
 }
 
+// ownCPUs is the annotation of containers that were given CPUs by us when they
+// were made. Its value are those that somebody else had chosen, or nothing.
+const ownCPUs = "plumbline.dev/own-cpus"
+
 // memlock is the resource's name in the runtime's words.
 const memlock = "RLIMIT_MEMLOCK"
 
@@ -160,14 +163,36 @@ func sandboxOf(p *api.PodSandbox) sandboxFacts {
 }
 
 func containerOf(c *api.Container) containerFacts {
-	f := containerFacts{ID: c.GetId(), Name: c.GetName(), Env: c.GetEnv()}
+	f := containerFacts{ID: c.GetId(), Name: c.GetName()}
+	for _, env := range c.GetEnv() {
+		if cdi.Ours(env) {
+			f.Env = append(f.Env, env)
+		}
+	}
 	for _, d := range c.GetCDIDevices() {
 		f.CDI = append(f.CDI, d.GetName())
 	}
 	for _, l := range c.GetRlimits() {
 		f.Memlock = f.Memlock || l.GetType() == memlock
 	}
+	f.Group = c.GetLinux().GetCgroupsPath()
 	cpu := c.GetLinux().GetResources().GetCpu()
 	f.CPUs, f.Mems = cpu.GetCpus(), cpu.GetMems()
+	own, ours := c.GetAnnotations()[ownCPUs]
+	if !ours {
+		own = f.CPUs
+	}
+	// What nobody can read is nobody's choice: the set is narrowed all the same.
+	f.Own, _ = cpuset.Parse(own)
 	return f
+}
+
+// known is a container with what is remembered of who chose its CPUs.
+func (s *state) known(c runningContainer) runningContainer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before, ok := s.containers[c.facts.ID]; ok {
+		c.facts.Own = before.facts.Own
+	}
+	return c
 }

@@ -25,6 +25,10 @@ const (
 	RenewFailed = "RenewFailed"
 	// Refused: a pod or container that may not start.
 	Refused = "Refused"
+	// PutBack: somebody had moved a container off its CPUs, or onto others'.
+	PutBack = "PutBack"
+	// Quarantined: what the claim holds cannot be counted on.
+	Quarantined = "Quarantined"
 )
 
 // Report is what became of one driver's devices of a claim.

@@ -5,6 +5,7 @@ package cgroup
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,6 +118,100 @@ func TestLiftQuota(t *testing.T) {
 	}
 }
 
+func TestQuotaIsGivenBack(t *testing.T) {
+	for version, files := range versions {
+		t.Run(version, func(t *testing.T) {
+			h, _ := open(t, files)
+			g := group(t, h, container)
+			before, err := g.Quota()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.LiftQuota(); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.SetQuota(before); err != nil {
+				t.Fatal(err)
+			}
+			if after, err := g.Quota(); err != nil || after.String() != before.String() {
+				t.Errorf("got %s, %v; want %s", after, err, before)
+			}
+			before.Time = nil
+			if err := g.SetQuota(before); err != nil {
+				t.Fatal(err)
+			}
+			if after, err := g.Quota(); err != nil || after.String() != "unlimited" {
+				t.Errorf("got %s, %v; want unlimited", after, err)
+			}
+		})
+	}
+}
+
+func TestRelease(t *testing.T) {
+	for version, want := range map[string]string{"version 1": "CPUs 0-7, memory nodes 0", "version 2": "CPUs any, memory nodes 0"} {
+		t.Run(version, func(t *testing.T) {
+			files := maps.Clone(versions[version])
+			files["cpuset/kubepods/burstable/pod1/cpuset.cpus"] = "0-7"
+			h, _ := open(t, files)
+			g := group(t, h, container)
+			if _, err := g.Place(Placement{CPUs: cpuset.New(2, 3), Mems: cpuset.New(0)}); err != nil {
+				t.Fatal(err)
+			}
+			for i, writes := range []int{1, 0} {
+				if n, err := g.Release(); err != nil || n != writes {
+					t.Fatalf("time %d: %d writes, %v; want %d", i+1, n, err, writes)
+				}
+			}
+			if got, err := g.Placement(); err != nil || got.String() != want {
+				t.Errorf("got %s, %v; want %s", got, err, want)
+			}
+		})
+	}
+}
+
+// Version 1 refuses a container the CPUs that its pod, or the kubelet's groups,
+// lack; version 2 does not, and who narrowed a group there is left alone.
+func TestMakeRoom(t *testing.T) {
+	around := []string{"kubepods", "kubepods/burstable", "kubepods/burstable/pod1"}
+	for version, want := range map[string]string{"version 1": "CPUs 0-5, memory nodes 0-1", "version 2": "CPUs 0-3, memory nodes 0"} {
+		t.Run(version, func(t *testing.T) {
+			files, prefix := maps.Clone(versions[version]), ""
+			if version == "version 1" {
+				prefix = "cpuset/"
+			}
+			for _, dir := range around {
+				files[prefix+dir+"/cpuset.cpus"], files[prefix+dir+"/cpuset.mems"] = "0-3\n", "0\n"
+			}
+			h, _ := open(t, files)
+			n, err := group(t, h, container).MakeRoom(Placement{CPUs: cpuset.New(4, 5), Mems: cpuset.New(1)})
+			if err != nil || n != 6 && version == "version 1" || n != 0 && version == "version 2" {
+				t.Fatalf("%d writes, %v", n, err)
+			}
+			for _, dir := range around {
+				if got, err := group(t, h, dir).Placement(); err != nil || got.String() != want {
+					t.Errorf("%s: got %s, %v; want %s", dir, got, err, want)
+				}
+			}
+			if n, err := group(t, h, container).MakeRoom(Placement{CPUs: cpuset.New(4)}); err != nil || n != 0 {
+				t.Errorf("again: %d writes, %v", n, err)
+			}
+		})
+	}
+}
+
+// A kernel without openat2, or a sandbox that forbids it.
+func TestFilesStepByStep(t *testing.T) {
+	h, _ := open(t, versions["version 2"])
+	h.files.atOnce = false
+	g := group(t, h, container)
+	if _, err := g.Place(Placement{CPUs: cpuset.New(2)}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := g.Placement(); err != nil || got.String() != "CPUs 2, memory nodes 0-1" {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
 func TestErrorsSayWhichGroup(t *testing.T) {
 	h, dir := open(t, versions["version 2"])
 	if _, err := group(t, h, "/kubepods/gone").Placement(); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "/kubepods/gone") {
@@ -146,8 +241,11 @@ func TestGroupStaysBelowTheRoot(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "out")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := group(t, h, "out").Placement(); err == nil {
-		t.Errorf("a link out of the hierarchy was followed: %s", got)
+	for _, atOnce := range []bool{true, false} {
+		h.files.atOnce = atOnce
+		if got, err := group(t, h, "out").Placement(); err == nil {
+			t.Errorf("a link out of the hierarchy was followed: %s", got)
+		}
 	}
 }
 

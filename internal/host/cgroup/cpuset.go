@@ -74,6 +74,12 @@ func (g Group) Place(p Placement) (writes int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	return g.Change(have, p)
+}
+
+// Change is Place for who knows what the group has; an empty set is one that
+// nobody knows, and is written.
+func (g Group) Change(have, p Placement) (writes int, err error) {
 	// Memory first: version 1 refuses tasks of a group without.
 	for _, s := range []struct {
 		name       string

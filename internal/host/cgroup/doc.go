@@ -7,8 +7,10 @@
 // (Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst).
 //
 //	hierarchy.go  the mounted file systems, and a runtime's path to a group
+//	files.go      one file of the kernel's, read or written
 //	path.go       what runtimes call a group, as directories
 //	cpuset.go     CPUs and memory nodes
+//	around.go     what the groups around one allow
 //	quota.go      CPU time
 //
 // Nothing here makes or removes a group: those belong to the kubelet and to the

@@ -17,7 +17,7 @@ var ErrGone = errors.New("the control group is gone")
 
 // Hierarchy is a host's control groups. Close it when done.
 type Hierarchy struct {
-	root    *os.Root
+	files   files
 	unified bool
 }
 
@@ -36,11 +36,15 @@ func Open(dir string) (*Hierarchy, error) {
 			fmt.Errorf("open control groups: %s has neither cgroup.controllers (version 2) nor cpuset/cpuset.cpus (version 1): want the host's mounted there", dir),
 			root.Close())
 	}
-	return &Hierarchy{root: root, unified: unified == nil}, nil
+	f, err := newFiles(root)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open control groups: %w", err), root.Close())
+	}
+	return &Hierarchy{files: f, unified: unified == nil}, nil
 }
 
 // Close closes what Open opened.
-func (h *Hierarchy) Close() error { return h.root.Close() }
+func (h *Hierarchy) Close() error { return h.files.close() }
 
 // Unified says whether this is version 2.
 func (h *Hierarchy) Unified() bool { return h.unified }
@@ -64,6 +68,9 @@ func (h *Hierarchy) Group(runtimePath string) (Group, error) {
 
 // String is the group's path below the hierarchy's root.
 func (g Group) String() string { return "/" + g.path }
+
+// IsRoot says whether there is no group around this one.
+func (g Group) IsRoot() bool { return g.path == "" }
 
 // Parent is the group around this one, such as a container's pod. The root's
 // parent is the root.
@@ -91,21 +98,16 @@ func join(parts ...string) string {
 }
 
 func (g Group) read(controller, name string) (string, error) {
-	text, err := g.h.root.ReadFile(g.file(controller, name))
+	text, err := g.h.files.read(g.file(controller, name))
 	if err != nil {
 		return "", g.explain(controller, name, err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return strings.TrimSpace(text), nil
 }
 
 // write overwrites a file of the kernel's: it makes none.
 func (g Group) write(controller, name, value string) error {
-	f, err := g.h.root.OpenFile(g.file(controller, name), os.O_WRONLY|os.O_TRUNC, 0)
-	if err == nil {
-		_, err = f.WriteString(value)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
+	if err := g.h.files.write(g.file(controller, name), value); err != nil {
 		return fmt.Errorf("write %q: %w", value, g.explain(controller, name, err))
 	}
 	return nil
@@ -117,7 +119,7 @@ func (g Group) explain(controller, name string, err error) error {
 	case errors.Is(err, syscall.ENODEV):
 		return fmt.Errorf("control group %s: %w", g, ErrGone)
 	case errors.Is(err, fs.ErrNotExist):
-		if _, gone := g.h.root.Stat(join(g.file(controller, "cgroup.procs"))); gone != nil {
+		if !g.h.files.exists(g.file(controller, "cgroup.procs")) {
 			return fmt.Errorf("control group %s: %w", g, ErrGone)
 		}
 		return fmt.Errorf("control group %s has no %s: want the %s controller enabled for it (cgroup.subtree_control of the group above)", g, name, controller)

@@ -97,3 +97,22 @@ func (g Group) LiftQuota() (lifted bool, err error) {
 	}
 	return true, g.write(controllerCPU, "cpu.cfs_quota_us", "-1")
 }
+
+// SetQuota gives the group a limit back, such as one that LiftQuota took.
+func (g Group) SetQuota(q Quota) error {
+	limit, period := unlimited, fmt.Sprint(q.Period.Microseconds())
+	if q.Time != nil {
+		limit = fmt.Sprint(q.Time.Microseconds())
+	}
+	if g.h.unified {
+		return g.write(controllerCPU, "cpu.max", limit+" "+period)
+	}
+	if q.Time == nil {
+		limit = "-1"
+	}
+	// The period first: a limit is refused that no period around allows.
+	if err := g.write(controllerCPU, "cpu.cfs_period_us", period); err != nil {
+		return err
+	}
+	return g.write(controllerCPU, "cpu.cfs_quota_us", limit)
+}

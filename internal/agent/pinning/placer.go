@@ -1,0 +1,167 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pinning
+
+import (
+	"errors"
+	"sync"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/host/cgroup"
+)
+
+// Placer writes containers' control groups. It may be used by several goroutines;
+// agents that overlap take turns by the driver's allocation lock.
+type Placer struct {
+	groups *cgroup.Hierarchy
+
+	mu sync.Mutex
+	// placed is where containers were last seen or put, by ID.
+	placed map[string]cgroup.Placement
+}
+
+// Open looks at the directory where the host's control groups are mounted.
+func Open(dir string) (*Placer, error) {
+	groups, err := cgroup.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Placer{groups: groups, placed: map[string]cgroup.Placement{}}, nil
+}
+
+// Close closes what Open opened.
+func (p *Placer) Close() error { return p.groups.Close() }
+
+// Outcome is what became of one pass.
+type Outcome struct {
+	// Writes is how many sets were written.
+	Writes int
+	// Moved are the containers that were elsewhere.
+	Moved []Container
+	// Drifted are those of Moved that had been put where they belong before, and
+	// were moved away by somebody else.
+	Drifted []Drift
+	// Failed are those that could not be moved.
+	Failed []Failure
+}
+
+// Drift is a container that somebody else has moved.
+type Drift struct {
+	Container   Container
+	Found, Want cgroup.Placement
+}
+
+// Failure is a container that is not where it belongs.
+type Failure struct {
+	Container Container
+	Want      cgroup.Placement
+	Err       error
+}
+
+// Place puts containers where they belong, those first that must leave CPUs. A
+// look reads every group; without one, those that were put where they belong
+// before are passed over. A container whose group is gone, or is not there yet,
+// is none of a pass's.
+func (p *Placer) Place(containers []Container, pool cpuset.CPUSet, look bool) Outcome {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out Outcome
+	for _, exclusive := range []bool{false, true} {
+		for _, c := range containers {
+			if c.Exclusive() == exclusive && !c.Stays {
+				p.place(c, Wanted(c, pool), look, &out)
+			}
+		}
+	}
+	return out
+}
+
+func (p *Placer) place(c Container, want cgroup.Placement, look bool, out *Outcome) {
+	before, known := p.placed[c.ID]
+	if known && !look && covers(before, want) {
+		return
+	}
+	found, writes, err := p.move(c.Group, before, want, known && !look)
+	out.Writes += writes
+	switch {
+	case errors.Is(err, cgroup.ErrGone):
+		delete(p.placed, c.ID)
+		return
+	case err != nil:
+		// What it has now is not known.
+		delete(p.placed, c.ID)
+		out.Failed = append(out.Failed, Failure{Container: c, Want: want, Err: err})
+		return
+	}
+	p.placed[c.ID] = want
+	if writes == 0 {
+		return
+	}
+	out.Moved = append(out.Moved, c)
+	if known && covers(before, want) {
+		out.Drifted = append(out.Drifted, Drift{Container: c, Found: found, Want: want})
+	}
+}
+
+// move writes what differs. Where the group's sets are taken for known they are
+// not read.
+func (p *Placer) move(path string, before, want cgroup.Placement, trust bool) (found cgroup.Placement, writes int, err error) {
+	g, err := p.groups.Group(path)
+	if err != nil {
+		return found, 0, err
+	}
+	if found = before; !trust {
+		if found, err = g.Placement(); err != nil {
+			return found, 0, err
+		}
+	}
+	if want.CPUs.IsEmpty() {
+		writes, err = g.Release()
+		return found, writes, err
+	}
+	if covers(found, want) {
+		return found, 0, nil
+	}
+	if writes, err = g.MakeRoom(want); err != nil {
+		return found, writes, err
+	}
+	n, err := g.Change(found, want)
+	return found, writes + n, err
+}
+
+// covers says whether a container at have is where want wants it, which may
+// leave memory to others.
+func covers(have, want cgroup.Placement) bool {
+	return have.CPUs.Equals(want.CPUs) && (want.Mems.IsEmpty() || have.Mems.Equals(want.Mems))
+}
+
+// Idle says whether a look would find nothing to do: nobody is confined, and
+// nobody was.
+func (p *Placer) Idle(containers []Container, pool cpuset.CPUSet) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range containers {
+		if before, known := p.placed[c.ID]; !known || !before.CPUs.IsEmpty() || !Wanted(c, pool).CPUs.IsEmpty() {
+			return false
+		}
+	}
+	return true
+}
+
+// Forget drops what is known of a container that has ended.
+func (p *Placer) Forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.placed, id)
+}
+
+// Placed is where a container was last seen or put; not known before the first
+// pass that reached it.
+func (p *Placer) Placed(id string) (place cgroup.Placement, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	place, known = p.placed[id]
+	return place, known
+}

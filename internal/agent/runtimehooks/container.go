@@ -1,0 +1,88 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimehooks
+
+import (
+	"context"
+
+	"github.com/containerd/nri/pkg/api"
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/agent/metrics"
+	"plumbline.dev/plumbline/internal/agent/pinning"
+)
+
+// StartContainer makes sure of the container's place once it has a control group
+// and before its first process runs: a claim may have come since CreateContainer
+// looked. A holder that is not on its CPUs does not start.
+func (h *hooks) StartContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container) error {
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	c := runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)}
+	h.state.setContainer(c)
+	out, err := h.placeOne(ctx, c)
+	if err != nil || len(out.updates) == 0 {
+		return err
+	}
+	if f := out.Failed; len(f) > 0 && f[0].Container.Exclusive() {
+		return h.refuse(c.sandbox, metrics.HookStartContainer, firstFailure(out.Outcome))
+	}
+	h.repin() // by the runtime, which is asked outside of hooks
+	return nil
+}
+
+// placeOne is a pass over one container, which reads its group. Where nobody can
+// say where it belongs it stays, and is looked at again.
+func (h *hooks) placeOne(ctx context.Context, c runningContainer) (placed, error) {
+	out, err := h.place(ctx, []runningContainer{c}, true)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "will be looked at again", "pod", c.sandbox.String(), "container", c.facts.Name)
+		h.repin()
+	}
+	return out, nil
+}
+
+// UpdateContainer keeps an update of other resources from moving the container:
+// the runtime writes all that it remembers of the container, as it was when it
+// was made.
+func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container, asked *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	p := h.pinner()
+	if p == nil {
+		return nil, nil
+	}
+	s, err := h.seating()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "the container may be moved, and will be put back", "container", container.GetName())
+		return nil, nil
+	}
+	c := h.state.known(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)})
+	seats := h.seats(ctx, &s, []runningContainer{c})
+	if len(seats) == 0 || seats[0].Stays {
+		return nil, nil
+	}
+	want := pinning.Wanted(seats[0], s.pool)
+	cpu := asked.GetCpu()
+	if want.CPUs.IsEmpty() && c.facts.CPUs == "" && cpu.GetCpus() == "" {
+		return nil, nil // nobody confines it, nor did when it was made
+	}
+	u := h.updateOf(&s, seats[0])
+	wanted := u.GetLinux().GetResources().GetCpu()
+	if cpu.GetCpus() == wanted.GetCpus() && (wanted.GetMems() == "" || cpu.GetMems() == wanted.GetMems()) {
+		return nil, nil // another agent has said so
+	}
+	u.IgnoreFailure = false
+	return []*api.ContainerUpdate{u}, nil
+}
+
+// PostUpdateContainer looks at what the update left.
+func (h *hooks) PostUpdateContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container) error {
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	c := h.state.known(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)})
+	out, err := h.placeOne(ctx, c)
+	if len(out.updates) > 0 {
+		h.repin()
+	}
+	return err
+}

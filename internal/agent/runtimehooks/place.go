@@ -1,0 +1,180 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimehooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/status"
+)
+
+// lookEvery is how often containers' groups are compared with where they belong,
+// without an event.
+const lookEvery = 5 * time.Second
+
+// placed is what a pass did, and what is left for the runtime to do.
+type placed struct {
+	pinning.Outcome
+	// updates are for containers whose groups this agent cannot write.
+	updates []*api.ContainerUpdate
+}
+
+// place brings containers where they belong. look reads every group; otherwise
+// those that have been put there before are taken to be. The driver's allocation
+// is locked until every group is written: whoever reads the journal later writes
+// later. An error says why everybody stayed where they were.
+func (h *hooks) place(ctx context.Context, only []runningContainer, look bool) (placed, error) {
+	p := h.pinner()
+	if p == nil {
+		return placed{}, nil
+	}
+	unlock, err := p.Journal.LockAllocation(ctx, p.Name())
+	if err != nil {
+		return placed{}, err
+	}
+	defer unlock()
+	return h.placeLocked(ctx, only, look)
+}
+
+func (h *hooks) placeLocked(ctx context.Context, containers []runningContainer, look bool) (placed, error) {
+	s, err := h.seating()
+	if err != nil {
+		return placed{}, fmt.Errorf("no container is moved: %w", err)
+	}
+	s.tell()
+	seats := h.seats(ctx, &s, containers)
+	var out placed
+	if h.placer == nil {
+		out.updates = h.updatesOf(&s, seats, containers)
+		return out, nil
+	}
+	if look && h.placer.Idle(seats, s.pool) {
+		return out, nil
+	}
+	out.Outcome = h.placer.Place(seats, s.pool, look)
+	h.report(ctx, out.Outcome)
+	for _, f := range out.Failed {
+		klog.FromContext(ctx).Error(f.Err, "the container runtime is asked instead", "container", f.Container.String())
+		out.updates = append(out.updates, h.updateOf(&s, f.Container))
+	}
+	return out, nil
+}
+
+// report counts what somebody else had moved, and tells its pod.
+func (h *hooks) report(ctx context.Context, out pinning.Outcome) {
+	h.metrics.Placed(out.Writes)
+	for _, d := range out.Drifted {
+		note := fmt.Sprintf("container %s was on %s, by whoever wrote its control group, and is on %s again", d.Container.Name, d.Found, d.Want)
+		klog.FromContext(ctx).Info("put back", "container", d.Container.String(), "found", d.Found.String(), "now", d.Want.String())
+		h.metrics.PutBack(d.Container.Exclusive())
+		h.events.Pod(d.Container.Namespace, d.Container.Pod, true, status.PutBack, note)
+	}
+}
+
+// updatesOf is a pass by the runtime alone: of the containers that it has
+// elsewhere.
+func (h *hooks) updatesOf(s *seating, seats []pinning.Container, containers []runningContainer) []*api.ContainerUpdate {
+	has := make(map[string]containerFacts, len(containers))
+	for _, c := range containers {
+		has[c.facts.ID] = c.facts
+	}
+	var updates []*api.ContainerUpdate
+	for _, seat := range seats {
+		if seat.Stays {
+			continue
+		}
+		u, have := h.updateOf(s, seat), has[seat.ID]
+		cpu := u.GetLinux().GetResources().GetCpu()
+		free := pinning.Wanted(seat, s.pool).CPUs.IsEmpty()
+		if free && have.CPUs == "" || cpu.GetCpus() == have.CPUs && (cpu.GetMems() == "" || cpu.GetMems() == have.Mems) {
+			continue
+		}
+		updates = append(updates, u)
+	}
+	return updates
+}
+
+// updateOf puts a container's place into the runtime's words, which have none for
+// a set that says nothing.
+func (h *hooks) updateOf(s *seating, seat pinning.Container) *api.ContainerUpdate {
+	want := pinning.Wanted(seat, s.pool)
+	if want.CPUs.IsEmpty() {
+		want.CPUs = onlineCPUs(s.preparer.Machine())
+	}
+	u := &api.ContainerUpdate{}
+	u.SetContainerId(seat.ID)
+	u.SetLinuxCPUSetCPUs(want.CPUs.String())
+	if !want.Mems.IsEmpty() {
+		u.SetLinuxCPUSetMems(want.Mems.String())
+	}
+	u.SetIgnoreFailure() // a container that has just stopped is no reason to leave the others
+	return u
+}
+
+// moved notes updates that the runtime has taken.
+func (h *hooks) moved(updates []*api.ContainerUpdate) {
+	for _, u := range updates {
+		cpu := u.GetLinux().GetResources().GetCpu()
+		h.state.placed(u.GetContainerId(), change{CPUs: cpu.GetCpus(), Mems: cpu.GetMems()})
+	}
+}
+
+// byRuntime moves what a pass left, outside of locks and hooks: the runtime
+// answers only when no hook is in flight, and a hook may wait for the lock.
+func (h *hooks) byRuntime(updates []*api.ContainerUpdate) error {
+	if len(updates) == 0 {
+		return nil
+	}
+	if err := h.update(updates); err != nil {
+		return fmt.Errorf("place containers: %w", err)
+	}
+	h.moved(updates)
+	return nil
+}
+
+// settle is a pass over all containers. When it returns without an error nobody
+// is left on CPUs that a claim holds.
+func (h *hooks) settle(ctx context.Context, look bool) error {
+	h.moving.Lock() // one word to the runtime at a time, the newest last
+	defer h.moving.Unlock()
+	out, err := h.place(ctx, h.state.running(), look)
+	if err != nil {
+		return err
+	}
+	if err := h.byRuntime(out.updates); err != nil {
+		return errors.Join(err, firstFailure(out.Outcome))
+	}
+	return nil
+}
+
+func (h *hooks) confine(ctx context.Context) error { return h.settle(ctx, false) }
+
+// placeAll is a pass at the beginning of a connection: it returns what the
+// runtime has to do. It moves nobody whom it need not.
+func (h *hooks) placeAll(ctx context.Context) []*api.ContainerUpdate {
+	if s, err := h.seating(); err == nil && s.preparer != nil {
+		h.state.disown(s.pool)
+	}
+	out, err := h.place(ctx, h.state.running(), true)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "will be tried again")
+		h.repin()
+	}
+	return out.updates
+}
+
+func firstFailure(out pinning.Outcome) error {
+	if len(out.Failed) == 0 {
+		return nil
+	}
+	f := out.Failed[0]
+	return fmt.Errorf("%s is not on %s: %w", f.Container, f.Want, f.Err)
+}

@@ -1,0 +1,154 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimehooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// seating is what decides where containers belong, as the journal has it now.
+type seating struct {
+	preparer *claims.Preparer
+	records  []driver.Record
+	byPod    map[types.UID][]driver.Record
+	// doubts are why a claim's CPUs cannot be counted on.
+	doubts map[types.UID]error
+	// pool is shared by all containers without CPUs of their own; empty is every
+	// CPU. Without one nobody is moved into it.
+	pool    cpuset.CPUSet
+	poolErr error
+}
+
+// pinner is the driver that says where containers run; nil where none is served.
+func (h *hooks) pinner() *claims.Preparer {
+	for _, p := range h.preparers {
+		if p.Pinner != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// seating reads the journal. An error says that it cannot be read, so that
+// everybody stays where they are.
+func (h *hooks) seating() (seating, error) {
+	s := seating{preparer: h.pinner()}
+	if s.preparer == nil {
+		return s, nil
+	}
+	records, err := h.records(func(p *claims.Preparer) bool { return p == s.preparer })
+	if err != nil {
+		return s, err
+	}
+	s.add(records)
+	return s, nil
+}
+
+func (s *seating) add(records []driver.Record) {
+	s.records, s.byPod = records, map[types.UID][]driver.Record{}
+	for _, r := range records {
+		for _, pod := range r.Pods {
+			s.byPod[pod.UID] = append(s.byPod[pod.UID], r)
+		}
+	}
+	m, pinner := s.preparer.Machine(), s.preparer.Pinner
+	s.doubts = pinning.Conflicts(m, records, func(r driver.Record) (driver.Pin, error) { return pinner.Exclusive([]driver.Record{r}) })
+	shared, err := pinner.Shared(m, records)
+	s.pool, s.poolErr = shared.CPUs, err
+}
+
+// tell has the claims in doubt say so. Nothing is written twice.
+func (s *seating) tell() {
+	for _, r := range s.records {
+		if err := s.doubts[r.Claim.UID]; err != nil {
+			s.preparer.Status(status.Of(r, status.Quarantined, err))
+		}
+	}
+}
+
+// seat is where a container belongs by its shares of the records.
+func (s *seating) seat(c runningContainer, shares []share) (pinning.Container, error) {
+	seat := pinning.Container{
+		ID: c.facts.ID, Name: c.facts.Name, Namespace: c.sandbox.Namespace,
+		Pod: driver.PodRef{UID: c.sandbox.UID, Name: c.sandbox.Name}, Group: c.facts.Group, Own: c.facts.Own,
+	}
+	var mine []driver.Record
+	for _, share := range shares {
+		seat.Stays = seat.Stays || s.doubts[share.record.Claim.UID] != nil
+		mine = append(mine, share.part())
+	}
+	if seat.Stays {
+		return seat, nil
+	}
+	var err error
+	seat.Pin, err = s.preparer.Pinner.Exclusive(mine)
+	return seat, err
+}
+
+// seats are where containers belong. One that is in doubt is left out, and stays.
+func (h *hooks) seats(ctx context.Context, s *seating, containers []runningContainer) []pinning.Container {
+	seats := make([]pinning.Container, 0, len(containers))
+	for _, c := range containers {
+		shares, err := h.sharesIn(s, c)
+		var seat pinning.Container
+		if err == nil {
+			seat, err = s.seat(c, shares)
+		}
+		if err == nil && !seat.Exclusive() && !seat.Stays {
+			err = s.poolErr
+		}
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "container stays where it is", "pod", c.sandbox.String(), "container", c.facts.Name)
+			continue
+		}
+		seats = append(seats, seat)
+	}
+	return seats
+}
+
+// sharesIn is sharesOf without the wait for the API watch, and with the least
+// work for the many containers that hold nothing.
+func (h *hooks) sharesIn(s *seating, c runningContainer) ([]share, error) {
+	records := s.byPod[c.sandbox.UID]
+	if len(c.facts.CDI) > 0 || len(c.facts.Env) > 0 {
+		records = s.records // those of other pods are refused
+	}
+	if len(records) == 0 {
+		return nil, nil
+	}
+	return sharesOf(c.sandbox, c.facts, records, h.pods.Get(c.sandbox.UID))
+}
+
+// doubt says why a container must not start on what it holds; nil: it may.
+func (s *seating) doubt(shares []share) error {
+	var errs []error
+	for _, share := range shares {
+		if err := s.doubts[share.record.Claim.UID]; err != nil {
+			errs = append(errs, fmt.Errorf("the claim is quarantined: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func onlineCPUs(m *model.Machine) cpuset.CPUSet {
+	var ids []int
+	for _, c := range m.CPUs {
+		if c.Online {
+			ids = append(ids, c.ID)
+		}
+	}
+	return cpuset.New(ids...)
+}

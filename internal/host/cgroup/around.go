@@ -1,0 +1,58 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cgroup
+
+import "k8s.io/utils/cpuset"
+
+// Release lets the group's tasks run wherever the group around it does, and says
+// how much it wrote. Memory nodes stay.
+func (g Group) Release() (writes int, err error) {
+	have, err := g.set("cpuset.cpus")
+	if err != nil {
+		return 0, err
+	}
+	if g.h.unified {
+		if have.IsEmpty() {
+			return 0, nil
+		}
+		// An empty line is the set that asks for nothing
+		// (kernel/cgroup/cpuset.c, update_cpumask).
+		return 1, g.write(controllerCPUSet, "cpuset.cpus", "\n")
+	}
+	// Version 1 wants each set written out.
+	around, err := g.Parent().set("cpuset.cpus")
+	if err != nil || around.Equals(have) {
+		return 0, err
+	}
+	return 1, g.write(controllerCPUSet, "cpuset.cpus", around.String())
+}
+
+// MakeRoom widens the groups around this one until they allow p, and says how
+// many sets it wrote. Version 1 refuses a set that the group around does not
+// have, and writes each set out when the group is made, so that CPUs which came
+// online later are missing. In version 2 a set is there because somebody wants
+// it, and stays: Effective tells what it leaves.
+func (g Group) MakeRoom(p Placement) (writes int, err error) {
+	if g.h.unified || g.IsRoot() || g.Parent().IsRoot() {
+		return 0, nil
+	}
+	parent := g.Parent()
+	// From the outside in: no group may have what the one around it lacks.
+	if writes, err = parent.MakeRoom(p); err != nil {
+		return writes, err
+	}
+	have, err := parent.Placement()
+	if err != nil {
+		return writes, err
+	}
+	n, err := parent.Place(Placement{CPUs: union(have.CPUs, p.CPUs), Mems: union(have.Mems, p.Mems)})
+	return writes + n, err
+}
+
+func union(have, want cpuset.CPUSet) cpuset.CPUSet {
+	if want.IsEmpty() {
+		return cpuset.New() // nothing to be placed
+	}
+	return have.Union(want)
+}
