@@ -25,8 +25,11 @@ func TestShippedRole(t *testing.T) {
 	want := []string{
 		"get resource.k8s.io/resourceclaims",
 		"patch resource.k8s.io/resourceclaims/status",
+		"update resource.k8s.io/resourceclaims/status",
 		"associated-node:patch resource.k8s.io/resourceclaims/driver dra.cpu",
 		"associated-node:patch resource.k8s.io/resourceclaims/driver dra.net",
+		"associated-node:update resource.k8s.io/resourceclaims/driver dra.cpu",
+		"associated-node:update resource.k8s.io/resourceclaims/driver dra.net",
 		"list resource.k8s.io/resourceslices",
 		"watch resource.k8s.io/resourceslices",
 		"create resource.k8s.io/resourceslices",

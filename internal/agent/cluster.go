@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,6 +27,10 @@ func connect(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
 		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	config.UserAgent = claims.Manager
+	// Every byte of an object as it is stored, which JSON does not keep: a claim's
+	// status is given back with it.
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	// One node's slices and claims, also when 100 pods start at once.
 	config.QPS, config.Burst = 20, 100
 	client, err := kubernetes.NewForConfig(config)

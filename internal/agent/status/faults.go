@@ -10,7 +10,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -77,8 +76,9 @@ func faultText(faults []model.Fault) string {
 	return strings.Join(clauses, "; ")
 }
 
-func unhealthy(faults []model.Fault) *metaapply.ConditionApplyConfiguration {
+func unhealthy(faults []model.Fault) metav1.Condition {
 	began := slices.MinFunc(faults, func(a, b model.Fault) int { return a.Since.Compare(b.Since) }).Since
-	return metaapply.Condition().WithType(conditionHealthy).WithStatus(metav1.ConditionFalse).WithReason(faultReason(faults)).
-		WithMessage(faultText(faults)).WithLastTransitionTime(metav1.NewTime(began))
+	return metav1.Condition{
+		Type: conditionHealthy, Status: metav1.ConditionFalse, Reason: faultReason(faults), Message: faultText(faults), LastTransitionTime: atSeconds(began),
+	}
 }
