@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,16 +49,6 @@ func (c *countedLinks) Links(ctx context.Context) ([]LinkFacts, error) {
 
 func (c *countedLinks) Subscribe(ctx context.Context) (<-chan struct{}, error) {
 	return c.links.Subscribe(ctx)
-}
-
-// batch runs commands of ip, one a line, in one process.
-func batch(t *testing.T, ns *hosttest.Namespace, lines string) {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "batch")
-	if err := os.WriteFile(name, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ns.Run(t, "ip -batch "+name)
 }
 
 // until takes snapshots until one of them satisfies.
@@ -119,10 +107,10 @@ func TestOverflowLosesNoState(t *testing.T) {
 	var lines strings.Builder
 	const events = 2000
 	for i := range events {
-		fmt.Fprintf(&lines, "link set eth0 mtu %d\n", 1000+i%100)
+		fmt.Fprintf(&lines, "ip link set eth0 mtu %d\n", 1000+i%100)
 	}
-	lines.WriteString("link set eth0 mtu 1234\n")
-	batch(t, ns, lines.String())
+	lines.WriteString("ip link set eth0 mtu 1234\n")
+	ns.Run(t, lines.String())
 	until(t, seen, "the last MTU", func(s Snapshot) bool { return mtuEth0(s) == 1234 })
 	if losses.Load() == 0 {
 		t.Errorf("%d events with room for a handful: no loss was noticed", events)
@@ -140,11 +128,11 @@ func TestFlapsAreCoalesced(t *testing.T) {
 	var lines strings.Builder
 	const flaps = 500
 	for range flaps {
-		lines.WriteString("link set far0 down\nlink set far0 up\n")
+		lines.WriteString("ip link set far0 down\nip link set far0 up\n")
 	}
-	lines.WriteString("link set eth0 mtu 1234\n")
+	lines.WriteString("ip link set eth0 mtu 1234\n")
 	started := time.Now()
-	batch(t, ns, lines.String())
+	ns.Run(t, lines.String())
 	until(t, seen, "the end", func(s Snapshot) bool { return mtuEth0(s) == 1234 })
 	looks, took := counted.looks.Load()-before, time.Since(started)
 	if most := int64(took/coalesce) + 2; looks > most {

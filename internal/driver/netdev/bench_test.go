@@ -24,8 +24,8 @@ func BenchmarkAttachEight(b *testing.B) { benchmark(b, 8, true) }
 func BenchmarkDetachOne(b *testing.B)   { benchmark(b, 1, false) }
 func BenchmarkDetachEight(b *testing.B) { benchmark(b, 8, false) }
 
-// leastRounds give a median worth the name: most of a move is waiting for other
-// processors (synchronize_net), which takes as long as they please.
+// leastRounds give a median worth the name: most of a move is waiting until no
+// processor looks at the link any more, which takes as long as they please.
 const leastRounds = 25
 
 func benchmark(b *testing.B, nics int, attach bool) {
@@ -92,7 +92,7 @@ func newCourse(b *testing.B, nics int) *course {
 			ip route add 10.33.%[1]d.1 dev nic%[1]d
 			ip route add 10.34.%[1]d.0/24 via 10.33.%[1]d.1 dev nic%[1]d`, i))
 	}
-	c.lab.driver = c.newDriver(b)
+	c.driver = c.newDriver(b)
 	c.record = c.plan(b, claim("", names...))
 	var err error
 	if c.plans, err = plansOf(c.record); err != nil {
@@ -150,7 +150,7 @@ func (c *course) move(b *testing.B, from, to *side.Side) time.Duration {
 // reset makes the host what it was; it changes nothing where it is.
 func (c *course) reset(b *testing.B) {
 	b.Helper()
-	if err := c.lab.driver.Detach(b.Context(), c.record, ""); err != nil {
+	if err := c.driver.Detach(b.Context(), c.record, ""); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -160,25 +160,25 @@ func (c *course) driven(b *testing.B) (in, out time.Duration) {
 	b.Helper()
 	c.reset(b)
 	in = c.measure(b, true, func() error {
-		_, err := c.lab.driver.Attach(b.Context(), c.record, c.pod.Path())
+		_, err := c.driver.Attach(b.Context(), c.record, c.pod.Path())
 		return err
 	})
 	out = c.measure(b, false, func() error {
-		return c.lab.driver.Detach(b.Context(), c.record, c.pod.Path())
+		return c.driver.Detach(b.Context(), c.record, c.pod.Path())
 	})
 	return in, out
 }
 
 func (c *course) measure(b *testing.B, attach bool, do func() error) time.Duration {
 	b.Helper()
-	before := c.lab.driver.Counts()
+	before := c.driver.Counts()
 	start := time.Now()
 	err := do()
 	took := time.Since(start)
 	if err != nil {
 		b.Fatal(err)
 	}
-	after := c.lab.driver.Counts()
+	after := c.driver.Counts()
 	c.counts[attach] = c.counts[attach].Add(rtnl.Counts{
 		Sockets: after.Sockets - before.Sockets, Setns: after.Setns - before.Setns, Messages: after.Messages - before.Messages,
 	})

@@ -94,28 +94,35 @@ const full = `{
 // Whatever change to the kernel was the last one: a new process that knows the
 // record only gives the pod its NICs, or the host's back as they were.
 func TestKilledAnywhere(t *testing.T) {
-	c := newCrashing(t)
 	for _, do := range []string{"stage", "attach", "detach", "unstage"} {
-		kills, step := 0, 1
-		if testing.Short() {
-			step = 6 // of a virtual machine's seconds
+		t.Run(do, func(t *testing.T) {
+			t.Parallel()
+			newCrashing(t).killEverywhere(t, do)
+		})
+	}
+}
+
+func (c *crashing) killEverywhere(t *testing.T, do string) {
+	t.Helper()
+	kills, step := 0, 1
+	if testing.Short() {
+		step = 6 // of a virtual machine's seconds
+	}
+	for k := 1; ; k += step {
+		c.prepare(t, do)
+		if !c.kill(t, do, k) {
+			break
 		}
-		for k := 1; ; k += step {
-			c.prepare(t, do)
-			if !c.kill(t, do, k) {
-				break
-			}
-			kills++
-			c.prove(t, do, k)
-			if t.Failed() {
-				return
-			}
+		kills++
+		c.prove(t, do, k)
+		if t.Failed() {
+			return
 		}
-		c.back(t, do+" to its end")
-		t.Logf("killed after %d changes of %s, one by one", kills, do)
-		if kills == 0 {
-			t.Errorf("%s changes nothing: this test proves nothing", do)
-		}
+	}
+	c.back(t, do+" to its end")
+	t.Logf("killed after %d changes of %s, one by one", kills, do)
+	if kills == 0 {
+		t.Errorf("%s changes nothing: this test proves nothing", do)
 	}
 }
 
@@ -207,14 +214,14 @@ func (c *crashing) prove(t *testing.T, do string, k int) {
 	if do == "stage" {
 		c.staged = c.planned
 	}
-	c.lab.driver = c.newDriver(t)
+	c.driver = c.newDriver(t)
 	c.back(t, what)
 	// The same again, and this time on into the pod.
 	c.prepare(t, do)
 	if !c.kill(t, do, k) {
 		t.Fatalf("%s: the second time it came to its end", what)
 	}
-	c.lab.driver = c.newDriver(t)
+	c.driver = c.newDriver(t)
 	c.staged = c.stage(t)
 	c.attach(t, c.staged, c.pod)
 	expect(t, what+", then attached: the pod", c.inside, c.pod)
@@ -224,10 +231,10 @@ func (c *crashing) prove(t *testing.T, do string, k int) {
 // back gives the NICs back, and compares host and pod with what they were.
 func (c *crashing) back(t *testing.T, what string) {
 	t.Helper()
-	if err := c.lab.driver.Detach(t.Context(), c.staged, c.pod.Path()); err != nil {
+	if err := c.driver.Detach(t.Context(), c.staged, c.pod.Path()); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
-	if err := c.lab.driver.Unstage(t.Context(), c.staged); err != nil {
+	if err := c.driver.Unstage(t.Context(), c.staged); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
 	expect(t, what+": the host", c.before, c.host)

@@ -24,6 +24,7 @@ func TestDocumentedExamples(t *testing.T) {
 			continue // a virtual machine is slow, and is asked for what this kernel lacks
 		}
 		t.Run(example.Name, func(t *testing.T) {
+			t.Parallel()
 			text, err := yaml.YAMLToJSON([]byte(example.Text))
 			if err != nil {
 				t.Fatal(err)

@@ -111,6 +111,7 @@ func TestEachField(t *testing.T) {
 		{"unnumbered", busy, `{"interface": {"addressing": "unnumbered", "name": "bare0"}}`, "ip link show bare0", []string{"UP"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			l.host.Run(t, c.host)
 			l.cycle(t, claim(c.parameters, "nic0"), func(pod *hosttest.Namespace, _ driver.Record, _ []driver.DeviceStatus) {

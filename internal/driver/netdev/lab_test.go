@@ -150,10 +150,8 @@ func lookOnce(t *testing.T, ns *hosttest.Namespace) string {
 	text := ns.Run(t, `
 		ip -o -d link show
 		ip -o -d address show
-		ip -o -d -4 route show table all
-		ip -o -d -6 route show table all
-		ip -o -4 neighbour show nud permanent
-		ip -o -6 neighbour show nud permanent`)
+		ip -o -d route show table all
+		ip -o -d neighbour show nud permanent`)
 	// The ifindex may change when a link moves, in its own line and in others'
 	// "nic0@if7"; the carrier comes and goes with the other end; IPv6's
 	// multicast routes are the kernel's.

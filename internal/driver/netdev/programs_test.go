@@ -45,7 +45,7 @@ func (l *lab) putProgram(t *testing.T, name string) {
 	if err != nil {
 		t.Skipf("no eBPF program can be loaded here: %v", err)
 	}
-	defer p.Close()
+	defer func() { _ = p.Close() }()
 	nic, err := l.driver.host.LinkByName("nic0")
 	if err != nil || nic == nil {
 		t.Fatal(nic, err)

@@ -28,6 +28,7 @@ func rounds() uint64 {
 func TestAnythingComesBack(t *testing.T) {
 	for seed := range rounds() {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 0))
 			l := newLab(t)
 			setup := randomHost(random)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,20 +75,47 @@ func (n *Namespace) Run(t testing.TB, lines string) string {
 	t.Helper()
 	var out strings.Builder
 	n.Do(t, func() error {
-		for line := range strings.Lines(lines) {
-			words := strings.Fields(line)
-			if len(words) == 0 {
-				continue
-			}
-			text, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput()
+		for _, c := range commands(lines) {
+			run := exec.CommandContext(t.Context(), c.words[0], c.words[1:]...)
+			run.Stdin = strings.NewReader(c.input)
+			text, err := run.CombinedOutput()
 			if err != nil {
-				return fmt.Errorf("%s: %w: %s", strings.TrimSpace(line), err, text)
+				return fmt.Errorf("%s: %w: %s", strings.TrimSpace(strings.Join(c.words, " ")+"\n"+c.input), err, text)
 			}
 			out.Write(text)
 		}
 		return nil
 	})
 	return out.String()
+}
+
+// command is a program's words and what it reads.
+type command struct {
+	words []string
+	input string
+}
+
+// commands are those of the lines. Lines for ip that follow each other and have
+// the same options are one command: most of a test's time is starting programs.
+func commands(lines string) []command {
+	var list []command
+	for line := range strings.Lines(lines) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		rest := slices.IndexFunc(words[1:], func(w string) bool { return !strings.HasPrefix(w, "-") }) + 1
+		if words[0] != "ip" || rest == 0 || strings.ContainsAny(line, `'"\#`) {
+			list = append(list, command{words: words})
+			continue
+		}
+		batch := slices.Concat(words[:rest], []string{"-batch", "-"})
+		if len(list) == 0 || !slices.Equal(list[len(list)-1].words, batch) {
+			list = append(list, command{words: batch})
+		}
+		list[len(list)-1].input += strings.Join(words[rest:], " ") + "\n"
+	}
+	return list
 }
 
 // onThread runs fn on a thread of its own, which ends with it: a locked thread

@@ -68,36 +68,17 @@ func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 
 // restoreLink restores name, settings and state.
 func (h *Host) restoreLink(links []rtnl.Link, link *rtnl.Link, want *State) error {
-	change := rtnl.Change{Settings: want.Settings.Beyond(link.Settings)}
-	change.AddrGenMode = nil
-	if link.Name != want.Name {
-		if side.CheckFree(links, want.Name) != nil {
-			return fmt.Errorf("the host has another interface %q by now: the NIC is back as %s; rename the other one", want.Name, link.Name)
-		}
-		change.Name = &want.Name
-	}
-	if link.Up && (change.Name != nil || change.MAC != nil) {
-		// Older kernels and some drivers change these on a link that is down
-		// only.
-		if err := h.setUp(link, want.Name, false); err != nil {
-			return err
-		}
-	}
-	if change != (rtnl.Change{}) {
-		if err := h.Set(link.Index, change); err != nil {
-			return fmt.Errorf("restore interface %s: %w", want.Name, err)
-		}
-		link.Name = want.Name
+	if err := h.restoreSettings(links, link, want); err != nil {
+		return err
 	}
 	if err := h.restoreAltNames(link, want); err != nil {
 		return err
 	}
 	// A link whose MTU a pod made too small for IPv6 has none of IPv6's settings
 	// before the MTU is back.
-	if mode := want.Settings.AddrGenMode; mode != nil && (link.Settings.AddrGenMode == nil || *mode != *link.Settings.AddrGenMode) {
-		settings := rtnl.Settings{AddrGenMode: mode}
-		if err := h.Set(link.Index, rtnl.Change{Settings: settings}); err != nil {
-			return fmt.Errorf("restore interface %s: %s: %w", want.Name, settings, err)
+	if mode := (rtnl.Settings{AddrGenMode: want.Settings.AddrGenMode}).Beyond(link.Settings); mode.AddrGenMode != nil {
+		if err := h.Set(link.Index, rtnl.Change{Settings: mode}); err != nil {
+			return fmt.Errorf("restore interface %s: %s: %w", want.Name, mode, err)
 		}
 	}
 	if _, err := h.Sysctl.Restore(want.Name, want.Sysctls); err != nil {
@@ -113,6 +94,34 @@ func (h *Host) restoreLink(links []rtnl.Link, link *rtnl.Link, want *State) erro
 		// addresses at once, in the way they say.
 		return h.setUp(link, want.Name, true)
 	}
+	return nil
+}
+
+// restoreSettings restores the name, and all settings but the one that depends
+// on another.
+func (h *Host) restoreSettings(links []rtnl.Link, link *rtnl.Link, want *State) error {
+	change := rtnl.Change{Settings: want.Settings.Beyond(link.Settings)}
+	change.AddrGenMode = nil
+	if link.Name != want.Name {
+		if side.CheckFree(links, want.Name) != nil {
+			return fmt.Errorf("the host has another interface %q by now: the NIC is back as %s; rename the other one", want.Name, link.Name)
+		}
+		change.Name = &want.Name
+	}
+	if change == (rtnl.Change{}) {
+		return nil
+	}
+	if link.Up && (change.Name != nil || change.MAC != nil) {
+		// Older kernels and some drivers change these on a link that is down
+		// only.
+		if err := h.setUp(link, want.Name, false); err != nil {
+			return err
+		}
+	}
+	if err := h.Set(link.Index, change); err != nil {
+		return fmt.Errorf("restore interface %s: %w", want.Name, err)
+	}
+	link.Name = want.Name
 	return nil
 }
 

@@ -98,10 +98,33 @@ func neighbourOf(n v1alpha1.NeighborConfig) (Neighbour, error) {
 // takeOver adds the host's entries. One of the configuration takes the place of
 // the host's for the same destination and table; an empty list is one, too.
 func (s *State) takeOver(c *v1alpha1.NetworkConfig, host *hoststate.Seen) error {
-	for _, r := range host.Routes {
-		if c.Routes != nil && len(c.Routes) == 0 || slices.ContainsFunc(s.Own.Routes, func(own rtnl.RouteConfig) bool {
-			return own.Destination == r.Destination.Masked() && (s.VRF != nil || tableOf(own.Table) == r.Table)
-		}) {
+	if !none(c.Routes) {
+		if err := s.takeOverRoutes(host.Routes); err != nil {
+			return err
+		}
+	}
+	if !none(c.Neighbors) {
+		s.Neighbours = host.State.Neighbours
+	}
+	if s.VRF != nil || none(c.Rules) {
+		return nil // a VRF brings its own
+	}
+	for _, r := range host.Rules {
+		s.Rules = append(s.Rules, r.Saved)
+	}
+	return nil
+}
+
+// none tells whether a configuration asks for none of something: a list that is
+// there, and empty.
+func none[T any](list []T) bool { return list != nil && len(list) == 0 }
+
+func (s *State) takeOverRoutes(routes []rtnl.Route) error {
+	for _, r := range routes {
+		own := func(c rtnl.RouteConfig) bool {
+			return c.Destination == r.Destination.Masked() && (s.VRF != nil || tableOf(c.Table) == r.Table)
+		}
+		if slices.ContainsFunc(s.Own.Routes, own) {
 			continue
 		}
 		saved := r.Saved
@@ -115,15 +138,6 @@ func (s *State) takeOver(c *v1alpha1.NetworkConfig, host *hoststate.Seen) error 
 		if s.VRF == nil && r.Table != unix.RT_TABLE_MAIN && !slices.Contains(s.HostTables, r.Table) {
 			s.HostTables = append(s.HostTables, r.Table)
 		}
-	}
-	if c.Neighbors == nil || len(c.Neighbors) > 0 {
-		s.Neighbours = host.State.Neighbours
-	}
-	if s.VRF != nil || c.Rules != nil && len(c.Rules) == 0 {
-		return nil // a VRF brings its own
-	}
-	for _, r := range host.Rules {
-		s.Rules = append(s.Rules, r.Saved)
 	}
 	return nil
 }
