@@ -174,6 +174,35 @@ func TestRender(t *testing.T) {
 	requireGolden(t, "layers.rendered.yaml", out)
 }
 
+// What dra.cpu reads is checked and shown as what dra.net reads is.
+func TestCPUParameters(t *testing.T) {
+	out, err := run(t, "", "lint", "-f", "testdata/cpus.yaml")
+	if want := "2 objects checked: 0 errors, 0 warnings\n"; err != nil || out != want {
+		t.Errorf("%v %s, want %s", err, out, want)
+	}
+	out, err = run(t, "", "render", "-f", "testdata/cpus.yaml")
+	if err != nil {
+		t.Error(err)
+	}
+	requireGolden(t, "cpus.txt", out)
+	text, err := os.ReadFile("testdata/cpus.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const at = "error: spec.devices.config[0].opaque.parameters"
+	for change, want := range map[[2]string]string{
+		{"cpuset: \"4-7\"", "cpus: \"4-7\""}:                  at + ".cpuConfig.cpus: Forbidden: no such field: did you mean cpuset?",
+		{"4-7", "7-4"}:                                        at + `.cpuConfig.cpuset: Invalid value: "7-4"`,
+		{"cpuConfig:", "cpuset: \"1\"\n          cpuConfig:"}: at + ".cpuConfig.cpuset: Forbidden: is the older place of cpuset",
+		{"kind: CPUConfig", "kind: NetworkConfig"}:            `error: spec.devices.config[1].opaque.parameters.kind: Unsupported value: "NetworkConfig"`,
+	} {
+		out, err := run(t, strings.Replace(string(text), change[0], change[1], 1), "lint", "-f", "-")
+		if !errors.Is(err, cmdutil.ErrReported) || !strings.Contains(out, want) {
+			t.Errorf("%s: %v\n%swant %s", change[1], err, out, want)
+		}
+	}
+}
+
 func TestRenderOfWhatIsRefused(t *testing.T) {
 	out, err := run(t, "", "render", "-f", "../../../examples/tpu-v6e-multi-nic/manifests")
 	if err != nil {

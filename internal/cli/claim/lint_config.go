@@ -5,7 +5,6 @@ package claim
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 
 	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/api/v1alpha1"
-	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -61,7 +59,7 @@ func (l linter) class() {
 	for i, c := range l.o.class.Config {
 		at := spec.Child("config").Index(i)
 		l.driverName(at, c.Opaque)
-		unreadable, mistakes := parameters(at, c.Opaque)
+		unreadable, mistakes := checkLayer(at, c.Opaque)
 		for _, e := range unreadable {
 			l.error(e)
 		}
@@ -113,7 +111,7 @@ func (l linter) claim() {
 		at := devices.Child("config").Index(i)
 		l.requestNames(at, c.Requests, known)
 		l.driverName(at, c.Opaque)
-		unreadable, mistakes := parameters(at, c.Opaque)
+		unreadable, mistakes := checkLayer(at, c.Opaque)
 		for _, e := range unreadable {
 			l.error(e)
 		}
@@ -126,8 +124,10 @@ func (l linter) claim() {
 		}
 	}
 	for _, r := range requests {
-		if l.in.mayBeNetwork(r) {
-			l.merged(r, reported)
+		for _, s := range schemas {
+			if l.in.mayBeOf(l.o, r, s.driver) {
+				l.merged(s, r, reported)
+			}
 		}
 	}
 }
@@ -162,14 +162,18 @@ func (l linter) driverName(at *field.Path, o *resourceapi.OpaqueDeviceConfigurat
 	}
 }
 
-// parameters checks one layer by itself: what cannot be read, or else what is
+// checkLayer checks one layer by itself: what cannot be read, or else what is
 // wrong with its values.
-func parameters(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) (unreadable, mistakes field.ErrorList) {
-	if o == nil || o.Driver != slicecodec.DriverNet {
+func checkLayer(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) (unreadable, mistakes field.ErrorList) {
+	if o == nil {
+		return nil, nil
+	}
+	s, ok := schemaOf(o.Driver)
+	if !ok {
 		return nil, nil
 	}
 	at = at.Child("opaque", "parameters")
-	c, err := v1alpha1.DecodeNetworkConfig(o.Parameters.Raw)
+	c, err := s.decode(o.Parameters.Raw)
 	if err != nil {
 		return below(at, err), nil
 	}
@@ -205,19 +209,19 @@ func below(at *field.Path, err error) field.ErrorList {
 
 // merged checks what a request gets: the parameters of its class under those of
 // the claim.
-func (l linter) merged(r request, reported map[string]bool) {
-	allocation := l.in.allocated(l.o, r)
-	layers, err := decodeLayers(allocation.Configs)
+func (l linter) merged(s schema, r request, reported map[string]bool) {
+	allocation := l.in.allocated(l.o, r, s.driver)
+	layers, err := s.decodeLayers(allocation.Configs)
 	if err != nil {
 		return // said where they stand
 	}
-	c, origins := v1alpha1.EffectiveNetworkConfig(layers...)
-	if r.several {
-		l.forOne(r, "name", c.Interface.Name)
-		l.forOne(r, "hardwareAddr", c.Interface.HardwareAddr)
+	c, origins := s.effective(layers)
+	if nic, ok := c.(*v1alpha1.NetworkConfig); ok && r.several {
+		l.forOne(r, "name", nic.Interface.Name)
+		l.forOne(r, "hardwareAddr", nic.Interface.HardwareAddr)
 	}
 	for _, e := range c.Mistakes() {
-		at := l.layerOf(e.Field, r)
+		at := l.layerOf(s, e.Field, r)
 		moved := *e
 		moved.Field = at.String() + "." + e.Field
 		if reported[moved.Field+moved.Detail] {
@@ -238,22 +242,22 @@ func (l linter) merged(r request, reported map[string]bool) {
 // forOne refuses a field of the interface that only one device of a pod can have.
 func (l linter) forOne(r request, name string, value *string) {
 	if value != nil {
-		l.error(field.Invalid(l.layerOf("interface."+name, r).Child("interface", name), *value,
+		l.error(field.Invalid(l.layerOf(schemas[0], "interface."+name, r).Child("interface", name), *value,
 			"request "+r.name+" takes several devices, and it can be given to one: want a request for each"))
 	}
 }
 
 // layerOf is where in the claim a mistake of a request is to be mended: at the
 // last configuration that sets the field, or else at the last one.
-func (l linter) layerOf(path string, r request) *field.Path {
+func (l linter) layerOf(s schema, path string, r request) *field.Path {
 	at := l.o.path.Child("devices", "config")
 	var last, sets *field.Path
 	for i, c := range l.o.claim.Devices.Config {
-		if c.Opaque == nil || c.Opaque.Driver != slicecodec.DriverNet || !appliesTo(c.Requests, r) {
+		if c.Opaque == nil || c.Opaque.Driver != s.driver || !appliesTo(c.Requests, r) {
 			continue
 		}
 		last = at.Index(i).Child("opaque", "parameters")
-		own, err := v1alpha1.DecodeNetworkConfig(c.Opaque.Parameters.Raw)
+		own, err := s.decode(c.Opaque.Parameters.Raw)
 		if err == nil && slices.ContainsFunc(own.Leaves(), func(f v1alpha1.Leaf) bool { return within(f.Path, path) }) {
 			sets = last
 		}
@@ -292,15 +296,3 @@ func within(leaf, path string) bool {
 
 // Sources of layers, as driver.FromAPI names them.
 const sourceClass = "class"
-
-func decodeLayers(configs []driver.Config) ([]v1alpha1.Layer, error) {
-	var layers []v1alpha1.Layer
-	for _, c := range configs {
-		decoded, err := v1alpha1.DecodeNetworkConfig(c.Raw)
-		if err != nil {
-			return nil, fmt.Errorf("parameters of the %s: %w", c.Source, err)
-		}
-		layers = append(layers, v1alpha1.Layer{Source: c.Source, Config: decoded})
-	}
-	return layers, nil
-}

@@ -85,7 +85,7 @@ func (o *object) requests() []request {
 // allocated is what the scheduler would write for a request: the configuration
 // of its class, and that of the claim. Then the driver's own code picks what
 // applies.
-func (in *inputs) allocated(o *object, r request) driver.Allocation {
+func (in *inputs) allocated(o *object, r request, driverName string) driver.Allocation {
 	var configs []resourceapi.DeviceAllocationConfiguration
 	if class := in.classes[r.class]; class != nil {
 		for _, c := range class.class.Config {
@@ -99,10 +99,10 @@ func (in *inputs) allocated(o *object, r request) driver.Allocation {
 	}
 	claim := &resourceapi.ResourceClaim{}
 	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
-		Results: []resourceapi.DeviceRequestAllocationResult{{Request: r.name, Driver: slicecodec.DriverNet}},
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: r.name, Driver: driverName}},
 		Config:  configs,
 	}}
-	return driver.FromAPI(claim, slicecodec.DriverNet, "").Devices[0]
+	return driver.FromAPI(claim, driverName, "").Devices[0]
 }
 
 // driverOf is the driver that a class wants, "" where it does not say.
@@ -122,11 +122,15 @@ func (in *inputs) driverOf(class string) string {
 	return ""
 }
 
-// mayBeNetwork says whether a request can be given a NIC of ours: its class
-// wants our driver, or does not say what it wants.
-func (in *inputs) mayBeNetwork(r request) bool {
+// mayBeOf says whether a request can be given a device of a driver of ours: its
+// class wants that driver. One that does not say what it wants can be given a
+// NIC, and what somebody wrote parameters for.
+func (in *inputs) mayBeOf(o *object, r request, driverName string) bool {
 	d := in.driverOf(r.class)
-	return d == "" || d == slicecodec.DriverNet
+	if d != "" || driverName == slicecodec.DriverNet {
+		return d == "" || d == driverName
+	}
+	return len(in.allocated(o, r, driverName).Configs) > 0
 }
 
 // find is the object that a command line named.

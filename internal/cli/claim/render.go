@@ -16,12 +16,13 @@ func newRenderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render (claim/NAME | template/NAME | -f FILE)...",
 		Short: "Show the parameters that devices get, and where each comes from",
-		Long: `Show the effective parameters of dra.net and where each value comes from: the
-default, the device class or the claim; the upper layer wins field by field, and
-a list replaces the list below it. What is not shown stays as it is on the host.
+		Long: `Show the effective parameters of dra.net and dra.cpu and where each value comes
+from: the default, the device class or the claim; the upper layer wins field by
+field, and a list replaces the list below it. What is not shown of a NIC stays as
+it is on the host.
 
-Of an allocated claim it is shown for each device. Of others, of templates and
-of files it is shown for each request that can be given a NIC; device classes
+Of an allocated claim it is shown for each device. Of others, of templates and of
+files it is shown for each request that can be given such a device; device classes
 that are not among the files are those that plumbline ships, if it has them.
 What the node's cloud adds beneath is known on the node only.
 

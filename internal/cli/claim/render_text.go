@@ -41,7 +41,7 @@ func writeText(w io.Writer, all []rendered) error {
 		}
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(&b, "no request can be given a NIC of dra.net")
+		fmt.Fprintln(&b, "no request can be given a NIC of dra.net, or CPUs of dra.cpu")
 	}
 	_, err := w.Write(b.Bytes())
 	return err

@@ -12,7 +12,6 @@ import (
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // rendered is what one device, or one request, gets.
@@ -26,8 +25,8 @@ type rendered struct {
 	Device string `json:"device,omitempty"`
 	// Config is the effective configuration, and Origins says of each field
 	// where it comes from.
-	Config  *v1alpha1.NetworkConfig `json:"config"`
-	Origins v1alpha1.Origins        `json:"origins"`
+	Config  parameters       `json:"config"`
+	Origins v1alpha1.Origins `json:"origins"`
 	// Mistakes are why the driver would refuse it.
 	Mistakes []string `json:"mistakes,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
@@ -42,22 +41,14 @@ func render(in *inputs) ([]rendered, error) {
 			continue
 		}
 		found = true
-		var allocations []driver.Allocation
-		if o.allocation != nil {
-			allocations = allocatedDevices(o.allocation)
-		} else {
-			for _, r := range o.requests() {
-				if in.mayBeNetwork(r) {
-					allocations = append(allocations, in.allocated(o, r))
+		for _, s := range schemas {
+			for _, a := range in.allocations(o, s.driver) {
+				r, err := in.render(s, o, a)
+				if err != nil {
+					return nil, fmt.Errorf("%s, request %s: %w", o, a.Request, err)
 				}
+				all = append(all, r)
 			}
-		}
-		for _, a := range allocations {
-			r, err := in.render(o, a)
-			if err != nil {
-				return nil, fmt.Errorf("%s, request %s: %w", o, a.Request, err)
-			}
-			all = append(all, r)
 		}
 	}
 	if !found {
@@ -66,9 +57,24 @@ func render(in *inputs) ([]rendered, error) {
 	return all, nil
 }
 
-// allocatedDevices are the NICs of an allocated claim, of all nodes, with the
-// parameters that the scheduler wrote down.
-func allocatedDevices(a *resourceapi.AllocationResult) []driver.Allocation {
+// allocations are the devices of a driver that a claim has, or that its requests
+// may be given.
+func (in *inputs) allocations(o *object, driverName string) []driver.Allocation {
+	if o.allocation != nil {
+		return allocatedDevices(o.allocation, driverName)
+	}
+	var all []driver.Allocation
+	for _, r := range o.requests() {
+		if in.mayBeOf(o, r, driverName) {
+			all = append(all, in.allocated(o, r, driverName))
+		}
+	}
+	return all
+}
+
+// allocatedDevices are a driver's devices of an allocated claim, of all nodes,
+// with the parameters that the scheduler wrote down.
+func allocatedDevices(a *resourceapi.AllocationResult, driverName string) []driver.Allocation {
 	claim := &resourceapi.ResourceClaim{}
 	claim.Status.Allocation = a
 	var all []driver.Allocation
@@ -76,25 +82,25 @@ func allocatedDevices(a *resourceapi.AllocationResult) []driver.Allocation {
 	for _, r := range a.Devices.Results {
 		if !slices.Contains(pools, r.Pool) {
 			pools = append(pools, r.Pool)
-			all = append(all, driver.FromAPI(claim, slicecodec.DriverNet, r.Pool).Devices...)
+			all = append(all, driver.FromAPI(claim, driverName, r.Pool).Devices...)
 		}
 	}
 	return all
 }
 
-func (in *inputs) render(o *object, a driver.Allocation) (rendered, error) {
+func (in *inputs) render(s schema, o *object, a driver.Allocation) (rendered, error) {
 	class := ""
 	for _, r := range o.requests() {
 		if r.name == a.Request {
 			class = r.class
 		}
 	}
-	layers, err := decodeLayers(a.Configs)
+	layers, err := s.decodeLayers(a.Configs)
 	if err != nil {
 		return rendered{}, err
 	}
 	r := rendered{Kind: o.kind, Namespace: o.namespace, Name: o.name, Request: a.Request, Pool: a.Pool, Device: a.Device}
-	r.Config, r.Origins = v1alpha1.EffectiveNetworkConfig(nameLayers(layers, class)...)
+	r.Config, r.Origins = s.effective(nameLayers(layers, class))
 	for _, e := range r.Config.Mistakes() {
 		r.Mistakes = append(r.Mistakes, e.Error())
 	}
@@ -104,29 +110,29 @@ func (in *inputs) render(o *object, a driver.Allocation) (rendered, error) {
 	if o.allocation == nil && in.classes[class] == nil {
 		r.Notes = append(r.Notes, "class "+class+" is not among the objects: its parameters are not shown")
 	}
-	if p := r.Config.Profile; p != nil && *p != "" {
-		r.Notes = append(r.Notes, "profile "+*p+": what it holds is known on the node only")
+	if nic, ok := r.Config.(*v1alpha1.NetworkConfig); ok && nic.Profile != nil && *nic.Profile != "" {
+		r.Notes = append(r.Notes, "profile "+*nic.Profile+": what it holds is known on the node only")
 	}
 	return r, nil
 }
 
 // nameLayers gives the class its name, and layers of one source numbers.
-func nameLayers(layers []v1alpha1.Layer, class string) []v1alpha1.Layer {
+func nameLayers(layers []layer, class string) []layer {
 	total, seen := map[string]int{}, map[string]int{}
 	for _, l := range layers {
-		total[l.Source]++
+		total[l.source]++
 	}
-	var named []v1alpha1.Layer
+	var named []layer
 	for _, l := range layers {
-		seen[l.Source]++
-		name := l.Source
-		if l.Source == sourceClass && class != "" {
+		seen[l.source]++
+		name := l.source
+		if l.source == sourceClass && class != "" {
 			name += " " + class
 		}
-		if total[l.Source] > 1 {
-			name += fmt.Sprintf(" (%d of %d)", seen[l.Source], total[l.Source])
+		if total[l.source] > 1 {
+			name += fmt.Sprintf(" (%d of %d)", seen[l.source], total[l.source])
 		}
-		named = append(named, v1alpha1.Layer{Source: name, Config: l.Config})
+		named = append(named, layer{name, l.config})
 	}
 	return named
 }
