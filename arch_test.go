@@ -74,7 +74,9 @@ var importTable = []struct {
 	{"internal/allocation", []string{"internal/model/..."}},
 	{"internal/nodeslices", []string{"internal/inventory", "internal/machine", "internal/model/..."}},
 	{"internal/topoview", []string{"internal/model/...", "api/..."}},
-	{"internal/topoview/poster", []string{"internal/topoview"}},
+	{"internal/topoview/matrix", []string{"internal/model/...", "internal/topoview"}},
+	{"internal/topoview/overview", []string{"internal/topoview"}},
+	{"internal/topoview/poster", []string{"internal/topoview/..."}},
 	{"internal/verify", []string{"internal/verify/...", "internal/model/..."}},
 	{"internal/verify/verifytest", []string{
 		"internal/verify/facts", "internal/verify/expect", "internal/model/...", "internal/machine", "internal/inventory",

@@ -196,19 +196,8 @@ func (c *court) where(a model.PCIAddress) string {
 // kinds that the pod claims nothing of: device plugins and CNI plugins give
 // devices too.
 func (c *court) nothingElse() {
-	var nics, gpus int
-	for _, claim := range c.promised.Claims {
-		for _, d := range claim.Devices {
-			switch {
-			case d.Admin:
-			case d.Kind == expect.NIC:
-				nics++
-			case d.Kind == expect.GPU:
-				gpus++
-			}
-		}
-	}
-	if nics > 0 && !c.promised.HostNetwork && c.found.Network.Err == nil {
+	nics, gpus := c.exact(expect.NIC), c.exact(expect.GPU)
+	if nics && !c.promised.HostNetwork && c.found.Network.Err == nil {
 		c.noOtherNIC()
 	}
 	for _, container := range c.found.Containers {
@@ -217,8 +206,27 @@ func (c *court) nothingElse() {
 			c.add(Finding{State: StateNote, What: "container " + container.Name, Why: "it is privileged: it reaches every device of the node"})
 			continue
 		}
-		c.noOtherFile(container, nics > 0, gpus > 0)
+		c.noOtherFile(container, nics, gpus)
 	}
+}
+
+// exact says whether the pod claims devices of a kind, and it is known of all of
+// them which they are.
+func (c *court) exact(kind expect.Kind) bool {
+	some := false
+	for _, claim := range c.promised.Claims {
+		for i := range claim.Devices {
+			d := &claim.Devices[i]
+			if d.Kind != kind || d.Admin {
+				continue
+			}
+			if name, _ := c.interfaceOf(d); d.PCI == nil && name == "" {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
 }
 
 func (c *court) noOtherNIC() {

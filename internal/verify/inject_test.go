@@ -1,0 +1,215 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/facts"
+	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/verifytest"
+)
+
+// tutorial is a pod of the tutorial's shape on its machine: one GPU, the NIC
+// beside it, four CPUs of their NUMA node.
+func tutorial(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Promise) {
+	t.Helper()
+	n := verifytest.NewNode(t, "a3-ultragpu-8g")
+	p := n.NewPod("train")
+	promise := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5, 6, 7))
+	n.Write(t, p)
+	return n, p, promise
+}
+
+// look looks twice: before the second look every thread has run where it is.
+func look(t *testing.T, n *verifytest.Node, r *facts.Reader, p *verifytest.Pod, promised expect.Pod) verify.Result {
+	t.Helper()
+	verify.Check(n.Machine, r, []expect.Pod{promised}, false)
+	p.Run()
+	n.Write(t, p)
+	return verify.Check(n.Machine, r, []expect.Pod{promised}, true)[0]
+}
+
+func explain(r verify.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s)\n", r.Status, r.Reason)
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "  %-7s %s: %s\n", f.State, f.What, f.Why)
+	}
+	return b.String()
+}
+
+func TestAligned(t *testing.T) {
+	n, p, promise := tutorial(t)
+	got := look(t, n, n.Reader(t), p, promise.Expect())
+	if got.Status != judge.Aligned {
+		t.Fatal(explain(got))
+	}
+	classes := map[string]string{}
+	for _, pair := range got.Pairs {
+		classes[pair.A+" "+pair.B] = pair.Class.String()
+	}
+	if classes["/dev/nvidia0 net0"] != "PIX" && classes["/dev/nvidia0 net0"] != "PXB" || classes["net0 main CPUs"] != "NODE" {
+		t.Errorf("classes %v: want GPU and NIC below one switch, CPUs on their node", classes)
+	}
+}
+
+// Every kind of misalignment, injected into an aligned pod, is found at the next
+// look and called by its name.
+func TestInjected(t *testing.T) {
+	tests := []struct {
+		name   string
+		inject func(n *verifytest.Node, p *verifytest.Pod)
+		code   judge.Code
+		says   string
+	}{
+		{"cpuset moved to the other socket", func(n *verifytest.Node, p *verifytest.Pod) { p.Pin(cpuset.New(60, 61, 62, 63), p.Mems) },
+			judge.CPUsWrong, "CPUs 60-63, of which 60-63 are of NUMA node 1"},
+		{"cpuset moved on the same node", func(n *verifytest.Node, p *verifytest.Pod) { p.Pin(cpuset.New(8, 9, 10, 11), p.Mems) },
+			judge.CPUsWrong, "CPUs 8-11; the driver gave it 4-7"},
+		{"cpuset widened", func(n *verifytest.Node, p *verifytest.Pod) { p.Pin(cpuset.New(4, 5, 6, 7, 8), p.Mems) },
+			judge.CPUsWrong, "CPUs 4-8 are 5, not 4"},
+		{"cpuset widened and its container told so", func(n *verifytest.Node, p *verifytest.Pod) {
+			p.Pin(cpuset.New(4, 5, 6, 7, 60), p.Mems)
+			for uid := range p.Told {
+				p.Told[uid] = p.CPUs
+			}
+		}, judge.CPUsWrong, "of which 60"},
+		{"mems widened", func(n *verifytest.Node, p *verifytest.Pod) { p.Mems = cpuset.New(0, 1) },
+			judge.MemoryWide, "memory of node 0-1, CPUs of node 0"},
+		{"mems of the other node", func(n *verifytest.Node, p *verifytest.Pod) { p.Mems = cpuset.New(1) },
+			judge.MemoryWide, "memory of node 1"},
+		{"NIC swapped for the other socket's", func(n *verifytest.Node, p *verifytest.Pod) { p.NICs = map[string]int{"net0": 7} },
+			judge.DeviceMissing, "is not in the pod; there is net0 at"},
+		{"NIC swapped for its neighbour", func(n *verifytest.Node, p *verifytest.Pod) { p.NICs = map[string]int{"net0": 1} },
+			judge.DeviceMissing, "is not in the pod; there is net0 at"},
+		{"NIC gone", func(n *verifytest.Node, p *verifytest.Pod) { p.NICs = nil },
+			judge.DeviceMissing, "is not in the pod, nor any other NIC"},
+		{"NIC added", func(n *verifytest.Node, p *verifytest.Pod) { p.NICs["net1"] = 7 },
+			judge.DeviceNotClaimed, "net1 at"},
+		{"GPU file added", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/nvidia5"] = n.GPUNumber(5) },
+			judge.DeviceNotClaimed, "/dev/nvidia5 at"},
+		{"GPU file added under another name", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/x/y/z"] = n.GPUNumber(5) },
+			judge.DeviceNotClaimed, "/dev/x/y/z at"},
+		{"GPU file swapped, the name kept", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/nvidia0"] = n.GPUNumber(1) },
+			judge.DeviceMissing, "is in a container that names it; there is /dev/nvidia0 at"},
+		{"RDMA file of another NIC added", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/infiniband/uverbs7"] = n.RDMANumber(7) },
+			judge.DeviceNotClaimed, "/dev/infiniband/uverbs7 at"},
+		{"a process outside", func(n *verifytest.Node, p *verifytest.Pod) { p.Allowed = cpuset.New(4, 5, 6, 7, 9) },
+			judge.ProcessOutside, "is allowed CPUs 4-7,9"},
+		{"a thread outside", func(n *verifytest.Node, p *verifytest.Pod) { p.Threads[1].CPU = 99 },
+			judge.ThreadOutside, "1 did, such as thread"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n, p, promise := tutorial(t)
+			r := n.Reader(t)
+			if got := look(t, n, r, p, promise.Expect()); got.Status != judge.Aligned {
+				t.Fatalf("before: %s", explain(got))
+			}
+			test.inject(n, p)
+			p.Run()
+			n.Write(t, p)
+			got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
+			if got.Status != judge.Misaligned || got.Reason != test.code || !strings.Contains(got.Message, test.says) {
+				t.Errorf("want %s and %q, got %s", test.code, test.says, explain(got))
+			}
+		})
+	}
+}
+
+// A thread that slept since before it was pinned says nothing.
+func TestSleepingThreadIsNoAlarm(t *testing.T) {
+	n, p, promise := tutorial(t)
+	p.Threads[1].CPU = 99
+	n.Write(t, p)
+	r := n.Reader(t)
+	for range 3 {
+		p.Threads[0].Ticks += 50
+		n.Write(t, p)
+		if got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+			t.Fatal(explain(got))
+		}
+	}
+}
+
+// Two pods that run on one CPU of a claim are both convicted.
+func TestSharedCPUs(t *testing.T) {
+	n, p, promise := tutorial(t)
+	other := n.NewPod("other")
+	second := n.Give(other, verifytest.Ours(), nil, nil, cpuset.New(7, 8))
+	n.Write(t, p)
+	n.Write(t, other)
+	got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect(), second.Expect()}, false)
+	for _, r := range got {
+		if r.Status != judge.Misaligned || r.Reason != judge.CPUsShared {
+			t.Error(explain(r))
+		}
+	}
+}
+
+// What the constraint asks is judged by where things are, whatever was allocated.
+func TestBrokenConstraint(t *testing.T) {
+	n := verifytest.NewNode(t, "a3-ultragpu-8g")
+	p := n.NewPod("train")
+	promise := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5))
+	// The scheduler was told something else of the NIC than is true.
+	last := len(n.Machine.NICs) - 1
+	far := n.Give(n.NewPod("far"), verifytest.Ours(), []int{0}, []int{last}, cpuset.New(4, 5))
+	p.NICs = map[string]int{"net0": last}
+	p.Files = map[string]string{"/dev/nvidia0": n.GPUNumber(0), "/dev/infiniband/uverbs7": n.RDMANumber(last)}
+	promise.Claim.Status = far.Claim.Status
+	promise.Claim.Status.Allocation.Devices.Results[1].Request = "nic-0"
+	n.Write(t, p)
+	got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+	if got.Status != judge.Misaligned || got.Reason != judge.ConstraintBroken {
+		t.Error(explain(got))
+	}
+}
+
+// A container that ends, or a file that goes, never makes a verdict good, and
+// never one that blames somebody.
+func TestVanishing(t *testing.T) {
+	harmless := []string{"net/route", "irq/", "memory.numa_stat", "cgroup.procs"}
+	n, p, promise := tutorial(t)
+	r := n.Reader(t)
+	var entries []string
+	collect := func(dir string) {
+		if err := walk(n.Path(dir), func(path string) { entries = append(entries, path) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	collect(fmt.Sprintf("proc/%d", p.PID))
+	collect("sys/fs/cgroup/" + p.Group())
+	for _, path := range entries {
+		if strings.Contains(path, "/root/dev/") {
+			continue // that a device file is not there is a fact
+		}
+		n.Write(t, p)
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, true)[0]
+		ignored := got.Status == judge.Aligned && (containsAny(path, harmless) || strings.Contains(path, "/task/"))
+		if got.Status != judge.Unknown && !ignored {
+			t.Errorf("without %s: %s", path, explain(got))
+		}
+	}
+}
+
+func containsAny(s string, parts []string) bool {
+	for _, p := range parts {
+		if strings.Contains(s, p) {
+			return true
+		}
+	}
+	return false
+}
