@@ -191,7 +191,7 @@ func TestCPUParameters(t *testing.T) {
 	}
 	const at = "error: spec.devices.config[0].opaque.parameters"
 	for change, want := range map[[2]string]string{
-		{"cpuset: \"4-7\"", "cpus: \"4-7\""}:                  at + ".cpuConfig.cpus: Forbidden: no such field: did you mean cpuset?",
+		{"cpuset: \"4-7\"", "cpus: \"4-7\""}:                  at + ".cpuConfig.cpus: Forbidden: no such field: want one of cpuset",
 		{"4-7", "7-4"}:                                        at + `.cpuConfig.cpuset: Invalid value: "7-4"`,
 		{"cpuConfig:", "cpuset: \"1\"\n          cpuConfig:"}: at + ".cpuConfig.cpuset: Forbidden: is the older place of cpuset",
 		{"kind: CPUConfig", "kind: NetworkConfig"}:            `error: spec.devices.config[1].opaque.parameters.kind: Unsupported value: "NetworkConfig"`,
