@@ -148,13 +148,12 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 			return err
 		}
 	}
-	var err error
-	if plan.Stage, err = stageOf(c, &seen); err != nil {
-		return err
-	}
+	// Whoever mends the one field should learn of the other too.
+	var stageErr, podErr error
+	plan.Stage, stageErr = stageOf(c, &seen)
 	plan.Host = &seen.State
-	plan.Pod, err = p.pod.stateOf(c, &seen)
-	return err
+	plan.Pod, podErr = p.pod.stateOf(c, &seen)
+	return errors.Join(stageErr, podErr)
 }
 
 // keepPrograms says what the eBPF programs are held under: those that the move
