@@ -254,8 +254,9 @@ func TestNewAllocationOfThePreparedClaim(t *testing.T) {
 	}
 }
 
-// What an unreadable record holds is not known, so nothing is given away until
-// somebody has looked at it.
+// What an unreadable record holds is not known: its own claim is neither prepared
+// nor unprepared, and no part of a device is given away. Whole devices are the
+// scheduler's to give, and one bad file must not stop a node.
 func TestUnreadableRecord(t *testing.T) {
 	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
 	p := n.start(d)
@@ -270,13 +271,49 @@ func TestUnreadableRecord(t *testing.T) {
 	if got := n.specs(next); got != "a-uid" {
 		t.Errorf("CDI specs of %q, want those that were there", got)
 	}
-	for _, c := range []driver.Claim{agenttest.ClaimFor("b", "nic1"), agenttest.ClaimFor("a", "nic0")} {
+	share, id := agenttest.ClaimFor("part", "nic1"), types.UID("share")
+	share.Devices[0].ShareID = &id
+	for _, c := range []driver.Claim{share, agenttest.ClaimFor("a", "nic0")} {
 		if _, err := next.Prepare(t.Context(), c); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("prepare %s: got %v, want a refusal that names %s", c.Name, err, path)
 		}
 	}
+	if _, err := next.Prepare(t.Context(), agenttest.ClaimFor("b", "nic1")); err != nil {
+		t.Errorf("prepare a claim of another device: %v", err)
+	}
 	if err := next.Unprepare(t.Context(), agenttest.ClaimFor("a", "nic0").ClaimRef); err == nil {
 		t.Error("unprepare lost the record that says how to bring the NIC back")
+	}
+}
+
+// A claim may be reserved for several pods, and the kubelet does not say for which
+// it asks. What goes into a namespace is one pod's, and stays so.
+func TestClaimOfSeveralPods(t *testing.T) {
+	pod := func(name string) driver.PodRef { return driver.PodRef{UID: types.UID(name + "-pod"), Name: name} }
+	a, b, c := pod("a"), pod("b"), pod("c")
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	claim := agenttest.ClaimFor("a", "nic0")
+	for _, step := range []struct {
+		what string
+		pods []driver.PodRef
+		want driver.PodRef
+	}{
+		{"both at once", []driver.PodRef{a, b}, a},
+		{"after a restart of the kubelet, in another order", []driver.PodRef{b, a}, a},
+		{"the first one has gone", []driver.PodRef{b, c}, b},
+	} {
+		claim.Pods = step.pods
+		r, err := p.Prepare(t.Context(), claim)
+		if err != nil || len(r.Pods) != 1 || r.Pods[0] != step.want {
+			t.Errorf("%s: held by %v, %v; want %v", step.what, r.Pods, err, step.want)
+		}
+	}
+	p.Driver = Driver{Planner: d} // what is in no namespace, several pods can use
+	claim = agenttest.ClaimFor("cpus", "cpu0")
+	claim.Pods = []driver.PodRef{a, b}
+	if r, err := p.Prepare(t.Context(), claim); err != nil || len(r.Pods) != 2 {
+		t.Errorf("held by %v, %v; want both", r.Pods, err)
 	}
 }
 
