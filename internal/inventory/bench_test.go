@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/hosttest/manylinks"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
@@ -73,22 +74,17 @@ func BenchmarkScanA3(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed())/float64(floor), "x-floor")
 }
 
-// thousandLinks makes a namespace with 1,001 links, all of them up and each with
-// an address of its own, and a tree that shows them beside an a3-ultragpu-8g:
-// a node full of pods, asked of a real kernel.
+// thousandLinks is a node full of pods, asked of a real kernel, and a tree that
+// shows its links beside an a3-ultragpu-8g.
 func thousandLinks(b *testing.B) (*hosttest.Namespace, inventory.Sources) {
 	b.Helper()
-	ns := hosttest.NewNamespace(b)
-	var commands, dirs strings.Builder
-	commands.WriteString("ip link set lo up\n")
-	for i := range 500 {
-		fmt.Fprintf(&commands, "ip link add veth%d type veth peer name peer%d\n", i, i)
-		for side, name := range []string{"veth", "peer"} {
-			fmt.Fprintf(&commands, "ip address add 10.%d.%d.%d/32 dev %s%d\nip link set %s%d up\n", side, i/250, i%250, name, i, name, i)
+	ns := manylinks.New(b)
+	var dirs strings.Builder
+	for i := range manylinks.Count / 2 {
+		for _, name := range []string{"veth", "peer"} {
 			fmt.Fprintf(&dirs, "class/net/%s%d -> ../../devices/virtual/net/%s%d\n", name, i, name, i)
 		}
 	}
-	ns.Run(b, commands.String())
 	dir := renderTo(b, "a3-ultragpu-8g")
 	if err := os.CopyFS(dir, hosttest.Tree(b, dirs.String())); err != nil {
 		b.Fatal(err)
@@ -111,39 +107,20 @@ func thousandLinks(b *testing.B) (*hosttest.Namespace, inventory.Sources) {
 // the link's, and its queueing disciplines.
 func BenchmarkScanThousandLinks(b *testing.B) {
 	ns, src := thousandLinks(b)
-	naive := []time.Duration{naively(b, ns)}
+	conn, err := rtnl.Dial(ns.Fd())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(conn.Close)
+	naive := manylinks.LookNaively(b, conn)
 	for b.Loop() {
 		if _, _, err := inventory.Scan(b.Context(), src, inventory.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}
 	took := b.Elapsed() / time.Duration(b.N)
-	naive = append(naive, naively(b, ns))
-	b.ReportMetric(float64(took)/float64((naive[0]+naive[1])/2), "x-naive")
-}
-
-// naively is how long one look takes that way.
-func naively(b *testing.B, ns *hosttest.Namespace) time.Duration {
-	b.Helper()
-	conn, err := rtnl.Dial(ns.Fd())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer conn.Close()
-	start := time.Now()
-	links, err := conn.Links()
-	if err != nil || len(links) != 1001 {
-		b.Fatalf("%d links, want 1001: %v", len(links), err)
-	}
-	for _, link := range links {
-		if _, err := conn.Prefixes(); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := conn.Queueing(link.Index); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return time.Since(start)
+	naive = (naive + manylinks.LookNaively(b, conn)) / 2
+	b.ReportMetric(float64(took)/float64(naive), "x-naive")
 }
 
 func renderTo(b *testing.B, name string) string {

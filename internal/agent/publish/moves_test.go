@@ -23,7 +23,7 @@ import (
 
 // sysOf opens /sys as a network namespace shows it, by a mount that nobody else
 // sees.
-func sysOf(t *testing.T, ns *hosttest.Namespace) *sysfs.Dir {
+func sysOf(t testing.TB, ns *hosttest.Namespace) *sysfs.Dir {
 	t.Helper()
 	var mount int
 	ns.Do(t, func() error {

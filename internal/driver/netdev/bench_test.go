@@ -5,7 +5,6 @@ package netdev
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -55,8 +54,8 @@ func benchmark(b *testing.B, nics int, attach bool) {
 		round()
 	}
 	spent := c.counts[attach]
-	b.ReportMetric(float64(median(ours)), "ns/op")
-	ratio := float64(median(ours)) / float64(median(floor))
+	b.ReportMetric(float64(hosttest.Median(ours)), "ns/op")
+	ratio := float64(hosttest.Median(ours)) / float64(hosttest.Median(floor))
 	b.ReportMetric(ratio, "x-floor")
 	b.ReportMetric(ratio, "of-floor") // a figure of its own, with a target
 	for unit, n := range map[string]int64{
@@ -183,9 +182,4 @@ func (c *course) measure(b *testing.B, attach bool, do func() error) time.Durati
 		Sockets: after.Sockets - before.Sockets, Setns: after.Setns - before.Setns, Messages: after.Messages - before.Messages,
 	})
 	return took
-}
-
-func median(list []time.Duration) time.Duration {
-	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
 }

@@ -1,0 +1,56 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manylinks gives benchmarks a host full of pods, and the naive way to
+// look at one, to compare with. Only tests import it.
+package manylinks
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+)
+
+// Count is how many links New makes, loopback among them.
+const Count = 1001
+
+// New makes a namespace with veth0 to veth499, and peer0 to peer499 at their
+// other ends, each up and with an address of its own.
+func New(t testing.TB) *hosttest.Namespace {
+	t.Helper()
+	var commands strings.Builder
+	commands.WriteString("ip link set lo up\n")
+	for i := range (Count - 1) / 2 {
+		fmt.Fprintf(&commands, "ip link add veth%d type veth peer name peer%d\n", i, i)
+		for side, name := range []string{"veth", "peer"} {
+			fmt.Fprintf(&commands, "ip address add 10.%d.%d.%d/32 dev %s%d\nip link set %s%d up\n", side, i/250, i%250, name, i, name, i)
+		}
+	}
+	ns := hosttest.NewNamespace(t)
+	ns.Run(t, commands.String())
+	return ns
+}
+
+// LookNaively is how long it takes to ask for each link what can be asked for
+// once: all addresses, to find the link's, and its queueing disciplines.
+func LookNaively(t testing.TB, conn *rtnl.Conn) time.Duration {
+	t.Helper()
+	start := time.Now()
+	links, err := conn.Links()
+	if err != nil || len(links) < Count {
+		t.Fatalf("%d links, want %d: %v", len(links), Count, err)
+	}
+	for _, link := range links {
+		if _, err := conn.Prefixes(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Queueing(link.Index); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return time.Since(start)
+}

@@ -1,0 +1,16 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hosttest
+
+import (
+	"slices"
+	"time"
+)
+
+// Median is the middle of what a benchmark measured several times; there must
+// be one.
+func Median(list []time.Duration) time.Duration {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
