@@ -4,6 +4,7 @@
 package status
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -49,7 +50,9 @@ type DeviceState struct {
 	// Note says what happened to a device that is ready.
 	Note string
 	// RDMA: the claim holds an RDMA device.
-	RDMA    bool
+	RDMA bool
+	// Data is what the driver wants to be known of the device; nil for nothing.
+	Data    json.RawMessage
 	Network *driver.DeviceStatus // nil for what is in no pod's namespace
 }
 
@@ -58,7 +61,7 @@ func Of(r driver.Record, reason string, err error) Report {
 	out := Report{Driver: r.Driver, Claim: r.Claim, Pods: r.Pods}
 	for _, d := range r.Devices {
 		out.Devices = append(out.Devices, DeviceState{
-			Pool: d.Pool, Device: d.Device, ShareID: d.ShareID, Reason: reason, Err: err, RDMA: holdsRDMA(d),
+			Pool: d.Pool, Device: d.Device, ShareID: d.ShareID, Reason: reason, Err: err, RDMA: holdsRDMA(d), Data: d.Told,
 		})
 	}
 	return out

@@ -59,6 +59,9 @@ func (d Driver) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (dr
 		device := driver.DeviceRecord{
 			Request: a.Request, Pool: a.Pool, Device: a.Device, AdminAccess: a.AdminAccess, Plan: text,
 		}
+		if !a.AdminAccess {
+			device.Told = text
+		}
 		if a.ShareID != nil {
 			device.ShareID = string(*a.ShareID)
 		}

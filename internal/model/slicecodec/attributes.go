@@ -66,6 +66,9 @@ const (
 	// attrCPUList says which CPUs the group has, as a cpulist; left out where
 	// that takes more than an attribute can hold.
 	attrCPUList = "plumbline.dev/cpuList"
+	// attrReserved says the same of the CPUs beside them that nobody is given; left
+	// out where there are none.
+	attrReserved = "plumbline.dev/reservedCPUs"
 
 	// CapacityCPU is the capacity that a claim takes CPUs from.
 	CapacityCPU = "dra.cpu/cpu"

@@ -30,9 +30,8 @@ func encodeCPUs(m *model.Machine, d CPUDevice, o CPUOptions) *builder {
 		b.text(attrCoreType, ptr.To(string(d.CPU.CoreType())))
 	} else {
 		b.number(attrNumCPUs, ptr.To(d.CPUs.Size()))
-		if list := d.CPUs.String(); len(list) <= resourceapi.DeviceAttributeMaxValueLength {
-			b.text(attrCPUList, &list)
-		}
+		b.cpus(attrCPUList, d.CPUs)
+		b.cpus(attrReserved, reservedBeside(m, d, o))
 		b.device.AllowMultipleAllocations = ptr.To(true)
 		b.device.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{CapacityCPU: cpuCapacity(int64(d.CPUs.Size()))}
 		for name, c := range hugepageCapacities(m, d.Nodes) {
@@ -43,6 +42,25 @@ func encodeCPUs(m *model.Machine, d CPUDevice, o CPUOptions) *builder {
 		b.roots(rootsNear(m, d))
 	}
 	return b
+}
+
+// cpus sets a list of CPUs where it is not too long to be right.
+func (b *builder) cpus(name string, cpus cpuset.CPUSet) {
+	if list := cpus.String(); len(list) <= resourceapi.DeviceAttributeMaxValueLength {
+		b.text(name, &list)
+	}
+}
+
+// reservedBeside are the online CPUs of the device's NUMA nodes that are reserved.
+func reservedBeside(m *model.Machine, d CPUDevice, o CPUOptions) cpuset.CPUSet {
+	reserved := ReservedCPUs(m, o)
+	var beside []int
+	for _, c := range m.CPUs {
+		if c.Online && reserved.Contains(c.ID) && c.NUMANode != nil && slices.Contains(d.Nodes, *c.NUMANode) {
+			beside = append(beside, c.ID)
+		}
+	}
+	return cpuset.New(beside...)
 }
 
 // roots sets the list form of AttrPCIeRoot, as far as a device has room for

@@ -35,6 +35,9 @@ type CPUGroup struct {
 	Roots []string
 	// CPUs is nil where the list was too long to publish.
 	CPUs *cpuset.CPUSet
+	// Reserved are the CPUs beside them that nobody is given; nil where there are
+	// none, or the list was too long.
+	Reserved *cpuset.CPUSet
 }
 
 // Decode reads the slices of one node, those of other drivers than ours left

@@ -105,13 +105,11 @@ func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
 	if id := r.number(attrCPU); id != nil && *id < mostCPUs {
 		g.Count, g.CPUs = 1, ptr.To(cpuset.New(*id))
 	}
-	if list := r.text(attrCPUList); list != nil {
-		cpus, err := parseCPUs(*list)
-		if err != nil {
-			r.fail(attrCPUList, err)
-			return
-		}
-		g.CPUs = &cpus
+	if cpus := r.cpus(attrCPUList); cpus != nil {
+		g.CPUs = cpus
+	}
+	if g.Reserved = r.cpus(attrReserved); r.err != nil {
+		return
 	}
 	d.node(g.NUMANode)
 	if g.NUMANode != nil {
@@ -174,8 +172,8 @@ func (d *decoder) gpu(device resourceapi.Device, r *reader) {
 // arch/x86/Kconfig): a list that goes further is not expanded.
 const mostCPUs = 1 << 16
 
-// parseCPUs reads a list such as "0-3,8" that somebody else may have written.
-func parseCPUs(list string) (cpuset.CPUSet, error) {
+// ParseCPUs reads a list such as "0-3,8" that somebody else may have written.
+func ParseCPUs(list string) (cpuset.CPUSet, error) {
 	for number := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == '-' }) {
 		if n, err := strconv.Atoi(number); err != nil || n >= mostCPUs {
 			return cpuset.New(), fmt.Errorf("parse CPU list %q: %q is no CPU", list, number)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -100,6 +101,20 @@ func (r *reader) address(name string) *model.PCIAddress {
 		return nil
 	}
 	return &a
+}
+
+// cpus reads a list of CPUs.
+func (r *reader) cpus(name string) *cpuset.CPUSet {
+	list := r.text(name)
+	if list == nil {
+		return nil
+	}
+	cpus, err := ParseCPUs(*list)
+	if err != nil {
+		r.fail(name, err)
+		return nil
+	}
+	return &cpus
 }
 
 func (r *reader) fail(name string, err error) {
