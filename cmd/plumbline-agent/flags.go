@@ -66,6 +66,7 @@ func newAgentCommand(own surroundings) *cobra.Command {
 	f.StringVar(&options.PodUID, "pod-uid", options.PodUID, "UID of the agent's own pod, so that its successor may start before it ends (environment: POD_UID); empty: one agent at a time")
 	f.StringVar(&options.CDIDir, "cdi-dir", options.CDIDir, "where the container runtime reads CDI specs")
 	f.StringVar(&options.KubeletRoot, "kubelet-root", options.KubeletRoot, "the kubelet's directory, with plugins and plugins_registry")
+	f.StringVar(&options.CgroupRoot, "cgroup-root", options.CgroupRoot, "where the host's control groups are mounted, writable; empty: the container runtime moves containers, 7 ms each")
 	f.StringVar(&options.NRISocket, "nri-socket", options.NRISocket, "where the container runtime listens for NRI plugins")
 	f.StringVar(&options.Filter, "filter", options.Filter, `CEL expression over attributes, such as !("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue != "vlan": only NICs that it is true of are offered; empty: all`)
 	f.StringSliceVar(&options.AllowInterfaces, "allow-interfaces", nil, "virtual interfaces that are offered: names, patterns such as nic*, and kinds such as kind:macvlan")

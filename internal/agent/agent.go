@@ -31,6 +31,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // resync is how often the host is looked at without an event.
@@ -230,6 +231,9 @@ func (a *agent) readJournal(ctx context.Context) error {
 			Status: a.status.Set, Changed: a.claimsChanged, Metrics: a.metrics,
 		}
 		p.Missing, p.Guard = p.MissingNICs, guardPath
+		if p.Pinner != nil {
+			p.Confine = a.runtime.Confine
+		}
 		a.clouds.serve(p)
 		if err := p.Recover(ctx); err != nil {
 			return err
@@ -280,6 +284,14 @@ func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) ([]*
 	}
 	var publishers []*publish.Publisher
 	for _, p := range a.preparers {
+		if p.Name() == slicecodec.DriverCPU {
+			if err := a.refuseStatic(ctx); err != nil {
+				klog.FromContext(ctx).Error(err, "not registered")
+				a.events.Node(true, "StaticCPUManager", err.Error())
+				continue // the other drivers go on
+			}
+			go a.watchPolicy(ctx, stop)
+		}
 		registration, err := a.registerOne(klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name())), p, node, stop)
 		if err != nil {
 			return nil, err

@@ -68,6 +68,9 @@ type Options struct {
 	CDIDir string
 	// KubeletRoot holds plugins and plugins_registry.
 	KubeletRoot string
+	// CgroupRoot is where the host's control groups are mounted, writable; empty:
+	// the container runtime moves containers.
+	CgroupRoot string
 	// NRISocket is where the container runtime listens for NRI plugins.
 	NRISocket string
 	// PCIIDs is the database of PCI names; where it is missing, devices are
@@ -108,6 +111,7 @@ func DefaultOptions() Options {
 		Socket:       "/run/plumbline/agent.sock",
 		CDIDir:       "/var/run/cdi",
 		KubeletRoot:  "/var/lib/kubelet",
+		CgroupRoot:   "/sys/fs/cgroup",
 		NRISocket:    "/var/run/nri/nri.sock",
 		PCIIDs:       "/usr/share/misc/pci.ids",
 		DeviceTaints: string(resourceapi.DeviceTaintEffectNoSchedule),
