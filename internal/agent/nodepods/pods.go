@@ -24,6 +24,8 @@ type Facts struct {
 	Claims []string
 	// Named are the claims that at least one container names.
 	Named map[string]bool
+	// Ended: its containers have ended and none will start again.
+	Ended bool
 }
 
 // Pods answers questions about the pods of this node.
@@ -58,8 +60,27 @@ func IndexByUID(obj any) ([]string, error) {
 	return []string{string(pod.UID)}, nil
 }
 
-// stripPod keeps of a pod what Facts needs: the cache of a full node stays
-// small.
+// WithClaims lists the pods that have claims, in no order: of each what stripPod
+// keeps. They are the cache's own; nobody changes them.
+func (p Pods) WithClaims() []*corev1.Pod {
+	if p.indexer == nil {
+		return nil
+	}
+	var pods []*corev1.Pod
+	for _, obj := range p.indexer.List() {
+		if pod, ok := obj.(*corev1.Pod); ok && hasClaims(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+func hasClaims(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
+}
+
+// stripPod keeps of a pod what Facts needs, and of one with claims what verifying
+// it needs: the cache of a full node stays small.
 func stripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -72,7 +93,47 @@ func stripPod(obj any) (any, error) {
 	small.Spec.InitContainers = stripContainers(pod.Spec.InitContainers)
 	small.Spec.Containers = stripContainers(pod.Spec.Containers)
 	small.Status.ResourceClaimStatuses = pod.Status.ResourceClaimStatuses
+	small.Status.Phase = pod.Status.Phase
+	if hasClaims(pod) {
+		keepRunning(small, pod)
+	}
 	return small, nil
+}
+
+// keepRunning keeps which containers run, and what they may reach.
+func keepRunning(small, pod *corev1.Pod) {
+	small.DeletionTimestamp = pod.DeletionTimestamp
+	small.Spec.NodeName, small.Spec.HostNetwork = pod.Spec.NodeName, pod.Spec.HostNetwork
+	small.Spec.InitContainers = stripAll(pod.Spec.InitContainers)
+	small.Spec.Containers = stripAll(pod.Spec.Containers)
+	small.Status.Phase = pod.Status.Phase
+	small.Status.ExtendedResourceClaimStatus = pod.Status.ExtendedResourceClaimStatus
+	small.Status.InitContainerStatuses = stripStatuses(pod.Status.InitContainerStatuses)
+	small.Status.ContainerStatuses = stripStatuses(pod.Status.ContainerStatuses)
+}
+
+func stripAll(containers []corev1.Container) []corev1.Container {
+	var small []corev1.Container
+	for _, c := range containers {
+		s := corev1.Container{Name: c.Name, Resources: corev1.ResourceRequirements{Claims: c.Resources.Claims}}
+		if c.SecurityContext != nil {
+			s.SecurityContext = &corev1.SecurityContext{Privileged: c.SecurityContext.Privileged}
+		}
+		small = append(small, s)
+	}
+	return small
+}
+
+func stripStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var small []corev1.ContainerStatus
+	for _, s := range statuses {
+		if s.State.Running != nil {
+			small = append(small, corev1.ContainerStatus{
+				Name: s.Name, ContainerID: s.ContainerID, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			})
+		}
+	}
+	return small
 }
 
 func stripContainers(containers []corev1.Container) []corev1.Container {
@@ -118,7 +179,10 @@ func (p Pods) Wait(ctx context.Context, uid types.UID, limit time.Duration) *Fac
 }
 
 func factsOf(pod *corev1.Pod) *Facts {
-	facts := &Facts{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Named: map[string]bool{}}
+	facts := &Facts{
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Named: map[string]bool{},
+		Ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+	}
 	claims := map[string]string{} // the pod's word for it -> ResourceClaim
 	for _, s := range pod.Status.ResourceClaimStatuses {
 		if s.ResourceClaimName != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
+	corev1 "k8s.io/api/core/v1"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/driver"
@@ -45,6 +46,55 @@ func TestPodsThatTheAPIWatchDoesNotShow(t *testing.T) {
 			err := a.hooks().RunPodSandbox(t.Context(), pod)
 			if test.admitted != (err == nil) || err != nil && !strings.Contains(err.Error(), "the API server has not shown it") {
 				t.Errorf("got %v, want admitted %t", err, test.admitted)
+			}
+		})
+	}
+}
+
+// A second pod of a claim is refused while the first is there, and gets the claim
+// when the first has gone: the kubelet prepares it no second time.
+func TestSecondPodOfAClaim(t *testing.T) {
+	first, second := podWith("first", "a"), podWith("second", "a")
+	ended := podWith("first", "a")
+	ended.Status.Phase = corev1.PodSucceeded
+	for _, test := range []struct {
+		name    string
+		shown   []*corev1.Pod
+		runs    bool // the first one's sandbox is there
+		refusal string
+	}{
+		{"the first one runs", []*corev1.Pod{first, second}, true, "claim default/a of dra.net is held by pod first"},
+		{"it was deleted by force, and its sandbox is there", []*corev1.Pod{second}, true, "claim default/a of dra.net is held by pod first"},
+		{"it may yet run", []*corev1.Pod{first, second}, false, "claim default/a of dra.net is held by pod first"},
+		{"it has gone", []*corev1.Pod{second}, false, ""},
+		{"it has ended", []*corev1.Pod{ended, second}, false, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a, nic := connected(t, "/nowhere")
+			h := a.hooks()
+			h.pods = podsOf(t, test.shown...)
+			claim := agenttest.ClaimFor("a", "nic0")
+			claim.Pods = []driver.PodRef{{UID: "first-pod", Name: "first"}}
+			prepared(t, a.preparers[0], claim)
+			firstPath, secondPath := existing(t), existing(t)
+			if err := h.RunPodSandbox(t.Context(), podOf("first", firstPath)); err != nil {
+				t.Fatal(err)
+			}
+			if !test.runs {
+				h.state.removeSandbox(podOf("first", "").GetId())
+			}
+			for range 2 { // asked again, as the kubelet does
+				err := h.RunPodSandbox(t.Context(), podOf("second", secondPath))
+				if (test.refusal == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.refusal) {
+					t.Fatalf("got %v, want %q", err, test.refusal)
+				}
+			}
+			want := "attach a to " + firstPath
+			if test.refusal == "" {
+				want += "; detach a from " + firstPath + "; attach a to " + secondPath + "; attach a to " + secondPath
+			}
+			if got := a.actions(nic); got != want {
+				t.Errorf("actions %q, want %q", got, want)
 			}
 		})
 	}

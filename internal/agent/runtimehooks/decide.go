@@ -123,11 +123,16 @@ func admitSandbox(s sandboxFacts, records []driver.Record, facts *nodepods.Facts
 			return nil, fmt.Errorf("pod %s uses the host's network, so claim %s of %s cannot give it an interface: want hostNetwork: false", s, r.Claim, r.Driver)
 		case holds(r, s.UID):
 			mine = append(mine, r)
-		case facts != nil && facts.Namespace == r.Claim.Namespace && slices.Contains(facts.Claims, r.Claim.Name):
+		case uses(facts, r):
 			return nil, refuseSecondPod(s, r)
 		}
 	}
 	return mine, nil
+}
+
+// uses says whether a pod names the record's claim; one that is unknown does not.
+func uses(facts *nodepods.Facts, r driver.Record) bool {
+	return facts != nil && facts.Namespace == r.Claim.Namespace && slices.Contains(facts.Claims, r.Claim.Name)
 }
 
 func refuseSecondPod(s sandboxFacts, r driver.Record) error {

@@ -143,6 +143,9 @@ func (h *hooks) admit(ctx context.Context, sandbox sandboxFacts) ([]driver.Recor
 	if unreadable != nil && mayBeUnreadable(sandbox, records, facts) {
 		return nil, fmt.Errorf("pod %s: %w", sandbox, unreadable)
 	}
+	if err := h.handOver(ctx, sandbox, records, facts); err != nil {
+		return nil, err
+	}
 	return admitSandbox(sandbox, records, facts)
 }
 
