@@ -67,6 +67,9 @@ var (
 	hookRefusals   = Definition{prefix + "hook_refusals_total", counter, []string{"hook"}, "Answers of no, by the call that was refused. Whoever asked asks again."}
 	netlinkResyncs = Definition{prefix + "netlink_resyncs_total", counter, nil, "Times that kernel events were lost and the whole host was read anew."}
 	runtimeJoins   = Definition{prefix + "runtime_connections_total", counter, nil, "Connections to the container runtime, each followed by a comparison of all claims."}
+	verifiedPods   = Definition{prefix + "verified_pods", gauge, []string{"verdict"}, "Pods with claims by what the kernel said of them at the last look: Aligned, Misaligned or Unknown."}
+	misalignments  = Definition{prefix + "misalignments_total", counter, []string{"reason"}, "Pods that were found misaligned and had not been before, by the reason in their claims' condition Aligned."}
+	verifySeconds  = Definition{prefix + "verify_seconds", histogram, nil, "Time that one look at all pods with claims took."}
 	statusFailures = Definition{prefix + "status_write_failures_total", counter, nil, "Writes of claim status that failed and are tried again."}
 )
 
@@ -75,6 +78,7 @@ func Definitions() []Definition {
 	return []Definition{
 		attachSeconds, detachSeconds, prepareSeconds, claimsPrepared, devicesHeld, restores, repairs, pinWrites, pinRepairs, hookRefusals,
 		devicesOffered, devicesTainted, publishWrites, netlinkResyncs, runtimeJoins, statusFailures,
+		verifiedPods, misalignments, verifySeconds,
 	}
 }
 

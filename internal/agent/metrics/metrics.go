@@ -19,6 +19,9 @@ type Metrics struct {
 	pinWrites, netlinkResyncs, runtimeJoins, statusFailures    prometheus.Counter
 	devicesOffered, devicesTainted                             *prometheus.GaugeVec
 	holdings                                                   *holdings
+	verified                                                   *prometheus.GaugeVec
+	misalignments                                              *prometheus.CounterVec
+	verify                                                     prometheus.Observer
 }
 
 // New returns figures that are all zero.
@@ -35,6 +38,8 @@ func New() *Metrics {
 		statusFailures: newCounter(r, statusFailures).WithLabelValues(),
 		devicesOffered: newGauge(r, devicesOffered), devicesTainted: newGauge(r, devicesTainted),
 		holdings: newHoldings(),
+		verified: newGauge(r, verifiedPods), misalignments: newCounter(r, misalignments),
+		verify: newHistogram(r, verifySeconds).WithLabelValues(),
 	}
 	// The process's own memory and CPU time are the kubelet's to tell
 	// (container_memory_working_set_bytes): the library's collectors for them
@@ -133,6 +138,25 @@ func (m *Metrics) Joined() {
 func (m *Metrics) StatusFailed() {
 	if m != nil {
 		m.statusFailures.Inc()
+	}
+}
+
+// Verified counts the pods of one look by verdict. Verdicts that no pod has must
+// be among them, as zero.
+func (m *Metrics) Verified(since time.Time, pods map[string]int) {
+	if m == nil {
+		return
+	}
+	m.verify.Observe(time.Since(since).Seconds())
+	for verdict, n := range pods {
+		m.verified.WithLabelValues(verdict).Set(float64(n))
+	}
+}
+
+// Misaligned counts a pod that was found misaligned.
+func (m *Metrics) Misaligned(reason string) {
+	if m != nil {
+		m.misalignments.WithLabelValues(reason).Inc()
 	}
 }
 

@@ -38,6 +38,8 @@ func used() *Metrics {
 	m.Resynced()
 	m.Joined()
 	m.StatusFailed()
+	m.Verified(time.Now(), map[string]int{"Aligned": 3})
+	m.Misaligned("CPUsWrong")
 	m.HoldingsFrom(func() map[string]Holding { return map[string]Holding{"dra.net": {Claims: 2, Devices: 3}} })
 	return m
 }
@@ -126,6 +128,9 @@ func TestFigures(t *testing.T) {
 		`plumbline_agent_netlink_resyncs_total 1`,
 		`plumbline_agent_runtime_connections_total 1`,
 		`plumbline_agent_status_write_failures_total 1`,
+		`plumbline_agent_verified_pods{verdict="Aligned"} 3`,
+		`plumbline_agent_misalignments_total{reason="CPUsWrong"} 1`,
+		`plumbline_agent_verify_seconds_count 1`,
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("no line %s", line)

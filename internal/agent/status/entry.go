@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -32,11 +33,17 @@ func entryOf(driverName string, d DeviceState, want wanted) resourceapi.Allocate
 		kinds = append(kinds, conditionRDMAReady)
 	}
 	entry := resourceapi.AllocatedDeviceStatus{Driver: driverName, Pool: d.Pool, Device: d.Device, NetworkData: networkData(d.Network)}
+	if d.Data != nil {
+		entry.Data = &runtime.RawExtension{Raw: d.Data}
+	}
 	for _, kind := range kinds {
 		entry.Conditions = append(entry.Conditions, condition(kind, d, want.since))
 	}
 	if faults := want.faults[d.Device]; len(faults) > 0 {
 		entry.Conditions = append(entry.Conditions, unhealthy(faults))
+	}
+	if want.aligned != nil {
+		entry.Conditions = append(entry.Conditions, aligned(*want.aligned))
 	}
 	if d.ShareID != "" {
 		entry.ShareID = &d.ShareID

@@ -53,7 +53,11 @@ func (w *Writer) want(key claimKey, r Report) {
 			faults[d.Device] = of
 		}
 	}
-	w.desired[key] = wanted{claim: r.Claim, devices: r.Devices, faults: faults, since: time.Now()}
+	want := wanted{claim: r.Claim, devices: r.Devices, faults: faults, since: time.Now()}
+	if a, ok := w.alignment[key.uid]; ok {
+		want.aligned = &a
+	}
+	w.desired[key] = want
 	w.queue.Add(key)
 }
 

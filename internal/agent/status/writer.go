@@ -30,6 +30,7 @@ type wanted struct {
 	claim   driver.ClaimRef
 	devices []DeviceState // empty: clear our entries
 	faults  map[string][]model.Fault
+	aligned *Alignment // nil: nothing is said
 	since   time.Time
 }
 
@@ -49,19 +50,22 @@ type Writer struct {
 	// each driver's devices by name.
 	reports map[claimKey]Report
 	faults  map[string]map[string][]model.Fault
+	// alignment is what verification says of claims, ours and others'.
+	alignment map[types.UID]Alignment
 }
 
 // NewWriter returns a writer that writes from Run on. events may be nil.
 func NewWriter(client kubernetes.Interface, events *Events) *Writer {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[claimKey](50*time.Millisecond, 30*time.Second)
 	return &Writer{
-		client:  client,
-		events:  events,
-		queue:   workqueue.NewTypedRateLimitingQueue(limiter),
-		desired: map[claimKey]wanted{},
-		told:    map[claimKey][]DeviceState{},
-		reports: map[claimKey]Report{},
-		faults:  map[string]map[string][]model.Fault{},
+		client:    client,
+		events:    events,
+		queue:     workqueue.NewTypedRateLimitingQueue(limiter),
+		desired:   map[claimKey]wanted{},
+		told:      map[claimKey][]DeviceState{},
+		reports:   map[claimKey]Report{},
+		faults:    map[string]map[string][]model.Fault{},
+		alignment: map[types.UID]Alignment{},
 	}
 }
 

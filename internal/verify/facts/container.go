@@ -30,7 +30,11 @@ func ended(err error) bool {
 
 // container fills in everything of a container but its network.
 func (r *Reader) container(c *Container, podUID string, pids []int, minors map[int]model.PCIAddress) {
-	before, now := r.ran[c.ID], map[threadKey]uint64{}
+	var before map[threadKey]uint64
+	if h := r.ran[c.ID]; h != nil {
+		before = h.ticks
+	}
+	now := map[threadKey]uint64{}
 	for _, pid := range pids {
 		p, err := r.process(pid, before, now)
 		if ended(err) {
@@ -42,7 +46,7 @@ func (r *Reader) container(c *Container, podUID string, pids []int, minors map[i
 		}
 		c.Processes = append(c.Processes, p)
 	}
-	r.ran[c.ID] = now
+	r.ran[c.ID] = &history{look: r.looks, ticks: now}
 	if len(c.Processes) == 0 {
 		c.Err = ErrGone
 		return

@@ -6,6 +6,7 @@ package facts
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -33,6 +34,16 @@ type Options struct {
 	Device func(directory int, name string) (number string, isDevice bool, err error)
 }
 
+// history is how long the threads of a container had run at a look.
+type history struct {
+	look  int
+	ticks map[threadKey]uint64
+}
+
+// rememberedLooks is for how many looks a container is remembered that nobody
+// asked for: one look may be at some pods alone.
+const rememberedLooks = 16
+
 // Reader looks at pods. It remembers of the look before how long threads had
 // run. Its methods are for one caller at a time each; they take turns.
 type Reader struct {
@@ -43,8 +54,9 @@ type Reader struct {
 	noGroup error
 
 	mu      sync.Mutex
-	ran     map[string]map[threadKey]uint64 // by container id
-	parents []string                        // of control groups of pods
+	ran     map[string]*history // by container id
+	looks   int
+	parents []string // of control groups of pods
 	buf     []byte
 	detail  bool // of the look at hand
 }
@@ -65,7 +77,7 @@ func Open(o Options) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, procDir.Close())
 	}
-	r := &Reader{options: o, proc: procDir, sys: sys, ran: map[string]map[threadKey]uint64{}, buf: make([]byte, 64<<10)}
+	r := &Reader{options: o, proc: procDir, sys: sys, ran: map[string]*history{}, buf: make([]byte, 64<<10)}
 	r.groups, r.noGroup = cgroup.Open(r.groupRoot())
 	return r, nil
 }
@@ -87,7 +99,6 @@ func (r *Reader) Look(targets []Target, detail bool) []Pod {
 	r.detail = detail
 	pids, err := r.scan(targets)
 	pods := make([]Pod, 0, len(targets))
-	ran := make(map[string]map[threadKey]uint64, len(r.ran))
 	minors := r.gpuMinors()
 	for _, t := range targets {
 		p := Pod{UID: t.UID}
@@ -96,14 +107,14 @@ func (r *Reader) Look(targets []Target, detail bool) []Pod {
 			if err == nil {
 				r.container(&found, t.UID, pids[c.ID], minors)
 			}
-			ran[c.ID] = r.ran[c.ID]
 			p.Containers = append(p.Containers, found)
 		}
 		p.Network = r.network(p.Containers)
 		r.stillThere(&p)
 		pods = append(pods, p)
 	}
-	r.ran = ran // containers that nobody asked for are forgotten
+	r.looks++
+	maps.DeleteFunc(r.ran, func(_ string, h *history) bool { return r.looks-h.look > rememberedLooks })
 	return pods
 }
 
