@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model"
@@ -21,8 +22,31 @@ import (
 // shape is a machine in numbers. Linux numbers first threads of all cores, then
 // second threads; core_id repeats in every package.
 type shape struct {
-	packages, nodesPer, coresPer, smt, coresPerL3 int
+	packages, nodesPer, coresPer, smt, coresPerL3 int // coresPerL3: 0 is no L3
 	offline                                       cpuset.CPUSet
+	// little is how many of four cores are efficiency cores; memoryless is how many
+	// of the last nodes have no memory; pages are the huge pages of 2 MiB of each
+	// other node.
+	little, memoryless int
+	pages              int64
+}
+
+// randomShape is any machine there may be, of at most cores cores a node.
+func randomShape(r *rand.Rand, cores int) shape {
+	pick := func(of ...int) int { return of[r.IntN(len(of))] }
+	s := shape{
+		packages: pick(1, 1, 2, 2, 4), nodesPer: pick(1, 1, 2, 4), coresPer: 1 + r.IntN(cores), smt: pick(1, 2, 2, 4, 8),
+		coresPerL3: pick(0, 1, 2, 4, 64), little: pick(0, 0, 1, 2), pages: int64(pick(0, 1, 40)),
+	}
+	s.memoryless = r.IntN(s.packages * s.nodesPer)
+	if r.IntN(3) == 0 {
+		var offline []int
+		for range 1 + r.IntN(4) {
+			offline = append(offline, 1+r.IntN(s.packages*s.nodesPer*s.coresPer*s.smt))
+		}
+		s.offline = cpuset.New(offline...)
+	}
+	return s
 }
 
 func (s shape) machine(t *testing.T) *model.Machine {
@@ -36,8 +60,16 @@ func (s shape) machine(t *testing.T) *model.Machine {
 		pkg := node / s.nodesPer
 		c := model.CPU{ID: id, Online: !s.offline.Contains(id), NUMANode: &node}
 		if c.Online {
-			l3 := n / s.coresPerL3
-			c.L3 = &l3
+			if s.coresPerL3 > 0 {
+				l3 := n / s.coresPerL3
+				c.L3 = &l3
+			}
+			if s.little > 0 {
+				c.Type = model.PerformanceCore
+				if n%4 < s.little {
+					c.Type = model.EfficiencyCore
+				}
+			}
 			c.Core = &model.CoreID{Package: pkg, Core: n % (s.nodesPer * s.coresPer)}
 			var siblings []int
 			for thread := range s.smt {
@@ -51,7 +83,16 @@ func (s shape) machine(t *testing.T) *model.Machine {
 		parts.CPUs = append(parts.CPUs, c)
 	}
 	for id, cpus := range nodes {
-		parts.NUMANodes = append(parts.NUMANodes, model.NUMANode{ID: id, CPUs: cpus})
+		n := model.NUMANode{ID: id, CPUs: cpus, MemoryBytes: ptr.To(uint64(1 << 30)), Distances: map[int]int{}}
+		for other := range nodes {
+			n.Distances[other] = 10 + 2*max(id-other, other-id)
+		}
+		if id >= len(nodes)-s.memoryless {
+			n.MemoryBytes = ptr.To(uint64(0))
+		} else if s.pages > 0 {
+			n.Hugepages = []model.HugepagePool{{PageBytes: 2 << 20, Pages: s.pages}, {PageBytes: 1 << 30, Pages: 1}}
+		}
+		parts.NUMANodes = append(parts.NUMANodes, n)
 	}
 	m, err := model.New(parts)
 	if err != nil {
