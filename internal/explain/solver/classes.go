@@ -32,9 +32,8 @@ func (s *Solver) classify() {
 // it.
 func (s *Solver) signature(key []byte, d int) ([]byte, bool) {
 	device := &s.p.Devices[d]
-	// What is shared has a state of its own, and where somebody looks at what
-	// others have it matters who has it.
-	if device.Shared || s.admin {
+	// What is shared has a state of its own.
+	if device.Shared || s.individual {
 		key = binary.AppendVarint(key, int64(d)+1)
 	} else {
 		key = binary.AppendVarint(key, 0)

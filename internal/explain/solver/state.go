@@ -199,7 +199,7 @@ func (q *search) take(r place, a, d int) {
 // remember writes the state that matters from a position on into q.key.
 func (q *search) remember(at int) {
 	key := binary.AppendVarint(q.key[:0], int64(at))
-	if q.s.admin {
+	if q.s.individual {
 		for _, by := range q.by {
 			key = binary.AppendUvarint(key, by)
 		}

@@ -56,9 +56,11 @@ type Solver struct {
 	// -1 is a device that no request can have.
 	class   []int
 	classes int
-	// admin says that some request looks at what others have: then who has a
-	// device matters, and not only whether.
-	admin bool
+	// individual says that it matters which device of a kind somebody has: a
+	// request looks at what others have, or wants all devices, of which the
+	// allocator takes one after the other until one is taken (this leads
+	// nowhere) or a constraint refuses it (this ends the search).
+	individual bool
 	// candidates are the devices that fit or abort, by claim, request and
 	// alternative.
 	candidates [][][][]int
@@ -81,7 +83,7 @@ func New(p *Problem) *Solver {
 					}
 				}
 				ofRequest = append(ofRequest, devices)
-				s.admin = s.admin || a.Admin
+				s.individual = s.individual || a.Admin || a.WantsAll && len(claim.Constraints) > 0
 			}
 			ofClaim = append(ofClaim, ofRequest)
 		}

@@ -1,0 +1,118 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Snapshot is what was read of a cluster, or of files. It is not changed.
+type Snapshot struct {
+	// Source says in words where it comes from.
+	Source string
+	// Minor is the version of Kubernetes: 1.Minor.
+	Minor int
+	Gates Gates
+	// Nodes may lack nodes that slices name; those are known by name only.
+	Nodes   []*corev1.Node
+	Slices  []*resourceapi.ResourceSlice
+	Classes map[string]*resourceapi.DeviceClass
+	// Claims are all claims. Those that are allocated hold devices.
+	Claims []*resourceapi.ResourceClaim
+}
+
+// DeviceID names a device.
+type DeviceID struct{ Driver, Pool, Device string }
+
+// String is driver/pool/device.
+func (d DeviceID) String() string { return d.Driver + "/" + d.Pool + "/" + d.Device }
+
+// PoolID names a pool: pools of two drivers may have one name.
+type PoolID struct{ Driver, Pool string }
+
+// String is driver/pool.
+func (p PoolID) String() string { return p.Driver + "/" + p.Pool }
+
+// Cluster is a snapshot, sorted for questions about its nodes. It may be used by
+// several goroutines.
+type Cluster struct {
+	Snapshot
+	// nodes are all of them by name.
+	nodes map[string]*corev1.Node
+	// byNode are the slices of one node each, and shared all others, byPool the
+	// slices of each pool.
+	byNode map[string][]*resourceapi.ResourceSlice
+	shared []*resourceapi.ResourceSlice
+	byPool map[PoolID][]*resourceapi.ResourceSlice
+	held   map[DeviceID]*Held
+}
+
+// New sorts a snapshot.
+func New(s Snapshot) *Cluster {
+	c := &Cluster{
+		Snapshot: s, nodes: map[string]*corev1.Node{},
+		byNode: map[string][]*resourceapi.ResourceSlice{}, byPool: map[PoolID][]*resourceapi.ResourceSlice{},
+	}
+	for _, n := range s.Nodes {
+		c.nodes[n.Name] = n
+	}
+	for _, slice := range s.Slices {
+		id := PoolID{slice.Spec.Driver, slice.Spec.Pool.Name}
+		c.byPool[id] = append(c.byPool[id], slice)
+		name := nodeName(slice)
+		if name == "" {
+			c.shared = append(c.shared, slice)
+			continue
+		}
+		c.byNode[name] = append(c.byNode[name], slice)
+		if c.nodes[name] == nil {
+			c.nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		}
+	}
+	c.held = gatherHeld(s.Claims, s.Gates.ConsumableCapacity)
+	return c
+}
+
+// WithClaims is the cluster with other claims in it.
+func (c *Cluster) WithClaims(claims []*resourceapi.ResourceClaim) *Cluster {
+	other := *c
+	other.Claims = claims
+	other.held = gatherHeld(claims, c.Gates.ConsumableCapacity)
+	return &other
+}
+
+// WithGates is the cluster with other feature gates.
+func (c *Cluster) WithGates(g Gates) *Cluster {
+	other := *c
+	other.Gates = g
+	other.held = gatherHeld(c.Claims, g.ConsumableCapacity)
+	return &other
+}
+
+// NodeNames lists the nodes, sorted.
+func (c *Cluster) NodeNames() []string { return slices.Sorted(maps.Keys(c.nodes)) }
+
+// Node returns a node, nil if there is none of the name.
+func (c *Cluster) Node(name string) *corev1.Node { return c.nodes[name] }
+
+// Drivers lists the drivers that publish anything, sorted.
+func (c *Cluster) Drivers() []string {
+	drivers := map[string]bool{}
+	for id := range c.byPool {
+		drivers[id.Driver] = true
+	}
+	return slices.Sorted(maps.Keys(drivers))
+}
+
+func nodeName(slice *resourceapi.ResourceSlice) string {
+	if slice.Spec.NodeName == nil {
+		return ""
+	}
+	return *slice.Spec.NodeName
+}

@@ -1,0 +1,255 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package compile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"plumbline.dev/plumbline/internal/explain/cluster"
+)
+
+// judge looks at the devices of a node.
+type judge struct {
+	*Compiler
+	ctx     context.Context
+	node    *Node
+	results map[resultKey]result
+}
+
+// resultKey is an expression and a device by its index.
+type resultKey struct {
+	expression string
+	device     int
+}
+
+type result struct {
+	matches bool
+	err     error
+}
+
+func (j *judge) request(claim *resourceapi.ResourceClaim, index int) Request {
+	r := &claim.Spec.Devices.Requests[index]
+	view := Request{Name: r.Name}
+	asks := Asks(index, r)
+	if len(asks) == 0 {
+		view.Alternatives = []Alternative{{
+			Ask:     Ask{Name: r.Name, Path: fmt.Sprintf("spec.devices.requests[%d]", index)},
+			Refused: "it has neither exactly nor firstAvailable", Why: make([]Why, len(j.node.Devices)), Takes: make([]amounts, len(j.node.Devices)),
+		}}
+	}
+	for _, ask := range asks {
+		view.Alternatives = append(view.Alternatives, j.alternative(ask))
+	}
+	return view
+}
+
+func (j *judge) alternative(ask Ask) Alternative {
+	a := Alternative{Ask: ask, Why: make([]Why, len(j.node.Devices)), Takes: make([]amounts, len(j.node.Devices))}
+	class := j.cluster.Classes[ask.Class]
+	a.Refused = j.refuses(&ask, class)
+	if a.Refused != "" && class == nil {
+		for d := range a.Why {
+			a.Why[d].Obstacle = OtherClass
+		}
+		return a
+	}
+	if len(ask.Derived) > 0 && j.cluster.Gates.DerivedAttributes {
+		j.node.NotJudged = append(j.node.NotJudged, fmt.Sprintf("%s has derived attributes (%s)", ask.Name, cluster.GateDerivedAttributes))
+	}
+	for d := range j.node.Devices {
+		a.Why[d] = j.device(&a, class, d)
+		if a.Refused == "" && ask.All && (a.Why[d].Obstacle == SelectorFails || a.Why[d].Obstacle == CapacityFails) {
+			a.Refused = fmt.Sprintf("it asks for all devices, and of device %s it cannot be said whether it is one: %s",
+				j.node.Devices[d].ID, a.Why[d].Detail)
+		}
+	}
+	return a
+}
+
+// refuses finds why the allocator would not begin to look.
+func (j *judge) refuses(ask *Ask, class *resourceapi.DeviceClass) string {
+	gates := j.cluster.Gates
+	off := func(what, gate string) string {
+		return fmt.Sprintf("it has %s, and feature gate %s is off", what, gate)
+	}
+	switch {
+	case ask.Sub && !gates.PrioritizedList:
+		return off("subrequests", cluster.GatePrioritizedList)
+	case ask.Capacity != nil && !gates.ConsumableCapacity:
+		return off("capacity requests", cluster.GateConsumableCapacity)
+	case len(ask.Derived) > 0 && !gates.DerivedAttributes:
+		return off("derived attributes", cluster.GateDerivedAttributes)
+	case ask.AsksAdmin && !gates.AdminAccess:
+		return off("adminAccess", cluster.GateAdminAccess)
+	case ask.Class == "":
+		return "it names no device class"
+	case class == nil:
+		return fmt.Sprintf("device class %q does not exist", ask.Class)
+	case !ask.All && ask.Mode != resourceapi.DeviceAllocationModeExactCount:
+		return fmt.Sprintf("allocation mode %q is not known", ask.Mode)
+	case !ask.All && ask.Count < 0:
+		return fmt.Sprintf("it wants %d devices", ask.Count)
+	}
+	for i, s := range ask.Selectors {
+		if s.CEL == nil {
+			return fmt.Sprintf("selector %d is of a kind that is not known", i)
+		}
+	}
+	if !ask.All {
+		return ""
+	}
+	for _, pool := range j.node.Pools {
+		switch {
+		case pool.Incomplete:
+			return fmt.Sprintf("it asks for all devices, and pool %s is incomplete: %d of %d slices of generation %d are published",
+				pool.ID, pool.Published, pool.Wanted, pool.Generation)
+		case pool.Invalid != "":
+			return fmt.Sprintf("it asks for all devices, and pool %s is invalid: %s", pool.ID, pool.Invalid)
+		}
+	}
+	return ""
+}
+
+// device finds the first obstacle of a device.
+func (j *judge) device(a *Alternative, class *resourceapi.DeviceClass, d int) Why {
+	gates := j.cluster.Gates
+	device := &j.node.Devices[d]
+	if !gates.DeviceBindingAndStatus && len(device.Device.BindingConditions) > 0 {
+		return Why{Obstacle: BindingConditionsOff}
+	}
+	if why := j.selectors(class.Spec.Selectors, d, OtherClass); why.Obstacle != None {
+		why.OfClass = true
+		return why
+	}
+	if why := j.selectors(a.Selectors, d, NotSelected); why.Obstacle != None {
+		return why
+	}
+	if reaches, err := j.cluster.DeviceOnNode(j.node.Node, device.Slice, device.Device); err != nil || !reaches {
+		return Why{Obstacle: OtherNode}
+	}
+	if gates.ConsumableCapacity {
+		takes, why := consumption(a.Capacity, device.Device.Capacity, gates)
+		if why.Obstacle != None {
+			return why
+		}
+		if why := fitsInto(takes, device.Device.Capacity, nil, TooSmall); why.Obstacle != None {
+			return why
+		}
+		a.Takes[d] = takes
+	}
+	if !gates.PartitionableDevices && len(device.Device.ConsumesCounters) > 0 {
+		return Why{Obstacle: CountersOff}
+	}
+	if j.operationsMissing(device) {
+		return Why{Obstacle: OperationsOff}
+	}
+	if gates.DeviceTaints {
+		if taint := untolerated(device.Device.Taints, a.Tolerations); taint != nil {
+			return Why{Obstacle: Tainted, Taint: taint}
+		}
+	}
+	if device.Held != nil && !a.Admin && device.Held.Whole {
+		return Why{Obstacle: Taken}
+	}
+	if device.Held != nil && gates.ConsumableCapacity {
+		return fitsInto(a.Takes[d], device.Device.Capacity, device.Held.Consumed, TooLittleLeft)
+	}
+	return Why{}
+}
+
+// selectors evaluates selectors one after the other.
+func (j *judge) selectors(selectors []resourceapi.DeviceSelector, d int, mismatch Obstacle) Why {
+	for i, s := range selectors {
+		if s.CEL == nil {
+			return Why{Obstacle: mismatch, Selector: i}
+		}
+		r := j.evaluate(s.CEL.Expression, d)
+		if r.err != nil {
+			return Why{Obstacle: SelectorFails, Selector: i, Detail: r.err.Error()}
+		}
+		if !r.matches {
+			return Why{Obstacle: mismatch, Selector: i}
+		}
+	}
+	return Why{}
+}
+
+func (j *judge) evaluate(expression string, d int) result {
+	key := resultKey{expression, d}
+	if known, seen := j.results[key]; seen {
+		return known
+	}
+	device := &j.node.Devices[d]
+	compiled := j.cel.GetOrCompile(expression)
+	var r result
+	if compiled.Error != nil {
+		r.err = fmt.Errorf("it does not compile: %w", compiled.Error)
+	} else {
+		r.matches, _, r.err = compiled.DeviceMatches(j.ctx, cel.Device{
+			Driver: device.ID.Driver, AllowMultipleAllocations: device.Device.AllowMultipleAllocations,
+			Attributes: device.Device.Attributes, Capacity: device.Device.Capacity,
+		})
+	}
+	j.results[key] = r
+	return r
+}
+
+// operationsMissing says whether a device wants node operations to be skipped
+// and nobody here skips them. The allocator asks only where an alpha feature
+// makes it the experimental one.
+func (j *judge) operationsMissing(d *Device) bool {
+	g := j.cluster.Gates
+	if len(d.Slice.Spec.SkipNodeOperations) == 0 {
+		return false
+	}
+	if g.OptionalNodeOperations {
+		return !slices.Contains(j.node.Node.Status.DeclaredFeatures, cluster.GateNodeOperations)
+	}
+	return g.ListTypeAttributes || g.DerivedAttributes || g.CompatibilityGroups
+}
+
+// untolerated is the first taint that keeps a request away.
+func untolerated(taints []resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration) *resourceapi.DeviceTaint {
+	for i := range taints {
+		switch taints[i].Effect {
+		case resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNoSchedule:
+			if !slices.ContainsFunc(tolerations, func(t resourceapi.DeviceToleration) bool {
+				return resourceclaim.ToleratesTaint(t, taints[i])
+			}) {
+				return &taints[i]
+			}
+		}
+	}
+	return nil
+}
+
+// fitsInto says whether a device has what is taken, with what others have.
+func fitsInto(takes amounts, has capacities, others amounts, obstacle Obstacle) Why {
+	for _, name := range sortedNames(has) {
+		sum := takes[name].DeepCopy()
+		if other, found := others[name]; found {
+			sum.Add(other)
+		}
+		if sum.Cmp(has[name].Value) > 0 {
+			return Why{Obstacle: obstacle, Detail: string(name)}
+		}
+	}
+	return Why{}
+}
+
+// left is what is free of a capacity.
+func left(has resource.Quantity, others *cluster.Held, name resourceapi.QualifiedName) resource.Quantity {
+	free := has.DeepCopy()
+	if others != nil {
+		free.Sub(others.Consumed[name])
+	}
+	return free
+}

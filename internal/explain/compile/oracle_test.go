@@ -1,0 +1,68 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package compile_test
+
+import (
+	"context"
+	"flag"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/explain/explaintest"
+	"plumbline.dev/plumbline/internal/explain/solver"
+)
+
+var (
+	cases = flag.Int("cases", 10_000, "how many random cases are compared with the scheduler's allocator; a tenth with -short")
+	seed  = flag.Uint64("seed", 0, "the first case")
+)
+
+// patience is how long the scheduler's allocator may take for a case.
+const patience = 5 * time.Second
+
+// What the solver says of nodes, claims and holders at random, the scheduler's
+// allocator says too: fits, fits not, or ends with an error.
+func TestVerdictsAreTheAllocators(t *testing.T) {
+	n := *cases
+	if testing.Short() {
+		n /= 10
+	}
+	verdicts := map[solver.Verdict]int{}
+	late := 0
+	selectors := compile.NewSelectors()
+	for i := range n {
+		at := *seed + uint64(i)
+		c := explaintest.Random(at)
+		known := cluster.New(c.Snapshot)
+		oracle, err := explaintest.NewOracle(t.Context(), known, selectors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiler := compile.New(known, selectors)
+		for _, name := range known.NodeNames() {
+			node, err := compiler.Compile(context.Background(), known.Node(name), c.Claims)
+			if err != nil {
+				t.Fatalf("seed %d: %v", at, err)
+			}
+			s := solver.New(node.Problem)
+			got := s.Solve(s.All())
+			want, _, cause := oracle.Ask(t.Context(), name, c.Claims, patience)
+			if want == solver.Unknown {
+				t.Logf("seed %d, %s: the allocator ran out of time; we say %d", at, name, got.Verdict)
+				late++
+				continue
+			}
+			verdicts[want]++
+			if got.Verdict != want || len(node.NotJudged) > 0 {
+				text, _ := yaml.Marshal(c)
+				t.Fatalf("seed %d, %s: verdict %d, the allocator says %d (%v); not judged: %v\n%s", at, name, got.Verdict, want, cause, node.NotJudged, text)
+			}
+		}
+	}
+	t.Logf("%d fit, %d do not, %d abort, %d out of time", verdicts[solver.Fits], verdicts[solver.FitsNot], verdicts[solver.Aborts], late)
+}

@@ -1,0 +1,124 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reason
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/explain/conflict"
+	"plumbline.dev/plumbline/internal/explain/solver"
+)
+
+// Answer is the answer for one node.
+type Answer struct {
+	*compile.Node
+	Verdict solver.Verdict
+	outcome
+}
+
+// outcome is what the solver says of a problem; nodes with the same problem
+// share it.
+type outcome struct {
+	// Placed are the devices where the claims fit.
+	Placed []solver.Placement
+	// Culprit is what aborts the allocation.
+	Culprit *solver.Culprit
+	Members []solver.Member
+	// Conflict are the members, by index, that cannot be had together, while all
+	// but one of them can. Smallest says that no smaller set of members
+	// conflicts.
+	Conflict []int
+	Smallest bool
+	// First is the first request, by index of Members, that cannot be met with
+	// those before it, -1 if there is none.
+	First int
+}
+
+// Asker answers for nodes and remembers what it found. It may be used by several
+// goroutines.
+type Asker struct {
+	compiler *compile.Compiler
+	claims   []*resourceapi.ResourceClaim
+	mutex    sync.Mutex
+	known    map[string]found
+}
+
+type found struct {
+	verdict solver.Verdict
+	outcome outcome
+}
+
+// NewAsker asks about claims that are to be allocated together.
+func NewAsker(c *compile.Compiler, claims []*resourceapi.ResourceClaim) *Asker {
+	return &Asker{compiler: c, claims: claims, known: map[string]found{}}
+}
+
+// Ask answers for a node.
+func (a *Asker) Ask(ctx context.Context, node *corev1.Node) (*Answer, error) {
+	n, err := a.compiler.Compile(ctx, node, a.claims)
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	if len(n.NotJudged) > 0 {
+		return &Answer{Node: n, Verdict: solver.Unknown, outcome: outcome{First: -1}}, nil
+	}
+	key := n.Problem.Key()
+	a.mutex.Lock()
+	f, seen := a.known[key]
+	a.mutex.Unlock()
+	if !seen {
+		f = find(n.Problem)
+		a.mutex.Lock()
+		a.known[key] = f
+		a.mutex.Unlock()
+	}
+	return &Answer{Node: n, Verdict: f.verdict, outcome: f.outcome}, nil
+}
+
+// find solves a problem, and finds the conflict if there is one.
+func find(p *solver.Problem) found {
+	s := solver.New(p)
+	result := s.Solve(s.All())
+	f := found{result.Verdict, outcome{Placed: result.Placed, Culprit: result.Culprit, Members: s.Members(), First: -1}}
+	if result.Verdict == solver.Fits || result.Verdict == solver.Unknown {
+		return f
+	}
+	unknown := false
+	fails := func(on []bool) bool {
+		v := s.Solve(on).Verdict
+		unknown = unknown || v == solver.Unknown
+		return v != solver.Fits
+	}
+	f.outcome.Conflict, f.outcome.Smallest = conflict.Smallest(len(f.outcome.Members), fails)
+	if unknown {
+		f.outcome.Smallest = false
+	}
+	f.outcome.First = first(f.outcome.Members, fails)
+	return f
+}
+
+// first finds the first request that cannot be met with those before it, under
+// all constraints on them.
+func first(members []solver.Member, fails func([]bool) bool) int {
+	on := make([]bool, len(members))
+	for i, m := range members {
+		on[i] = m.Constraint
+	}
+	for i, m := range members {
+		if m.Constraint {
+			continue
+		}
+		on[i] = true
+		if fails(on) {
+			return i
+		}
+	}
+	return -1
+}
