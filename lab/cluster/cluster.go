@@ -62,7 +62,11 @@ func (c *Cluster) Up(ctx context.Context, w *Workshop, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkHardware(machine.Name), checkShape(machine, o)); err != nil {
+	err = c.checkHardware(machine.Name)
+	if !o.OnHost {
+		err = errors.Join(err, checkShape(machine, o))
+	}
+	if err != nil {
 		return err
 	}
 	parts, err := w.All(ctx)
@@ -73,7 +77,12 @@ func (c *Cluster) Up(ctx context.Context, w *Workshop, o Options) error {
 	if err != nil {
 		return err
 	}
-	reloaded, err := c.node(ctx, w, parts, cp, machine, o)
+	var reloaded bool
+	if o.OnHost {
+		reloaded, err = c.startHostNode(ctx, w, parts, cp)
+	} else {
+		reloaded, err = c.node(ctx, w, parts, cp, machine, o)
+	}
 	if err != nil {
 		return err
 	}
@@ -118,7 +127,7 @@ func (c *Cluster) Down(ctx context.Context) error {
 	}
 	defer unlock()
 	// The node first: its kubelet would only complain about the rest.
-	if err := c.machine().Stop(ctx); err != nil {
+	if err := errors.Join(c.machine().Stop(ctx), c.hostNode().Stop(ctx)); err != nil {
 		return err
 	}
 	if err := metadata.Down(ctx, c.dir); err != nil {

@@ -37,10 +37,10 @@ func (c *Cluster) LogNames() ([]string, error) {
 }
 
 // logs maps the components to their logs: those of the host, and those that
-// the guest sends here.
+// a guest sends here or a node on this host writes.
 func (c *Cluster) logs() (map[string]string, error) {
 	logs := map[string]string{}
-	for _, pattern := range []string{controlplane.LogPath(c.dir, "*"), c.machine().Log("*")} {
+	for _, pattern := range []string{controlplane.LogPath(c.dir, "*"), c.machine().Log("*"), c.hostNode().Log("*")} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err

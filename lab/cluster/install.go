@@ -71,7 +71,11 @@ func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane,
 	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=" + agentPatience}, agent...)...); err != nil {
 		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s ds/%s)", err, deploy.Namespace, deploy.AgentServiceAccount)
 	}
-	return waitSlices(ctx, client, node)
+	drivers := []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU}
+	if o.OnHost {
+		drivers = drivers[:2] // no GPUs are simulated there
+	}
+	return waitSlices(ctx, client, node, drivers)
 }
 
 // chartValues are the values the lab's installation differs in from the
@@ -80,7 +84,6 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 	host, port := cp.GuestAddress()
 	values := map[string]any{
 		"namespace": map[string]any{"create": true},
-		"drivers":   map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": o.agentMachine()}},
 		// Nothing runs on simulated nodes.
 		"nodeSelector": map[string]any{realLabel: "true"},
 		// The lab runs no service proxy.
@@ -89,6 +92,12 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		"nodeMatchExpressions": []any{map[string]any{"key": simulatedLabel, "operator": "DoesNotExist"}},
 		"extraArgs":            o.cloudArgs(),
 	}
+	if o.OnHost {
+		// Stand-ins are virtual, and nothing virtual is offered by itself.
+		values["extraArgs"] = append(o.cloudArgs(), "--allow-interfaces=nic*")
+		return values
+	}
+	values["drivers"] = map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": o.agentMachine()}}
 	if o.agentMachine() != o.Machine {
 		values["extraVolumes"] = []any{map[string]any{
 			"name": "machine", "hostPath": map[string]any{"path": guestMachineFile, "type": "File"},
@@ -124,18 +133,18 @@ func createClasses(ctx context.Context, client kubernetes.Interface, manifests [
 }
 
 // waitSlices returns once the node's agent has published devices of each of
-// its drivers.
-func waitSlices(ctx context.Context, client kubernetes.Interface, node string) error {
+// the missing drivers.
+func waitSlices(ctx context.Context, client kubernetes.Interface, node string, missing []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	missing := []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU}
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		list, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 		if err != nil {
 			return false, err
 		}
 		for _, slice := range list.Items {
-			if len(slice.Spec.Devices) > 0 {
+			// A TPU machine has no GPU to publish, and says so in an empty slice.
+			if len(slice.Spec.Devices) > 0 || slice.Spec.Driver == slicecodec.DriverGPU {
 				missing = slices.DeleteFunc(missing, func(driver string) bool { return driver == slice.Spec.Driver })
 			}
 		}

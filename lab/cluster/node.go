@@ -154,9 +154,18 @@ func checkShape(facts *machine.Facts, o Options) error {
 // hardwareFile records which machine the running node has.
 func (c *Cluster) hardwareFile() string { return filepath.Join(c.dir, "hardware") }
 
+// running says whether the cluster has a node that runs, of either kind.
+func (c *Cluster) running() (bool, error) {
+	inVM, err := c.machine().Running()
+	if inVM || err != nil {
+		return inVM, err
+	}
+	return c.onHost()
+}
+
 // checkHardware refuses to take one machine for another.
 func (c *Cluster) checkHardware(wanted string) error {
-	running, err := c.machine().Running()
+	running, err := c.running()
 	if err != nil || !running {
 		return err
 	}
@@ -197,6 +206,11 @@ func (c *Cluster) vmConfig(parts *Parts, cp *controlplane.ControlPlane, facts *m
 	if err != nil {
 		return vm.Config{}, err
 	}
+	tools, err := node.NetworkTools(parts.NetworkTools)
+	if err != nil {
+		return vm.Config{}, err
+	}
+	files.Add(tools)
 	if o.agentMachine() != o.Machine {
 		files[guestMachineFile] = initramfs.File{Source: o.Machine}
 	}
@@ -207,6 +221,8 @@ func (c *Cluster) vmConfig(parts *Parts, cp *controlplane.ControlPlane, facts *m
 		Kernel: parts.Kernel, ModulesDir: parts.Modules,
 		Init: parts.GuestInit, Busybox: parts.Busybox, Applets: parts.Applets,
 		Files: files, Services: services,
+		// What eBPF programs on a NIC hang from before Linux 6.6.
+		Modules:  []string{"sch_ingress", "cls_bpf"},
 		Forwards: []qemu.Forward{{Host: ports[0], Guest: ports[0]}},
 	}, nil
 }

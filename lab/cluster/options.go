@@ -21,6 +21,9 @@ type Options struct {
 	// CPUs and MemoryMiB are what the hardware is scaled to; zero leaves
 	// the choice to the lab.
 	CPUs, MemoryMiB int
+	// OnHost has the node run on this host's own processors, with virtual links
+	// for NICs; Machine says nothing then.
+	OnHost bool
 	// NoInstall leaves plumbline out.
 	NoInstall bool
 	// Simulate adds nodes that only publish slices.
@@ -36,6 +39,9 @@ func (o Options) check() error {
 	if o.CPUs < 0 || o.MemoryMiB < 0 {
 		return fmt.Errorf("--cpus %d, --memory %d: want positive numbers, or none for the lab's choice", o.CPUs, o.MemoryMiB)
 	}
+	if o.OnHost && (o.CPUs != 0 || o.MemoryMiB != 0 || o.NoNode) {
+		return errors.New("--node host has this host's CPUs and memory: leave --cpus, --memory and --no-node out")
+	}
 	if o.NoNode && len(o.Simulate) > 0 {
 		return errors.New("--no-node and --simulate: simulated nodes come with the cluster's node; leave one out")
 	}
@@ -48,6 +54,9 @@ func (o Options) check() error {
 }
 
 func (o Options) machine() (*machine.Facts, error) {
+	if o.OnHost {
+		return &machine.Facts{Name: hostNodeName}, nil
+	}
 	facts, err := machine.OpenFacts(o.Machine)
 	if err != nil {
 		return nil, fmt.Errorf("choose the node's hardware: %w", err)

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,8 +33,14 @@ func (c *Cluster) reload(ctx context.Context, w *Workshop, images string) (bool,
 	if err != nil || string(has) == digest {
 		return false, err
 	}
+	bring := c.importImages
+	if onHost, err := c.onHost(); err != nil {
+		return false, err
+	} else if onHost {
+		bring = c.importOnHost
+	}
 	task := w.progress.Start("images")
-	if err := c.importImages(ctx, images); err != nil {
+	if err := bring(ctx, images); err != nil {
 		task.Fail()
 		return false, fmt.Errorf("bring new images into the node: %w", err)
 	}
@@ -78,8 +85,27 @@ func (c *Cluster) importImages(ctx context.Context, images string) error {
 	if err != nil {
 		return err
 	}
-	if response.Code != 0 {
-		return fmt.Errorf("exit code %d: %w", response.Code, errors.New(strings.TrimSpace(string(response.Stderr))))
+	return importError(response.Code, string(response.Stderr))
+}
+
+// importOnHost hands the archive to the node on this host.
+func (c *Cluster) importOnHost(ctx context.Context, images string) error {
+	f, err := os.Open(images)
+	if err != nil {
+		return err
 	}
-	return nil
+	defer func() { _ = f.Close() }()
+	var complaint bytes.Buffer
+	code, err := c.runOnHost(ctx, []string{"ctr", "-n", "k8s.io", "images", "import", "-"}, f, io.Discard, &complaint)
+	if err != nil {
+		return err
+	}
+	return importError(code, complaint.String())
+}
+
+func importError(code int, complaint string) error {
+	if code == 0 {
+		return nil
+	}
+	return fmt.Errorf("exit code %d: %w", code, errors.New(strings.TrimSpace(complaint)))
 }

@@ -21,7 +21,13 @@ const leave = 0x1d
 
 // Shell joins the caller's terminal with a root shell of the node.
 func (c *Cluster) Shell(ctx context.Context, in, out *os.File) error {
-	if err := c.needMachine(); err != nil {
+	if err := c.needNode(); err != nil {
+		return err
+	}
+	if onHost, err := c.onHost(); onHost || err != nil {
+		if err == nil {
+			_, err = c.runOnHost(ctx, []string{"/bin/sh"}, in, out, out)
+		}
 		return err
 	}
 	conn, err := c.machine().DialShell(ctx)
@@ -80,8 +86,14 @@ func copyUntil(out io.Writer, in io.Reader, end byte) error {
 
 // Run runs one program on the node as root and returns its exit code.
 func (c *Cluster) Run(ctx context.Context, argv []string, out, errOut io.Writer) (int, error) {
-	if err := c.needMachine(); err != nil {
+	if err := c.needNode(); err != nil {
 		return 0, err
+	}
+	if onHost, err := c.onHost(); onHost || err != nil {
+		if err != nil {
+			return 0, err
+		}
+		return c.runOnHost(ctx, argv, nil, out, errOut)
 	}
 	response, err := c.machine().Exec(ctx, guest.Request{Argv: argv})
 	if err != nil {
@@ -92,8 +104,8 @@ func (c *Cluster) Run(ctx context.Context, argv []string, out, errOut io.Writer)
 	return response.Code, errors.Join(outErr, errErr)
 }
 
-func (c *Cluster) needMachine() error {
-	running, err := c.machine().Running()
+func (c *Cluster) needNode() error {
+	running, err := c.running()
 	if err == nil && !running {
 		err = fmt.Errorf("cluster %s has no running node: run plumblab up", c.name)
 	}

@@ -37,6 +37,8 @@ type Parts struct {
 	// Busybox is a static busybox, Applets the commands it provides.
 	Busybox string
 	Applets []string
+	// NetworkTools is the folder into which iproute2 and ethtool are unpacked.
+	NetworkTools string
 	// PCIIDs is the database of PCI names.
 	PCIIDs string
 	// GuestInit is the guest's first program.
@@ -109,14 +111,12 @@ func (w *Workshop) Guest(ctx context.Context) (parts *Parts, err error) {
 	return parts, err
 }
 
-// NetworkTools gets iproute2 and ethtool.
-func (w *Workshop) NetworkTools(ctx context.Context) (string, error) {
-	return w.archive.NetworkTools(ctx)
-}
-
 // fetchGuest gets the emulator, a kernel and its userland.
 func (w *Workshop) fetchGuest(ctx context.Context, parts *Parts) (err error) {
 	if parts.Kernel, parts.Modules, err = w.archive.Kernel(ctx); err != nil {
+		return err
+	}
+	if parts.NetworkTools, err = w.archive.NetworkTools(ctx); err != nil {
 		return err
 	}
 	if parts.Busybox, err = w.archive.Busybox(ctx); err != nil {

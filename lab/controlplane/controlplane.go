@@ -191,6 +191,9 @@ func (cp *ControlPlane) Server() string { return fmt.Sprintf("https://127.0.0.1:
 // Kubeconfig is the administrator's kubeconfig file.
 func (cp *ControlPlane) Kubeconfig() string { return kubeconfigPath(cp.dir, "admin") }
 
+// Port is the API server's on the host's loopback.
+func (cp *ControlPlane) Port() int { return cp.ports.API }
+
 // GuestAddress is the API server's address as a virtual machine's guest sees
 // it.
 func (cp *ControlPlane) GuestAddress() (host, port string) {

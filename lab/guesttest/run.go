@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"plumbline.dev/plumbline/lab/node"
 	"plumbline.dev/plumbline/lab/progress"
 	"plumbline.dev/plumbline/lab/vm"
 	"plumbline.dev/plumbline/lab/vm/guest"
@@ -113,7 +114,7 @@ func (r Runner) boot(ctx context.Context, packages []testPackage) (*vm.VM, error
 	if err != nil {
 		return nil, err
 	}
-	tools, err := Tools(r.Tools)
+	tools, err := node.NetworkTools(r.Tools)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,9 @@ type ContainerdConfig struct {
 	Runc string
 	// Sandbox is the image of pods' sandboxes; it is never pulled.
 	Sandbox string
+	// OnHost says that the kernel is this host's, which may withhold what it
+	// takes to lower a process's oom_score_adj (CAP_SYS_RESOURCE).
+	OnHost bool
 }
 
 // Text writes config.toml. Values not named are containerd's own.
@@ -49,6 +52,7 @@ disabled_plugins = ["io.containerd.image-verifier.v1.bindir", "io.containerd.sna
 
 [plugins."io.containerd.cri.v1.runtime"]
   enable_cdi = true
+  restrict_oom_score_adj = %t
   cdi_spec_dirs = [%s]
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
@@ -65,7 +69,7 @@ disabled_plugins = ["io.containerd.image-verifier.v1.bindir", "io.containerd.sna
   # An emulated CPU is thirty times slower than a real one; with the usual 2 s a
   # busy guest would lose its plugins.
   plugin_request_timeout = "20s"
-`, c.Root, c.State, c.Socket, c.Sandbox, strings.Join(cdi, ", "),
+`, c.Root, c.State, c.Socket, c.Sandbox, c.OnHost, strings.Join(cdi, ", "),
 		c.Runc, c.CNIPrograms, c.CNIConfig, c.NRISocket)
 }
 

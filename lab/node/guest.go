@@ -34,6 +34,9 @@ type GuestConfig struct {
 	// Name is the node's name, Labels its labels.
 	Name   string
 	Labels map[string]string
+	// OnHost says that the node has no kernel of its own: its control groups may
+	// be of version 1, and this machine's limits are its limits.
+	OnHost bool
 	// Hyperkube and Runc are programs of the host, Containerd and CNI
 	// folders of programs.
 	Hyperkube, Runc, Containerd, CNI string
@@ -54,7 +57,7 @@ type GuestConfig struct {
 func Guest(c GuestConfig) (initramfs.Files, []guest.Service, error) {
 	kubeletText, err := KubeletConfig{
 		Port: c.KubeletPort, ClientCA: configDir + "/ca.crt",
-		ContainerdSocket: criSocket, PodLogs: "/var/log/pods",
+		ContainerdSocket: criSocket, PodLogs: "/var/log/pods", OnHost: c.OnHost,
 	}.Text()
 	if err != nil {
 		return nil, nil, err
@@ -63,7 +66,7 @@ func Guest(c GuestConfig) (initramfs.Files, []guest.Service, error) {
 		Root: "/var/lib/containerd", State: "/run/containerd", Socket: criSocket,
 		NRISocket: "/var/run/nri/nri.sock", CDI: []string{"/etc/cdi", "/var/run/cdi"},
 		CNIPrograms: cniDir, CNIConfig: "/etc/cni/net.d",
-		Runc: programDir + "/runc", Sandbox: c.Sandbox,
+		Runc: programDir + "/runc", Sandbox: c.Sandbox, OnHost: c.OnHost,
 	}
 	files := initramfs.Files{
 		"/etc/containerd/config.toml":     {Content: containerd.Text()},

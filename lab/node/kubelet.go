@@ -23,6 +23,8 @@ type KubeletConfig struct {
 	ContainerdSocket string
 	// PodLogs is the folder of containers' logs.
 	PodLogs string
+	// OnHost says that the kernel is this host's.
+	OnHost bool
 }
 
 // Text writes the kubelet's configuration file. Values not named are the
@@ -50,6 +52,12 @@ func (c KubeletConfig) Text() ([]byte, error) {
 		EvictionHard: map[string]string{
 			"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%",
 		},
+	}
+	if c.OnHost {
+		config.FailCgroupV1 = ptr.To(false)
+		// Nothing of the host's may be limited for the node's pods.
+		config.EnforceNodeAllocatable = []string{"none"}
+		config.EvictionHard = map[string]string{"memory.available": "100Mi"}
 	}
 	text, err := yaml.Marshal(config)
 	if err != nil {

@@ -17,25 +17,8 @@ import (
 
 // writeInitramfs packs the guest's filesystem.
 func (c *Config) writeInitramfs(name string) error {
-	files := initramfs.Files{
-		"/init":         {Source: c.Init, Mode: 0o755},
-		"/bin/busybox":  {Source: c.Busybox, Mode: 0o755},
-		"/etc/hostname": {Content: []byte(c.Name + "\n")},
-		"/etc/hosts":    {Content: []byte("127.0.0.1 localhost\n" + GuestAddress + " " + c.Name + "\n")},
-		"/etc/passwd":   {Content: []byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")},
-		"/etc/group":    {Content: []byte("root:x:0:\nnogroup:x:65534:\n")},
-		// The kubelet copies it to pods; the guest has no name server.
-		"/etc/resolv.conf":   {},
-		"/etc/nsswitch.conf": {Content: []byte("hosts: files dns\n")},
-		"/etc/os-release":    {Content: []byte("ID=plumblab\nNAME=plumblab\nPRETTY_NAME=\"plumblab virtual node\"\nVERSION_ID=1\n")},
-		"/etc/machine-id":    {Content: []byte(machineID(c.Name) + "\n")},
-		"/var/run":           {Link: "/run"},
-	}
-	for _, applet := range c.Applets {
-		if applet != "busybox" {
-			files["/bin/"+applet] = initramfs.File{Link: "busybox"}
-		}
-	}
+	files := Userland(c.Name, c.Busybox, c.Applets)
+	files["/init"] = initramfs.File{Source: c.Init, Mode: 0o755}
 	modules, err := c.addModules(files)
 	if err != nil {
 		return err
@@ -48,6 +31,30 @@ func (c *Config) writeInitramfs(name string) error {
 	files[guest.PlanPath] = initramfs.File{Content: plan}
 	dirs := append(initramfs.Dirs{"/root", "/var/log", "/var/lib", "/mnt", "/usr/bin", "/sbin"}, c.Dirs...)
 	return initramfs.WriteFile(name, files, dirs)
+}
+
+// Userland is what every node of the lab has before any software of its own:
+// busybox with its commands, and who and what it is.
+func Userland(name, busybox string, applets []string) initramfs.Files {
+	files := initramfs.Files{
+		"/bin/busybox":  {Source: busybox, Mode: 0o755},
+		"/etc/hostname": {Content: []byte(name + "\n")},
+		"/etc/hosts":    {Content: []byte("127.0.0.1 localhost\n" + GuestAddress + " " + name + "\n")},
+		"/etc/passwd":   {Content: []byte("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")},
+		"/etc/group":    {Content: []byte("root:x:0:\nnogroup:x:65534:\n")},
+		// The kubelet copies it to pods; the node has no name server.
+		"/etc/resolv.conf":   {},
+		"/etc/nsswitch.conf": {Content: []byte("hosts: files dns\n")},
+		"/etc/os-release":    {Content: []byte("ID=plumblab\nNAME=plumblab\nPRETTY_NAME=\"plumblab virtual node\"\nVERSION_ID=1\n")},
+		"/etc/machine-id":    {Content: []byte(machineID(name) + "\n")},
+		"/var/run":           {Link: "/run"},
+	}
+	for _, applet := range applets {
+		if applet != "busybox" {
+			files["/bin/"+applet] = initramfs.File{Link: "busybox"}
+		}
+	}
+	return files
 }
 
 // bootable returns the kernel as QEMU starts it quickest: unpacked, kept in the

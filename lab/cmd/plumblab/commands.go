@@ -13,7 +13,7 @@ import (
 
 func newUp(g *global) *cobra.Command {
 	var options cluster.Options
-	var simulate string
+	var simulate, where string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Build what is missing and start the cluster",
@@ -26,6 +26,9 @@ leaves the rest alone.`,
   plumblab up --simulate azure-nd96isr-h100-v5=2,gcp-ct6e-standard-4t=4`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if options.OnHost = where == "host"; !options.OnHost && where != "vm" {
+				return fmt.Errorf("--node %q: want vm or host", where)
+			}
 			if options.Simulate, err = cluster.ParseSimulated(simulate); err != nil {
 				return err
 			}
@@ -42,6 +45,7 @@ leaves the rest alone.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&options.Machine, "machine", "a3-ultragpu-8g", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
+	flags.StringVar(&where, "node", "vm", "where the node runs: in a virtual machine (vm), or as root in namespaces on this host (host), at native speed and with virtual links for NICs")
 	flags.IntVar(&options.CPUs, "cpus", 0, "CPUs the node really gets, spread over its NUMA nodes (default 16)")
 	flags.IntVar(&options.MemoryMiB, "memory", 0, "memory in MiB the node may use; this host pays for what is touched (default 20480)")
 	flags.StringVar(&simulate, "simulate", "", "further nodes that only publish the slices of a machine, as `NAME=COUNT,…`")

@@ -27,7 +27,13 @@ func Init(console io.Writer) error {
 	if err := mountAll(); err != nil {
 		return err
 	}
-	cmd := exec.Command("/proc/self/exe", "supervise")
+	return Supervised(console, "supervise")
+}
+
+// Supervised runs this program once more with args, and reaps what ends until
+// that one does. It is for process 1.
+func Supervised(console io.Writer, args ...string) error {
+	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = environment, "/", console, console
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start supervisor: %w", err)
@@ -43,6 +49,11 @@ func Init(console io.Writer) error {
 			return fmt.Errorf("supervisor ended with code %d", status.ExitStatus())
 		}
 	}
+}
+
+// guestServices runs a guest's services: what each prints goes to the host.
+func guestServices(say func(string, ...any)) Runner {
+	return Runner{Log: openLog, Groups: "/sys/fs/cgroup/plumblab", Say: say}
 }
 
 // PowerOff ends the guest.
@@ -72,7 +83,7 @@ func Supervise(console io.Writer) error {
 		func() error { return setNICs(plan.NICs) },
 		func() error { return keepRDMA(plan.NICs, say) },
 		func() error { return setSysctls(plan.Sysctls) },
-		func() error { say(guest.Up); return runServices(plan.Services, say) },
+		func() error { say(guest.Up); return guestServices(say).Run(plan.Services) },
 	} {
 		if err := step(); err != nil {
 			say(guest.Failed+"%v", err)

@@ -25,8 +25,20 @@ const (
 	restart = time.Second
 )
 
-// runServices starts the services in order.
-func runServices(services []guest.Service, say func(string, ...any)) error {
+// Runner runs services, in a guest or in a node on a host.
+type Runner struct {
+	// Log opens what a service prints into.
+	Log func(service string) (*os.File, error)
+	// Groups is the folder in which each service gets a control group (version
+	// 2) of its own; empty for none.
+	Groups string
+	// Say tells what goes on.
+	Say func(string, ...any)
+}
+
+// Run starts the services in order.
+func (r Runner) Run(services []guest.Service) error {
+	say := r.Say
 	for _, s := range services {
 		for s.After != "" {
 			if _, err := os.Stat(s.After); err == nil {
@@ -34,71 +46,75 @@ func runServices(services []guest.Service, say func(string, ...any)) error {
 			}
 			time.Sleep(poll)
 		}
-		out, err := openLog(s.Name)
+		out, err := r.Log(s.Name)
 		if err != nil {
 			return err
 		}
 		if s.Once {
-			runOnce(s, out, say)
+			r.runOnce(s, out)
 			continue
 		}
-		cmd, err := start(s, out)
+		cmd, err := r.start(s, out)
 		if err != nil {
 			return err
 		}
 		say("%s started", s.Name)
-		go keep(s, cmd, out, say)
+		go r.keep(s, cmd, out)
 	}
 	return nil
 }
 
 // runOnce runs a service until it succeeds: what it needs may be almost there.
-func runOnce(s guest.Service, out *os.File, say func(string, ...any)) {
+func (r Runner) runOnce(s guest.Service, out *os.File) {
 	defer func() { _ = out.Close() }()
 	for {
-		cmd, err := start(s, out)
+		cmd, err := r.start(s, out)
 		if err == nil {
 			err = cmd.Wait()
 		}
 		if err == nil {
-			say("%s done", s.Name)
+			r.Say("%s done", s.Name)
 			return
 		}
-		say("%s: %v; trying again", s.Name, err)
+		r.Say("%s: %v; trying again", s.Name, err)
 		time.Sleep(restart)
 	}
 }
 
 // keep starts a service again whenever it ends.
-func keep(s guest.Service, cmd *exec.Cmd, out *os.File, say func(string, ...any)) {
+func (r Runner) keep(s guest.Service, cmd *exec.Cmd, out *os.File) {
 	for {
 		err := cmd.Wait()
-		say("%s ended: %v; starting it again", s.Name, err)
+		r.Say("%s ended: %v; starting it again", s.Name, err)
 		for {
 			time.Sleep(restart)
-			if cmd, err = start(s, out); err == nil {
+			if cmd, err = r.start(s, out); err == nil {
 				break
 			}
-			say("%v", err)
+			r.Say("%v", err)
 		}
 	}
 }
 
-// start runs a service in a cgroup of its own.
-func start(s guest.Service, out *os.File) (*exec.Cmd, error) {
-	group := filepath.Join("/sys/fs/cgroup/plumblab", s.Name)
-	if err := os.MkdirAll(group, 0o755); err != nil {
-		return nil, fmt.Errorf("start %s: %w", s.Name, err)
-	}
-	dir, err := os.Open(group)
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", s.Name, err)
-	}
-	defer func() { _ = dir.Close() }()
+// start runs a service, in a control group of its own where there is a place
+// for one.
+func (r Runner) start(s guest.Service, out *os.File) (*exec.Cmd, error) {
 	cmd := exec.Command(s.Argv[0], s.Argv[1:]...)
 	cmd.Env = append(environment[:len(environment):len(environment)], s.Env...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if r.Groups != "" {
+		group := filepath.Join(r.Groups, s.Name)
+		if err := os.MkdirAll(group, 0o755); err != nil {
+			return nil, fmt.Errorf("start %s: %w", s.Name, err)
+		}
+		dir, err := os.Open(group)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", s.Name, err)
+		}
+		defer func() { _ = dir.Close() }()
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.Name, err)
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package guesttest
+package node
 
 import (
 	"errors"
@@ -14,14 +14,14 @@ import (
 	"plumbline.dev/plumbline/lab/vm/initramfs"
 )
 
-// programs are the commands that tests call.
-var programs = []string{"ip", "tc", "bridge", "rdma", "ethtool"}
+// networkTools are the commands that tests and scenarios call.
+var networkTools = []string{"ip", "tc", "bridge", "rdma", "ethtool"}
 
-// Tools are the programs unpacked below root, where the guest finds them before
-// busybox's, and what they are linked against.
-func Tools(root string) (initramfs.Files, error) {
+// NetworkTools are iproute2 and ethtool as unpacked below root, where the guest
+// finds them before busybox's, and what they are linked against.
+func NetworkTools(root string) (initramfs.Files, error) {
 	files := initramfs.Files{}
-	for _, name := range programs {
+	for _, name := range networkTools {
 		source, err := find(root, name)
 		if err != nil {
 			return nil, err

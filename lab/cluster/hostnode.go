@@ -1,0 +1,129 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"plumbline.dev/plumbline/lab/controlplane"
+	"plumbline.dev/plumbline/lab/hostnode"
+	"plumbline.dev/plumbline/lab/image"
+	"plumbline.dev/plumbline/lab/node"
+	"plumbline.dev/plumbline/lab/vm"
+)
+
+// hostNodeName is the node on this host's own processors, and what stands for
+// its hardware where a machine's name would.
+const hostNodeName = "host"
+
+// StandIns are the virtual links that a node on this host has for NICs.
+var StandIns = []string{"nic0", "nic1", "nic2", "nic3", "nic4", "nic5", "nic6", "nic7"}
+
+// hostNode is the cluster's node on this host, running or not.
+func (c *Cluster) hostNode() *hostnode.Node { return hostnode.Open(filepath.Join(c.dir, "host-node")) }
+
+// onHost says whether the cluster's node runs on this host.
+func (c *Cluster) onHost() (bool, error) { return c.hostNode().Running() }
+
+// startHostNode starts the node, unless it runs, and waits for it to join. It
+// says whether a running one was given new images.
+func (c *Cluster) startHostNode(ctx context.Context, w *Workshop, parts *Parts, cp *controlplane.ControlPlane) (reloaded bool, err error) {
+	running, err := c.onHost()
+	if err != nil {
+		return false, err
+	}
+	task := w.progress.Start("node " + hostNodeName)
+	if !running {
+		err = c.makeHostNode(ctx, parts, cp)
+	}
+	if err == nil {
+		joining, cancel := context.WithTimeout(ctx, hostPatience)
+		defer cancel()
+		err = c.join(joining, cp, cloud{node: hostNodeName})
+	}
+	if err != nil {
+		task.Fail()
+		return false, err
+	}
+	task.Done("ready")
+	if !running {
+		return false, nil
+	}
+	return c.reload(ctx, w, parts.Images)
+}
+
+// hostPatience is how long a node on this host may take to be Ready. It needs a
+// tenth.
+const hostPatience = 3 * time.Minute
+
+func (c *Cluster) makeHostNode(ctx context.Context, parts *Parts, cp *controlplane.ControlPlane) error {
+	config, err := c.hostNodeConfig(parts, cp)
+	if err != nil {
+		return err
+	}
+	digest, err := digestOf(parts.Images)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		os.WriteFile(c.hardwareFile(), []byte(hostNodeName), 0o644),
+		os.WriteFile(c.imagesFile(), []byte(digest), 0o644),
+	)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, hostPatience)
+	defer cancel()
+	_, err = hostnode.Start(ctx, config)
+	return err
+}
+
+func (c *Cluster) hostNodeConfig(parts *Parts, cp *controlplane.ControlPlane) (hostnode.Config, error) {
+	ports, err := controlplane.FreePorts(1)
+	if err != nil {
+		return hostnode.Config{}, err
+	}
+	kubeconfig, ca, err := cp.NodeCredentials(hostNodeName)
+	if err != nil {
+		return hostnode.Config{}, err
+	}
+	files, services, err := node.Guest(node.GuestConfig{
+		Name: hostNodeName, Labels: map[string]string{realLabel: "true"}, OnHost: true,
+		Hyperkube: parts.Hyperkube, Runc: parts.Runc, Containerd: parts.Containerd, CNI: parts.CNI,
+		Images: parts.Images, Sandbox: image.Pause,
+		Kubeconfig: kubeconfig, ClientCA: ca, KubeletPort: ports[0],
+	})
+	if err != nil {
+		return hostnode.Config{}, err
+	}
+	tools, err := node.NetworkTools(parts.NetworkTools)
+	if err != nil {
+		return hostnode.Config{}, err
+	}
+	files.Add(vm.Userland(hostNodeName, parts.Busybox, parts.Applets))
+	files.Add(tools)
+	program, err := os.Executable()
+	if err != nil {
+		return hostnode.Config{}, fmt.Errorf("find plumblab: %w", err)
+	}
+	return hostnode.Config{
+		Program: program, Dir: filepath.Join(c.dir, "host-node"), Files: files,
+		Plan: hostnode.Plan{
+			Name: hostNodeName, Group: "plumblab-" + c.name, StandIns: StandIns,
+			APIPort: cp.Port(), KubeletPort: ports[0], Services: services,
+		},
+	}, nil
+}
+
+// runOnHost runs one program in the node on this host and returns its exit
+// code.
+func (c *Cluster) runOnHost(ctx context.Context, argv []string, in io.Reader, out, errOut io.Writer) (int, error) {
+	return c.hostNode().Run(ctx, argv, in, out, errOut)
+}
