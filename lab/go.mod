@@ -3,6 +3,7 @@ module plumbline.dev/plumbline/lab
 go 1.26.0
 
 require (
+	github.com/cilium/ebpf v0.22.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.21.9
 	github.com/spf13/cobra v1.10.2

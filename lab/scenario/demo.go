@@ -22,6 +22,8 @@ type Demo struct {
 	// Image runs in every pod and in the probe.
 	Image string
 	Out   io.Writer
+	// Further is a part that runs elsewhere, after all others; nil for none.
+	Further func(context.Context) (bool, error)
 }
 
 // errWrong is what a demo ends with when a fact contradicts a claim. What was
@@ -71,6 +73,13 @@ func (d Demo) Run(ctx context.Context) (err error) {
 	good, err := d.restored(ctx, before)
 	if err != nil {
 		return err
+	}
+	if d.Further != nil {
+		further, err := d.Further(ctx)
+		if err != nil {
+			return err
+		}
+		ok = ok && further
 	}
 	if !ok || !good {
 		return errWrong
@@ -126,7 +135,7 @@ func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (Outcom
 	var o Outcome
 	// The interface's status is written after the pod starts, and retried
 	// until it is: wait for what users will look up.
-	err := poll(ctx, wait, func() (bool, error) {
+	err := poll(ctx, func() (bool, error) {
 		var err error
 		o, err = examine(ctx, d.Kubectl, namespace, pod, claim)
 		if err != nil {
@@ -150,7 +159,7 @@ func (d Demo) restored(ctx context.Context, before []string) (bool, error) {
 		return false, err
 	}
 	var v Verdict
-	err := poll(ctx, wait, func() (bool, error) {
+	err := poll(ctx, func() (bool, error) {
 		after, err := hostState(ctx, d.Kubectl)
 		if err != nil {
 			return false, err

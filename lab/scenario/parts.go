@@ -95,7 +95,7 @@ func findDevice(published []resourceapi.ResourceSlice, r resourceapi.DeviceReque
 // allocatedClaim waits for the claim that was made for a pod from a template.
 func (d Demo) allocatedClaim(ctx context.Context, namespace, podName string) (*resourceapi.ResourceClaim, error) {
 	var claim resourceapi.ResourceClaim
-	err := poll(ctx, wait, func() (bool, error) {
+	err := poll(ctx, func() (bool, error) {
 		var pod corev1.Pod
 		if err := d.Kubectl.Get(ctx, &pod, "pod", podName, "-n", namespace); err != nil {
 			return false, err

@@ -13,8 +13,8 @@ import (
 var errTimeout = errors.New("timed out")
 
 // poll asks until the answer is yes, an error, or the time is up.
-func poll(ctx context.Context, limit time.Duration, ask func() (bool, error)) error {
-	deadline := time.Now().Add(limit)
+func poll(ctx context.Context, ask func() (bool, error)) error {
+	deadline := time.Now().Add(wait)
 	for {
 		done, err := ask()
 		if done || err != nil {

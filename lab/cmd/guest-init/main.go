@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command guest-init is the first program of the lab's virtual machines.
+// Called later in the guest, it loads an eBPF program for scenarios to attach.
 package main
 
 import (
@@ -16,6 +17,13 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == "supervise" {
 		_ = boot.Supervise(os.Stdout) // it returns only when it cannot go on, and has told why
 		os.Exit(1)
+	}
+	if len(os.Args) == 3 && os.Args[1] == "pin-program" {
+		if err := pinProgram(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "guest-init: pin-program:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if os.Getpid() != 1 {
 		fmt.Fprintln(os.Stderr, "guest-init: runs as process 1 of a virtual machine only")

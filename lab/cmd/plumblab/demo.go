@@ -4,6 +4,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -20,23 +22,52 @@ var azure = cluster.Simulated{Machine: "azure-nd96isr-h100-v5", Count: 2}
 
 func newDemo(g *global) *cobra.Command {
 	options := cluster.Options{Machine: "a3-ultragpu-8g", Simulate: []cluster.Simulated{azure}}
-	return &cobra.Command{
+	var onlyTPU bool
+	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Start the cluster, run the mission's manifests, and judge where everything is",
 		Long: `demo does what up does, with two simulated Azure nodes beside a virtual A3 Ultra,
 applies the manifests in examples/, and reads from inside each pod and from the
 node where its GPU, NIC, CPUs and memory are. It fails when a fact contradicts a
-claim. The cluster goes on running; demo can be run again at once.`,
+claim. The TPU example follows on a second virtual machine, which goes when it is
+done. The first goes on running; demo can be run again at once.`,
 		Example: "  plumblab demo\n  plumblab down",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			demo, err := g.demo(cmd, options)
+			if onlyTPU {
+				ok, err := g.tpu(cmd.Context(), cmd)
+				if err == nil && !ok {
+					err = errors.New("demo: FAIL")
+				}
+				return err
+			}
+			demo, _, err := g.demo(cmd, options)
 			if err != nil {
 				return err
 			}
+			demo.Further = func(ctx context.Context) (bool, error) { return g.tpu(ctx, cmd) }
 			return demo.Run(cmd.Context())
 		},
 	}
+	cmd.Flags().BoolVar(&onlyTPU, "tpu", false, "run the TPU example alone, on its own virtual machine")
+	return cmd
+}
+
+// tpuNode is small: one pod, and two NICs to give away.
+var tpuNode = cluster.Options{Machine: "gcp-ct6e-standard-4t", CPUs: 2, MemoryMiB: 4096}
+
+// tpu runs the TPU example on a cluster of its own, which goes when it is done.
+func (g *global) tpu(ctx context.Context, cmd *cobra.Command) (ok bool, err error) {
+	beside := *g
+	beside.name += "-tpu"
+	demo, c, err := beside.demo(cmd, tpuNode)
+	if c != nil {
+		defer func() { err = errors.Join(err, c.Down(context.WithoutCancel(ctx))) }()
+	}
+	if err != nil {
+		return false, err
+	}
+	return demo.TPU(ctx, c.NodeShell)
 }
 
 // newBench measures what only a cluster can show, and prints it as Go's
@@ -48,7 +79,7 @@ func newBench(g *global) *cobra.Command {
 		Short: "Start the cluster and measure the idle agent",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			demo, err := g.demo(cmd, options)
+			demo, _, err := g.demo(cmd, options)
 			if err != nil {
 				return err
 			}
@@ -62,27 +93,27 @@ func newBench(g *global) *cobra.Command {
 	}
 }
 
-// demo brings the cluster up and returns what runs scenarios on it.
-func (g *global) demo(cmd *cobra.Command, options cluster.Options) (scenario.Demo, error) {
+// demo brings the cluster up and returns it and what runs scenarios on it.
+func (g *global) demo(cmd *cobra.Command, options cluster.Options) (scenario.Demo, *cluster.Cluster, error) {
 	source, err := g.checkout()
 	if err != nil {
-		return scenario.Demo{}, err
+		return scenario.Demo{}, nil, err
 	}
 	w, err := g.workshop(cmd.Context(), cmd)
 	if err != nil {
-		return scenario.Demo{}, err
+		return scenario.Demo{}, nil, err
 	}
 	c, err := g.open()
 	if err != nil {
-		return scenario.Demo{}, err
+		return scenario.Demo{}, nil, err
 	}
 	if err := c.Up(cmd.Context(), w, options); err != nil {
-		return scenario.Demo{}, err
+		return scenario.Demo{}, c, err
 	}
 	argv, kubeconfig, err := c.KubectlCommand()
 	return scenario.Demo{
 		Kubectl: scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig},
 		Node:    options.Machine, Examples: filepath.Join(source, "examples"),
 		Image: image.Busybox, Out: cmd.OutOrStdout(),
-	}, err
+	}, c, err
 }

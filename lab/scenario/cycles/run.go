@@ -59,7 +59,7 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	err = r.watching(ctx, func() error { return r.rounds(ctx, Plan(c.Seed, c.Cycles, c.Faults)) })
-	r.tally.print(c.Out)
+	r.tally.write(c.Out)
 	return r.end(ctx, err)
 }
 

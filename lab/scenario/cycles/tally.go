@@ -42,7 +42,7 @@ func (t *Tally) done(c Cycle) {
 	t.Done[c.Fault][c.Phase]++
 }
 
-func (t *Tally) print(w io.Writer) {
+func (t *Tally) write(w io.Writer) {
 	all := 0
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "  FAULT\tCREATING\tRUNNING\tDELETING\n")
