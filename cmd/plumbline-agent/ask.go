@@ -5,6 +5,7 @@ package main
 
 import (
 	"io"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -14,22 +15,33 @@ import (
 
 // newHealthCommand is the exec probe: it asks the agent of the same container.
 func newHealthCommand() *cobra.Command {
-	return newAskCommand("healthz", "Ask the running agent whether it is ready; say what it waits for if not", agent.HealthPath)
+	return newAskCommand("healthz", "Ask the running agent whether it is ready; say what it waits for if not", always(agent.HealthPath))
 }
 
 // newMetricsCommand is for people, and for where nothing scrapes.
 func newMetricsCommand() *cobra.Command {
-	return newAskCommand("metrics", "Print the running agent's metrics", agent.MetricsPath)
+	return newAskCommand("metrics", "Print the running agent's metrics", always(agent.MetricsPath))
 }
 
-func newAskCommand(name, short, path string) *cobra.Command {
+// newVerifyCommand is what "plumbline verify" runs in the agent's pod.
+func newVerifyCommand() *cobra.Command {
+	var namespace, pod string
+	cmd := newAskCommand("verify", "Print as JSON whether the node's pods are as they claim, by what the kernel says now", func() string {
+		return agent.VerifyPath + "?" + url.Values{"namespace": {namespace}, "pod": {pod}}.Encode()
+	})
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "pods of this namespace alone")
+	cmd.Flags().StringVar(&pod, "pod", "", "pods of this name alone")
+	return cmd
+}
+
+func newAskCommand(name, short string, path func() string) *cobra.Command {
 	socket := agent.DefaultOptions().Socket
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := local.Ask(cmd.Context(), socket, path)
+			answer, err := local.Ask(cmd.Context(), socket, path())
 			if err != nil {
 				return err
 			}
@@ -40,3 +52,5 @@ func newAskCommand(name, short, path string) *cobra.Command {
 	cmd.Flags().StringVar(&socket, "socket", socket, "the agent's --socket")
 	return cmd
 }
+
+func always(path string) func() string { return func() string { return path } }

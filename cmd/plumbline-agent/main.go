@@ -57,6 +57,6 @@ func lookAround() surroundings {
 
 func newCommand(own surroundings) *cobra.Command {
 	root := newAgentCommand(own)
-	root.AddCommand(newHealthCommand(), newMetricsCommand())
+	root.AddCommand(newHealthCommand(), newMetricsCommand(), newVerifyCommand())
 	return root
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -25,6 +26,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/runtimehooks"
 	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/agent/verifying"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver/gpu"
 	"plumbline.dev/plumbline/internal/host/netns"
@@ -52,6 +54,11 @@ type agent struct {
 	heldChanged chan struct{}
 	health      progress
 	serving     sync.WaitGroup
+	// pods are the node's, as the API server says; none before the runtime is
+	// joined.
+	pods nodepods.Pods
+	// verifier is nil where pods are not verified.
+	verifier atomic.Pointer[verifying.Verifier]
 }
 
 // Run serves a node until ctx ends.
@@ -59,7 +66,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return fmt.Errorf("options: %w", err)
 	}
-	err := run(ctx, o)
+	start := run
+	if o.observes() {
+		start = observe
+	}
+	err := start(ctx, o)
 	if ctx.Err() != nil {
 		return nil // told to stop, however far the start had come
 	}
@@ -123,6 +134,7 @@ func run(ctx context.Context, o Options) error {
 	}
 
 	loop.Publish(ctx)
+	a.verifyPods(ctx, a.pods)
 	a.health.done()
 	loop.Run(ctx)
 	for _, p := range loop.Publishers {
@@ -255,7 +267,11 @@ func (a *agent) closeDrivers() {
 // what it runs. Without a driver that needs it, nobody connects.
 func (a *agent) joinRuntime(ctx context.Context) error {
 	if !a.needsRuntime() {
-		return nil
+		var err error
+		if a.VerifyInterval > 0 {
+			a.pods, err = nodepods.Watch(ctx, a.client, a.NodeName)
+		}
+		return err
 	}
 	// Until the last hook is answered, which is after ctx has ended.
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
@@ -264,6 +280,7 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 		unwatch()
 		return err
 	}
+	a.pods = known
 	a.serving.Go(func() {
 		defer unwatch()
 		a.runtime.Serve(ctx, runtimehooks.Options{Preparers: a.preparers, Pods: known, Events: a.events, Metrics: a.metrics})

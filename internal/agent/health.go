@@ -38,6 +38,7 @@ func (a *agent) serveSocket(ctx context.Context) error {
 		_, _ = io.WriteString(w, "ok\n") // the asker may have left
 	})
 	mux.Handle("GET "+MetricsPath, a.metrics.Handler())
+	mux.HandleFunc("GET "+VerifyPath, a.answerVerify)
 	return local.Serve(ctx, a.Socket, mux)
 }
 

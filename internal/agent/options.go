@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -39,7 +40,11 @@ type Options struct {
 	GPUMode string
 	// Machine names the machine file whose GPUs are simulated.
 	Machine string
-	// SysfsRoot is /sys of the host; ProcRoot is /proc, for the boot id.
+	// VerifyInterval is how often the node's pods are compared with what the kernel
+	// says of them; 0: never.
+	VerifyInterval time.Duration
+	// SysfsRoot is /sys of the host; ProcRoot is its /proc, for the boot id, and
+	// for the processes of pods where those are verified.
 	SysfsRoot, ProcRoot string
 	// ProcSys is a /proc/sys in which net can be written: per-interface settings
 	// of every network namespace.
@@ -101,21 +106,22 @@ const TaintNone = "None"
 // need no vendor's software.
 func DefaultOptions() Options {
 	return Options{
-		Drivers:      []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU},
-		GPUMode:      GPUExternal,
-		SysfsRoot:    "/sys",
-		ProcRoot:     "/proc",
-		ProcSys:      "/proc/sys",
-		BPFFS:        "/sys/fs/bpf",
-		StateDir:     "/var/lib/plumbline",
-		Socket:       "/run/plumbline/agent.sock",
-		CDIDir:       "/var/run/cdi",
-		KubeletRoot:  "/var/lib/kubelet",
-		CgroupRoot:   "/sys/fs/cgroup",
-		NRISocket:    "/var/run/nri/nri.sock",
-		PCIIDs:       "/usr/share/misc/pci.ids",
-		DeviceTaints: string(resourceapi.DeviceTaintEffectNoSchedule),
-		Cloud:        providers.DefaultOptions(),
+		Drivers:        []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU},
+		GPUMode:        GPUExternal,
+		VerifyInterval: 10 * time.Second,
+		SysfsRoot:      "/sys",
+		ProcRoot:       "/proc",
+		ProcSys:        "/proc/sys",
+		BPFFS:          "/sys/fs/bpf",
+		StateDir:       "/var/lib/plumbline",
+		Socket:         "/run/plumbline/agent.sock",
+		CDIDir:         "/var/run/cdi",
+		KubeletRoot:    "/var/lib/kubelet",
+		CgroupRoot:     "/sys/fs/cgroup",
+		NRISocket:      "/var/run/nri/nri.sock",
+		PCIIDs:         "/usr/share/misc/pci.ids",
+		DeviceTaints:   string(resourceapi.DeviceTaintEffectNoSchedule),
+		Cloud:          providers.DefaultOptions(),
 	}
 }
 
@@ -190,11 +196,14 @@ func (o Options) Validate() error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, o.validateOffer())
+	if o.VerifyInterval != 0 && o.VerifyInterval < time.Second {
+		errs = append(errs, fmt.Errorf("--verify-interval=%s: want 1s or more, or 0 for never", o.VerifyInterval))
+	}
 	if n := o.CPUs.ReservedPerNUMA; n < 0 {
 		errs = append(errs, fmt.Errorf("--reserved-per-numa=%d: want 0 or more", n))
 	}
 	for flag, path := range map[string]string{
-		"sysfs-root": o.SysfsRoot, "proc-sys": o.ProcSys, "state-dir": o.StateDir, "socket": o.Socket,
+		"sysfs-root": o.SysfsRoot, "proc-root": o.ProcRoot, "proc-sys": o.ProcSys, "state-dir": o.StateDir, "socket": o.Socket,
 		"cdi-dir": o.CDIDir, "kubelet-root": o.KubeletRoot, "nri-socket": o.NRISocket,
 	} {
 		if !filepath.IsAbs(path) {

@@ -57,7 +57,8 @@ type Device struct {
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 }
 
-func claimOf(c *resourceapi.ResourceClaim, published Published) Claim {
+// ClaimOf reads an allocated claim.
+func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
 	out := Claim{Namespace: c.Namespace, Name: c.Name, UID: string(c.UID), Constraints: c.Spec.Devices.Constraints}
 	for _, r := range c.Status.Allocation.Devices.Results {
 		d := Device{

@@ -88,7 +88,7 @@ func Of(pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, published
 			p.Missing = append(p.Missing, name)
 			continue
 		}
-		p.Claims = append(p.Claims, claimOf(claim, published))
+		p.Claims = append(p.Claims, ClaimOf(claim, published))
 	}
 	return p
 }

@@ -1,0 +1,75 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/agent/metrics"
+	"plumbline.dev/plumbline/internal/agent/nodepods"
+	"plumbline.dev/plumbline/internal/agent/publish"
+	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/inventory"
+)
+
+// observes says whether the agent was told to serve nothing. It then opens no
+// socket of the kubelet's or the container runtime's, publishes nothing, and
+// writes nothing on the host: whoever serves the node's devices goes on alone.
+func (o Options) observes() bool { return len(o.Drivers) == 0 }
+
+// observe looks at a node that others serve, until ctx ends: the machine, and
+// the pods with claims.
+func observe(ctx context.Context, o Options) error {
+	ctx, stop := context.WithCancel(ctx)
+	client, _, err := connect(o.Kubeconfig)
+	if err != nil {
+		stop()
+		return err
+	}
+	events := status.NewEvents(ctx, o.NodeName)
+	a := &agent{Options: o, client: client, events: events, picture: &publish.Picture{}, status: status.NewWriter(client, events), metrics: metrics.New()}
+	defer func() { stop(); a.serving.Wait() }()
+	a.serving.Go(func() { events.Run(ctx, client) })
+	a.health.waitFor("the first scan of the machine")
+	if err := errors.Join(a.serveSocket(ctx), a.serveMetrics(ctx)); err != nil {
+		return err
+	}
+	sources, closeSources, err := openSources(o, nil)
+	if err != nil {
+		return err
+	}
+	defer closeSources()
+	look, err := scanOptions(o)
+	if err != nil {
+		return err
+	}
+	scans := inventory.Watch(ctx, sources, look, resync)
+	first, err := firstScan(ctx, scans, o)
+	if err != nil {
+		return err
+	}
+	if err := a.picture.Update(first.Machine, nil); err != nil {
+		return err
+	}
+	known, err := nodepods.Watch(ctx, client, o.NodeName)
+	if err != nil {
+		return err
+	}
+	a.verifyPods(ctx, known)
+	a.health.done()
+	klog.FromContext(ctx).Info("serving nothing, looking at what others serve", "node", o.NodeName)
+	for scan := range scans {
+		if scan.Err != nil {
+			klog.FromContext(ctx).Error(scan.Err, "the machine was not read; what is known of it stays")
+			continue
+		}
+		if err := a.picture.Update(scan.Machine, nil); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}

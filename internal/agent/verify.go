@@ -1,0 +1,54 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/agent/nodepods"
+	"plumbline.dev/plumbline/internal/agent/verifying"
+	"plumbline.dev/plumbline/internal/verify/facts"
+)
+
+// VerifyPath answers with what the kernel says of the node's pods.
+const VerifyPath = verifying.Path
+
+// verifyPods looks at the node's pods until ctx ends. A host that cannot be read
+// is no reason not to serve it.
+func (a *agent) verifyPods(ctx context.Context, known nodepods.Pods) {
+	if a.VerifyInterval == 0 {
+		return
+	}
+	kernel, err := facts.Open(facts.Options{Proc: a.ProcRoot, Sys: a.SysfsRoot})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "pods are not verified")
+		a.events.Node(true, "NotVerified", err.Error())
+		return
+	}
+	v := verifying.New(verifying.Options{
+		Node: a.NodeName, Interval: a.VerifyInterval, Client: a.client, Pods: known.WithClaims, Machine: a.picture.Scan,
+		Kernel: kernel, Metrics: a.metrics,
+		Listeners: verifying.Listeners{Event: a.events.Pod, Condition: a.status.SetAlignment, Misaligned: a.metrics.Misaligned},
+	})
+	a.verifier.Store(v)
+	a.serving.Go(func() {
+		v.Run(ctx)
+		if err := kernel.Close(); err != nil {
+			klog.FromContext(ctx).Error(err, "verification not closed")
+		}
+	})
+}
+
+// answerVerify answers who asks on the agent's own socket.
+func (a *agent) answerVerify(w http.ResponseWriter, r *http.Request) {
+	v := a.verifier.Load()
+	if v == nil {
+		http.Error(w, "this agent does not verify pods, or not yet: want --verify-interval above 0, and its start done", http.StatusServiceUnavailable)
+		return
+	}
+	v.Handler().ServeHTTP(w, r)
+}

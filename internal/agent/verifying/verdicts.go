@@ -1,0 +1,122 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verifying
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/judge"
+)
+
+// Listeners are told of verdicts. Nil ones are not.
+type Listeners struct {
+	// Event is told a pod's change from or to Misaligned.
+	Event func(namespace string, pod driver.PodRef, warning bool, reason, message string)
+	// Condition is told what becomes of a claim; nil: nothing is said any more.
+	Condition func(claim types.UID, a *status.Alignment)
+	// Misaligned is told the reason of each pod that was not misaligned before.
+	Misaligned func(reason string)
+}
+
+// told is what was last said of a pod.
+type told struct {
+	verdict judge.Verdict
+	key     string
+	// claims are what was said of each claim, by UID.
+	claims map[types.UID]string
+	// doubt is true after one look that told less than the one before.
+	doubt bool
+}
+
+// verdicts remembers what was said, and says what is new.
+type verdicts struct {
+	listeners Listeners
+	now       func() time.Time
+	pods      map[types.UID]*told
+}
+
+// take hears of one look at all pods.
+func (v *verdicts) take(results []verify.Result, claims func(verify.Result) map[string]types.UID) {
+	seen := map[types.UID]bool{}
+	for _, r := range results {
+		uid := types.UID(r.Promised.UID)
+		seen[uid] = true
+		if v.pods[uid] == nil {
+			v.pods[uid] = &told{claims: map[types.UID]string{}}
+		}
+		v.pod(v.pods[uid], r, claims(r))
+	}
+	for uid, t := range v.pods {
+		if !seen[uid] {
+			for claim := range t.claims {
+				v.condition(claim, nil)
+			}
+			delete(v.pods, uid)
+		}
+	}
+}
+
+func (v *verdicts) pod(t *told, r verify.Result, claims map[string]types.UID) {
+	// A pod that starts or ends is unknown for a moment: nobody is told until it
+	// is so at two looks.
+	if r.Status == judge.Unknown && !t.doubt && t.verdict.Status != judge.Unknown {
+		t.doubt = true
+		return
+	}
+	t.doubt = false
+	before := t.verdict
+	if key := r.Verdict.Key(); key != t.key {
+		t.key = key
+		v.event(r, before)
+	}
+	t.verdict = r.Verdict
+	for name, uid := range claims {
+		one := r.Verdict.OfClaim(name)
+		if key := one.Key(); t.claims[uid] != key {
+			t.claims[uid] = key
+			v.condition(uid, &status.Alignment{Status: conditionStatus(one.Status), Reason: string(one.Reason), Message: one.Message, Since: v.now()})
+		}
+	}
+}
+
+func (v *verdicts) event(r verify.Result, before judge.Verdict) {
+	pod := driver.PodRef{UID: types.UID(r.Promised.UID), Name: r.Promised.Name}
+	switch {
+	case r.Status == judge.Misaligned:
+		if before.Status != judge.Misaligned && v.listeners.Misaligned != nil {
+			v.listeners.Misaligned(string(r.Reason))
+		}
+		v.say(r, pod, true, string(judge.Misaligned), r.Message)
+	case before.Status == judge.Misaligned && r.Status == judge.Aligned:
+		v.say(r, pod, false, string(judge.Aligned), "everything is as claimed again")
+	}
+}
+
+func (v *verdicts) say(r verify.Result, pod driver.PodRef, warning bool, reason, message string) {
+	if v.listeners.Event != nil {
+		v.listeners.Event(r.Promised.Namespace, pod, warning, reason, message)
+	}
+}
+
+func (v *verdicts) condition(claim types.UID, a *status.Alignment) {
+	if v.listeners.Condition != nil {
+		v.listeners.Condition(claim, a)
+	}
+}
+
+func conditionStatus(s judge.Status) metav1.ConditionStatus {
+	switch s {
+	case judge.Aligned:
+		return metav1.ConditionTrue
+	case judge.Misaligned:
+		return metav1.ConditionFalse
+	}
+	return metav1.ConditionUnknown
+}

@@ -1,0 +1,152 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verifying
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/internal/agent/metrics"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/judge"
+)
+
+// confirmAfter is how long after a look that finds something wrong it is looked
+// again: a pod that is just starting or ending is not what it was by then.
+const confirmAfter = 500 * time.Millisecond
+
+// Options are what a Verifier works with.
+type Options struct {
+	Node string
+	// Interval is how often it looks.
+	Interval time.Duration
+	Client   kubernetes.Interface
+	// Pods lists the pods of the node that have claims.
+	Pods func() []*corev1.Pod
+	// Machine is the newest scan of the machine; nil before the first.
+	Machine func() *model.Machine
+	Kernel  verify.Kernel
+	// Metrics counts; nil counts nothing.
+	Metrics   *metrics.Metrics
+	Listeners Listeners
+}
+
+// Verifier looks at the pods of a node.
+type Verifier struct {
+	Options
+	// mu has looks take turns: those of the loop and those for who asks.
+	mu       sync.Mutex
+	promises *promises
+	verdicts verdicts
+	pause    func(ctx context.Context, d time.Duration)
+}
+
+// New returns a Verifier that has not looked yet.
+func New(o Options) *Verifier {
+	return &Verifier{
+		Options: o, promises: newPromises(o.Client, o.Node), pause: pause,
+		verdicts: verdicts{listeners: o.Listeners, now: time.Now, pods: map[types.UID]*told{}},
+	}
+}
+
+// Run looks every interval until ctx ends.
+func (v *Verifier) Run(ctx context.Context) {
+	ticks := time.NewTicker(v.Interval)
+	defer ticks.Stop()
+	for {
+		v.Once(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// Once looks at all pods, and again at those that something is wrong with, and
+// tells the listeners what is new.
+func (v *Verifier) Once(ctx context.Context) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m := v.Machine()
+	if m == nil {
+		return
+	}
+	began := time.Now()
+	promised := v.promises.of(ctx, v.Pods())
+	results := verify.Check(m, v.Kernel, promised, false)
+	took := time.Since(began)
+	if slices.ContainsFunc(results, isWrong) {
+		v.pause(ctx, confirmAfter)
+		if ctx.Err() != nil {
+			return
+		}
+		began := time.Now()
+		v.confirm(ctx, m, results)
+		took += time.Since(began)
+	}
+	v.verdicts.take(results, func(r verify.Result) map[string]types.UID { return v.promises.claimUIDs(r.Promised) })
+	v.count(took, results)
+}
+
+func isWrong(r verify.Result) bool { return r.Status == judge.Misaligned }
+
+// confirm looks at all pods again: pods that share CPUs are found together only.
+// What is wrong stays so where it is wrong again; a thread that was seen outside
+// need not run again to have been there.
+func (v *Verifier) confirm(ctx context.Context, m *model.Machine, results []verify.Result) {
+	again := map[string]verify.Result{}
+	for _, r := range verify.Check(m, v.Kernel, v.promises.of(ctx, v.Pods()), false) {
+		again[r.Promised.UID] = r
+	}
+	for i, r := range results {
+		if !isWrong(r) {
+			continue
+		}
+		second, there := again[r.Promised.UID]
+		switch {
+		case !there:
+			results[i].Verdict = judge.Conclude([]judge.Finding{{State: judge.StateUnknown, Code: judge.NotRunning, What: "the pod", Why: "it is ending"}})
+		case r.Reason == judge.ThreadOutside && second.Status == judge.Aligned:
+		default:
+			results[i] = second
+		}
+	}
+}
+
+func (v *Verifier) count(took time.Duration, results []verify.Result) {
+	counts := map[string]int{string(judge.Aligned): 0, string(judge.Misaligned): 0, string(judge.Unknown): 0}
+	for _, r := range results {
+		counts[string(r.Status)]++
+	}
+	v.Metrics.Verified(time.Now().Add(-took), counts)
+}
+
+// now looks for somebody who asks, in detail, and tells nobody else.
+func (v *Verifier) now(ctx context.Context, chosen func(expect.Pod) bool) *verify.Report {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m := v.Machine()
+	if m == nil {
+		return nil
+	}
+	results := verify.Check(m, v.Kernel, v.promises.of(ctx, v.Pods()), true) // all: pods may share CPUs
+	results = slices.DeleteFunc(results, func(r verify.Result) bool { return !chosen(r.Promised) })
+	return verify.NewReport(m, v.Node, time.Now(), results)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
