@@ -19,8 +19,16 @@ type Placer struct {
 
 	mu sync.Mutex
 	// placed is where containers were last seen or put, by ID.
-	placed map[string]cgroup.Placement
+	placed map[string]cgroup.Sets
 }
+
+// target is where a container belongs, in words too.
+type target struct {
+	cgroup.Placement
+	sets cgroup.Sets
+}
+
+func targetAt(p cgroup.Placement) target { return target{Placement: p, sets: p.Sets()} }
 
 // Open looks at the directory where the host's control groups are mounted.
 func Open(dir string) (*Placer, error) {
@@ -28,7 +36,7 @@ func Open(dir string) (*Placer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Placer{groups: groups, placed: map[string]cgroup.Placement{}}, nil
+	return &Placer{groups: groups, placed: map[string]cgroup.Sets{}}, nil
 }
 
 // Close closes what Open opened.
@@ -68,22 +76,27 @@ func (p *Placer) Place(containers []Container, pool cpuset.CPUSet, look bool) Ou
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out Outcome
+	shared := targetAt(cgroup.Placement{CPUs: pool}) // of most
 	for _, exclusive := range []bool{false, true} {
 		for _, c := range containers {
 			if c.Exclusive() == exclusive && !c.Stays {
-				p.place(c, Wanted(c, pool), look, &out)
+				want := shared
+				if exclusive || !c.Own.IsEmpty() {
+					want = targetAt(Wanted(c, pool))
+				}
+				p.place(c, want, leftAlone(c, pool), look, &out)
 			}
 		}
 	}
 	return out
 }
 
-func (p *Placer) place(c Container, want cgroup.Placement, look bool, out *Outcome) {
+func (p *Placer) place(c Container, want target, leave, look bool, out *Outcome) {
 	before, known := p.placed[c.ID]
-	if known && !look && covers(before, want) {
+	if known && !look && covers(before, want.sets) || leave && !known {
 		return
 	}
-	found, writes, err := p.move(c.Group, before, want, known && !look)
+	found, writes, err := p.move(c.Group, want, known && !look)
 	out.Writes += writes
 	switch {
 	case errors.Is(err, cgroup.ErrGone):
@@ -92,27 +105,30 @@ func (p *Placer) place(c Container, want cgroup.Placement, look bool, out *Outco
 	case err != nil:
 		// What it has now is not known.
 		delete(p.placed, c.ID)
-		out.Failed = append(out.Failed, Failure{Container: c, Want: want, Err: err})
+		out.Failed = append(out.Failed, Failure{Container: c, Want: want.Placement, Err: err})
 		return
 	}
-	p.placed[c.ID] = want
+	p.placed[c.ID] = want.sets
+	if leave {
+		delete(p.placed, c.ID) // whoever gave it its CPUs may give it others
+	}
 	if writes == 0 {
 		return
 	}
 	out.Moved = append(out.Moved, c)
-	if known && covers(before, want) {
-		out.Drifted = append(out.Drifted, Drift{Container: c, Found: found, Want: want})
+	if known && covers(before, want.sets) {
+		out.Drifted = append(out.Drifted, Drift{Container: c, Found: found, Want: want.Placement})
 	}
 }
 
-// move writes what differs. Where the group's sets are taken for known they are
-// not read.
-func (p *Placer) move(path string, before, want cgroup.Placement, trust bool) (found cgroup.Placement, writes int, err error) {
+// move writes what differs. Where the group is trusted to be elsewhere it is not
+// read.
+func (p *Placer) move(path string, want target, trust bool) (found cgroup.Placement, writes int, err error) {
 	g, err := p.groups.Group(path)
 	if err != nil {
 		return found, 0, err
 	}
-	if found = before; !trust {
+	if !trust {
 		if found, err = g.Placement(); err != nil {
 			return found, 0, err
 		}
@@ -121,20 +137,31 @@ func (p *Placer) move(path string, before, want cgroup.Placement, trust bool) (f
 		writes, err = g.Release()
 		return found, writes, err
 	}
-	if covers(found, want) {
+	if !trust && covers(found.Sets(), want.sets) {
 		return found, 0, nil
 	}
-	if writes, err = g.MakeRoom(want); err != nil {
+	if writes, err = g.MakeRoom(want.Placement); err != nil {
 		return found, writes, err
 	}
-	n, err := g.Change(found, want)
+	var n int
+	if trust {
+		n, err = g.Write(want.sets)
+	} else {
+		n, err = g.Place(want.Placement)
+	}
 	return found, writes + n, err
 }
 
 // covers says whether a container at have is where want wants it, which may
 // leave memory to others.
-func covers(have, want cgroup.Placement) bool {
-	return have.CPUs.Equals(want.CPUs) && (want.Mems.IsEmpty() || have.Mems.Equals(want.Mems))
+func covers(have, want cgroup.Sets) bool {
+	return have.CPUs == want.CPUs && (want.Mems == "" || have.Mems == want.Mems)
+}
+
+// leftAlone says whether a container's CPUs are somebody else's business now: no
+// claim holds any, and somebody else gave it those it has.
+func leftAlone(c Container, pool cpuset.CPUSet) bool {
+	return pool.IsEmpty() && !c.Own.IsEmpty() && !c.Exclusive()
 }
 
 // Idle says whether a look would find nothing to do: nobody is confined, and
@@ -143,7 +170,11 @@ func (p *Placer) Idle(containers []Container, pool cpuset.CPUSet) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range containers {
-		if before, known := p.placed[c.ID]; !known || !before.CPUs.IsEmpty() || !Wanted(c, pool).CPUs.IsEmpty() {
+		before, known := p.placed[c.ID]
+		if !known && leftAlone(c, pool) {
+			continue
+		}
+		if !known || before.CPUs != "" || !Wanted(c, pool).CPUs.IsEmpty() {
 			return false
 		}
 	}
@@ -159,7 +190,7 @@ func (p *Placer) Forget(id string) {
 
 // Placed is where a container was last seen or put; not known before the first
 // pass that reached it.
-func (p *Placer) Placed(id string) (place cgroup.Placement, known bool) {
+func (p *Placer) Placed(id string) (place cgroup.Sets, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	place, known = p.placed[id]

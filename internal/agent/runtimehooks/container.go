@@ -8,6 +8,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/pinning"
@@ -56,20 +57,23 @@ func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, contai
 		klog.FromContext(ctx).Error(err, "the container may be moved, and will be put back", "container", container.GetName())
 		return nil, nil
 	}
+	cpu := asked.GetCpu()
 	c := h.state.known(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)})
+	if set, err := cpuset.Parse(cpu.GetCpus()); err == nil && !set.IsEmpty() && !set.Equals(s.pool) {
+		c.facts.Own = set // by whoever asks
+		h.state.setContainer(c)
+	}
 	seats := h.seats(ctx, &s, []runningContainer{c})
 	if len(seats) == 0 || seats[0].Stays {
 		return nil, nil
 	}
-	want := pinning.Wanted(seats[0], s.pool)
-	cpu := asked.GetCpu()
-	if want.CPUs.IsEmpty() && c.facts.CPUs == "" && cpu.GetCpus() == "" {
-		return nil, nil // nobody confines it, nor did when it was made
-	}
 	u := h.updateOf(&s, seats[0])
-	wanted := u.GetLinux().GetResources().GetCpu()
-	if cpu.GetCpus() == wanted.GetCpus() && (wanted.GetMems() == "" || cpu.GetMems() == wanted.GetMems()) {
-		return nil, nil // another agent has said so
+	want := u.GetLinux().GetResources().GetCpu()
+	switch free := pinning.Wanted(seats[0], s.pool).CPUs.IsEmpty(); {
+	case free && c.facts.CPUs == "":
+		return nil, nil // nobody confines it, nor did when it was made
+	case cpu.GetCpus() == want.GetCpus() && (want.GetMems() == "" || cpu.GetMems() == want.GetMems()):
+		return nil, nil // whoever asks wants the same, or another agent has said so
 	}
 	u.IgnoreFailure = false
 	return []*api.ContainerUpdate{u}, nil

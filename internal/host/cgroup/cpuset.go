@@ -74,24 +74,36 @@ func (g Group) Place(p Placement) (writes int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return g.Change(have, p)
+	return g.Write(p.Sets().less(have.Sets()))
 }
 
-// Change is Place for who knows what the group has; an empty set is one that
-// nobody knows, and is written.
-func (g Group) Change(have, p Placement) (writes int, err error) {
+// Sets is a Placement as the kernel writes it.
+type Sets struct{ CPUs, Mems string }
+
+// Sets writes a placement out, which for 512 CPUs takes longer than telling the
+// kernel.
+func (p Placement) Sets() Sets { return Sets{CPUs: p.CPUs.String(), Mems: p.Mems.String()} }
+
+// less leaves out what is there already.
+func (s Sets) less(have Sets) Sets {
+	if s.CPUs == have.CPUs {
+		s.CPUs = ""
+	}
+	if s.Mems == have.Mems {
+		s.Mems = ""
+	}
+	return s
+}
+
+// Write is Place for who knows that the group has other sets: it writes those
+// that are not empty.
+func (g Group) Write(s Sets) (writes int, err error) {
 	// Memory first: version 1 refuses tasks of a group without.
-	for _, s := range []struct {
-		name       string
-		have, want cpuset.CPUSet
-	}{
-		{"cpuset.mems", have.Mems, p.Mems},
-		{"cpuset.cpus", have.CPUs, p.CPUs},
-	} {
-		if s.want.IsEmpty() || s.want.Equals(s.have) {
+	for _, f := range []struct{ name, text string }{{"cpuset.mems", s.Mems}, {"cpuset.cpus", s.CPUs}} {
+		if f.text == "" {
 			continue
 		}
-		if err := g.write(controllerCPUSet, s.name, s.want.String()); err != nil {
+		if err := g.write(controllerCPUSet, f.name, f.text); err != nil {
 			return writes, err
 		}
 		writes++
