@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // remembered bounds the wait for the API server where what it said last will
@@ -84,12 +87,7 @@ func keepNode(file string, node *corev1.Node) error {
 	if err != nil {
 		return fmt.Errorf("keep the node: %w", err)
 	}
-	// Written aside under the process's own name: two agents may start at once.
-	temp := fmt.Sprintf("%s.%d.tmp", file, os.Getpid())
-	if err := os.WriteFile(temp, text, 0o600); err != nil {
-		return fmt.Errorf("keep the node: %w", err)
-	}
-	if err := os.Rename(temp, file); err != nil {
+	if err := wholefile.Write(file, 0o600, bytes.NewReader(text)); err != nil {
 		return fmt.Errorf("keep the node: %w", err)
 	}
 	return nil

@@ -4,16 +4,18 @@
 package cloud
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // fileVersion is the version of file that this build writes, and reads.
@@ -65,31 +67,10 @@ func (b *Book) save(ctx context.Context) {
 	}
 }
 
-// writeJSON replaces a file whole or not at all, also over a power cut.
-func writeJSON(path string, v any) (err error) {
+func writeJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = temp.Write(append(text, '\n'))
-	err = errors.Join(err, temp.Sync(), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(temp.Name()))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return wholefile.Write(path, 0o600, bytes.NewReader(append(text, '\n')))
 }

@@ -18,6 +18,7 @@ import (
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // resolutions is what the profiles of one claim were resolved to, on disk as
@@ -112,10 +113,14 @@ func (p *Profiles) forget(uid types.UID) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err = os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	return syncDir(p.Dir)
+	return wholefile.SyncDir(p.Dir)
 }
 
 // claims lists those with a file.

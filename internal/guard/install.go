@@ -7,12 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // Install puts the program at path, whole or not at all, and runs it once. The
@@ -44,22 +45,5 @@ func copyWhole(source, path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	// Each agent writes aside under its own name: two may install at once.
-	out, err := os.CreateTemp(filepath.Dir(path), ".guard-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(out.Name()) }() // renamed by then, or of no use
-	_, err = io.Copy(out, in)
-	if err == nil {
-		err = out.Chmod(0o755)
-	}
-	if err == nil {
-		err = out.Sync()
-	}
-	// Closed before it is run: a file open for writing cannot be (ETXTBSY).
-	if err = errors.Join(err, out.Close()); err != nil {
-		return err
-	}
-	return os.Rename(out.Name(), path)
+	return wholefile.Write(path, 0o755, in)
 }

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 const (
 	recordSuffix = ".json"
-	tempSuffix   = ".tmp"
 	lockSuffix   = ".lock"
 )
 
@@ -62,7 +62,7 @@ func (j *Journal) clean(driverName string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), tempSuffix) {
+		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), wholefile.Suffix) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // maxRecordBytes bounds what is read of one file. A record of 64 devices has
@@ -73,7 +74,7 @@ func (j *Journal) List(driverName string) ([]driver.Record, []Problem, error) {
 	var problems []Problem
 	for _, e := range entries {
 		name := e.Name()
-		if strings.HasSuffix(name, tempSuffix) {
+		if strings.HasSuffix(name, wholefile.Suffix) {
 			continue // a write that goes on or was interrupted: never a record
 		}
 		path := filepath.Join(dir, name)

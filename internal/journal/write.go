@@ -4,17 +4,18 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // Put writes a record, replacing one of the same driver and claim. When it
@@ -44,21 +45,14 @@ func (j *Journal) put(r driver.Record) error {
 	if err := j.makeDriverDir(r.Driver); err != nil {
 		return err
 	}
-	// Held over the write, so that two writers never share a temporary file
-	// and Open never removes one in use.
+	// Held over the write, so that Open never removes an unfinished file that is
+	// in use.
 	unlock, err := j.lockWrites(r.Driver)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	temp := strings.TrimSuffix(path, recordSuffix) + tempSuffix
-	if err := writeSynced(temp, append(text, '\n')); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return wholefile.Write(path, 0o600, bytes.NewReader(append(text, '\n')))
 }
 
 // Delete removes a record, readable or not. It is no error when there is none.
@@ -72,7 +66,7 @@ func (j *Journal) Delete(driverName string, uid types.UID) error {
 		return nil
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = wholefile.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("delete journal record of claim %s: %w", uid, err)
@@ -88,26 +82,5 @@ func (j *Journal) makeDriverDir(driverName string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(j.dir)
-}
-
-func writeSynced(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// syncDir makes a rename or removal in a directory durable.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return wholefile.SyncDir(j.dir)
 }
