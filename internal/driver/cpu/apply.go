@@ -55,26 +55,35 @@ func (d Driver) Exclusive(records []driver.Record) (driver.Pin, error) {
 }
 
 // Shared is what every other container gets: all online CPUs that are neither
-// reserved nor held; nothing where that is all of them. An empty cpuset would
-// mean all CPUs, so with none left it is an error.
+// reserved nor held; nothing where that is all of them. Where claims hold all but
+// the reserved ones it is those: the node's own pods have to be somewhere. An empty
+// cpuset would mean all CPUs, so with none left it is an error.
 func (d Driver) Shared(m *model.Machine, held []driver.Record) (driver.Pin, error) {
 	taken, err := takenBy(held)
 	if err != nil {
 		return driver.Pin{}, err
 	}
-	reserved := slicecodec.ReservedCPUs(m, d.Offer)
-	if taken.cpus.IsEmpty() && reserved.IsEmpty() {
+	if taken.cpus.IsEmpty() && slicecodec.ReservedCPUs(m, d.Offer).IsEmpty() {
 		return driver.Pin{}, nil
 	}
+	pool := d.leftBy(m, taken.cpus)
+	if pool.IsEmpty() {
+		return driver.Pin{}, fmt.Errorf("no CPU is left for containers without a CPU claim: claims hold %s", taken.cpus)
+	}
+	return driver.Pin{CPUs: pool}, nil
+}
+
+// leftBy are the CPUs for everybody else when claims hold some.
+func (d Driver) leftBy(m *model.Machine, held cpuset.CPUSet) cpuset.CPUSet {
 	var online []int
 	for _, c := range m.CPUs {
 		if c.Online {
 			online = append(online, c.ID)
 		}
 	}
-	pool := cpuset.New(online...).Difference(taken.cpus).Difference(reserved)
-	if pool.IsEmpty() {
-		return driver.Pin{}, fmt.Errorf("no CPU is left for containers without a CPU claim: claims hold %s, reserved are %s", taken.cpus, orNone(reserved))
+	rest := cpuset.New(online...).Difference(held)
+	if pool := rest.Difference(slicecodec.ReservedCPUs(m, d.Offer)); !pool.IsEmpty() {
+		return pool
 	}
-	return driver.Pin{CPUs: pool}, nil
+	return rest
 }

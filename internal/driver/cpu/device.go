@@ -109,6 +109,16 @@ func (p *planner) brokenCores() error {
 	return nil
 }
 
+// lastCPU refuses a claim that leaves no CPU to anybody else: the node's own pods,
+// the agent among them, could not run. It can only be where none is reserved.
+func (p *planner) lastCPU() error {
+	if p.mine.IsEmpty() || !p.leftBy(p.machine, p.taken.cpus).IsEmpty() {
+		return nil
+	}
+	return errors.New("it would hold the last CPUs of this node, and leave none to containers without a CPU claim: " +
+		"want a smaller claim, or CPUs reserved on the node (the agent's --reserved-cpus or --reserved-per-numa)")
+}
+
 // wantedCPUs is the consumed capacity, authoritative over the request; the whole
 // device where the allocation names none.
 func wantedCPUs(a driver.Allocation, d *slicecodec.CPUDevice) (int, error) {

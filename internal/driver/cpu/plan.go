@@ -5,6 +5,7 @@ package cpu
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"k8s.io/utils/cpuset"
@@ -17,8 +18,8 @@ import (
 
 // Driver plans and pins. The zero value offers every CPU, by NUMA node.
 type Driver struct {
-	// Offer says how CPUs are offered. Its reserved CPUs are given to no claim and
-	// to no shared container.
+	// Offer says how CPUs are offered. Its reserved CPUs are given to no claim, and
+	// to shared containers only where claims hold all others.
 	Offer slicecodec.CPUOptions
 }
 
@@ -67,7 +68,7 @@ func (d Driver) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (dr
 		}
 		r.Devices = append(r.Devices, device)
 	}
-	if err := p.brokenCores(); err != nil {
+	if err := errors.Join(p.brokenCores(), p.lastCPU()); err != nil {
 		return driver.Record{}, fmt.Errorf("claim %s: %w", c.ClaimRef, err)
 	}
 	return r, setEnv(&r)

@@ -109,12 +109,26 @@ func TestPins(t *testing.T) {
 // given away without refusing everyone else.
 func TestNoCPULeft(t *testing.T) {
 	m := shape{packages: 1, nodesPer: 1, coresPer: 2, smt: 1, coresPerL3: 2}.machine(t)
-	all, err := Driver{}.Plan(claim("all", "cpudevnuma000", 2), m, nil)
+	const want = "claim default/all: it would hold the last CPUs of this node, and leave none to containers without a CPU claim"
+	if _, err := (Driver{}).Plan(claim("all", "cpudevnuma000", 2), m, nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	// A record of before, when a CPU has gone offline since.
+	one, err := Driver{}.Plan(claim("one", "cpudevnuma000", 1), m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Driver{}).Shared(m, []driver.Record{all}); err == nil || !strings.Contains(err.Error(), "no CPU is left") {
+	less := shape{packages: 1, nodesPer: 1, coresPer: 2, smt: 1, coresPerL3: 2, offline: cpuset.New(1)}.machine(t)
+	if _, err := (Driver{}).Shared(less, []driver.Record{one}); err == nil || !strings.Contains(err.Error(), "no CPU is left") {
 		t.Errorf("got %v, want a refusal", err)
+	}
+	// The reserved ones are there for everybody else, at the very end.
+	d := Driver{Offer: slicecodec.CPUOptions{Reserved: cpuset.New(1)}}
+	if one, err = d.Plan(claim("one", "cpudevnuma000", 1), m, nil); err != nil {
+		t.Fatal(err)
+	}
+	if pin, err := d.Shared(m, []driver.Record{one}); err != nil || pin.CPUs.String() != "1" {
+		t.Errorf("got %v, %v, want the reserved CPU", pin, err)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestEveryPromiseIsKept(t *testing.T) {
 		cluster := allocation.New(classes, publish(m, o), nil)
 		var tenants []tenant
 		for step := range steps {
-			if len(tenants) > 0 && r.IntN(3) == 0 {
+			if len(tenants) > 0 && r.IntN(2) == 0 {
 				i := r.IntN(len(tenants))
 				tenants = append(tenants[:i:i], tenants[i+1:]...)
 				continue
@@ -113,6 +113,9 @@ func TestEveryPromiseIsKept(t *testing.T) {
 			}
 			c.Status.Allocation = &results[0]
 			record, err := Driver{Offer: o}.Plan(driver.FromAPI(c, slicecodec.DriverCPU, nodeName), m, held)
+			if err != nil && takesLast(m, cpusOfAll(t, held), allocatedCPUs(m, o, c)) {
+				continue
+			}
 			if err != nil {
 				t.Fatalf("seed %d (%+v, %+v), step %d: what the scheduler gave cannot be given: %v", seed, s, o, step, err)
 			}
@@ -122,9 +125,31 @@ func TestEveryPromiseIsKept(t *testing.T) {
 		}
 	}
 	t.Logf("%d claims given, %d refused by the scheduler", given, refused)
-	if given < 4*refused/10 || refused == 0 {
+	if given < refused/4 || refused == 0 {
 		t.Errorf("%d claims given, %d refused: the machines are not filled, or full all the time", given, refused)
 	}
+}
+
+func cpusOfAll(t *testing.T, held []driver.Record) cpuset.CPUSet {
+	t.Helper()
+	taken, err := takenBy(held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken.cpus
+}
+
+// allocatedCPUs is how many CPUs a claim consumes.
+func allocatedCPUs(m *model.Machine, o slicecodec.CPUOptions, c *resourceapi.ResourceClaim) int {
+	n := 0
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if q, ok := r.ConsumedCapacity[slicecodec.CapacityCPU]; ok {
+			n += int(q.Value())
+		} else {
+			n += slicecodec.FindCPUDevice(m, o, r.Device).CPUs.Size()
+		}
+	}
+	return n
 }
 
 // requireGiven compares a record with what was consumed.
@@ -210,7 +235,7 @@ func TestPlanSequences(t *testing.T) {
 			device := devices[r.IntN(len(devices))]
 			n := 1 + r.IntN(device.CPUs.Size())
 			record, err := d.Plan(claim(fmt.Sprintf("claim-%d", step), device.Name, n), m, held)
-			if fits := left[device.Name] >= n; fits != (err == nil) {
+			if fits := left[device.Name] >= n && !takesLast(m, cpusOfAll(t, held), n); fits != (err == nil) {
 				t.Fatalf("seed %d (%+v), step %d: %d CPUs of %s, which has %d left: %v", seed, s, step, n, &device, left[device.Name], err)
 			}
 			if err != nil {
@@ -231,7 +256,8 @@ func TestPlanSequences(t *testing.T) {
 			t.Fatalf("seed %d (%+v): %d CPUs given, %d different ones: %v", seed, s, sum, taken.cpus.Size(), err)
 		}
 		for _, device := range devices {
-			if _, err := d.Plan(claim("last", device.Name, device.CPUs.Size()), m, nil); err != nil {
+			_, err := d.Plan(claim("last", device.Name, device.CPUs.Size()), m, nil)
+			if err != nil && !takesLast(m, cpuset.New(), device.CPUs.Size()) {
 				t.Fatalf("seed %d (%+v): after all claims went: %v", seed, s, err)
 			}
 		}
