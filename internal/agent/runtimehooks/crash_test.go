@@ -25,6 +25,7 @@ import (
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/guard"
+	"plumbline.dev/plumbline/internal/host/ethtool"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/journal"
@@ -50,7 +51,10 @@ var crashClaim = driver.Claim{
 	Pods:     []driver.PodRef{{UID: "a-pod", Name: "a"}},
 	Devices: []driver.Allocation{{
 		Request: "r", Pool: "node", Device: "nic0",
-		Configs: []driver.Config{{Source: "claim", Raw: []byte(`{"interface":{"name":"net1","mtu":1400}}`)}},
+		Configs: []driver.Config{{
+			// The feature is set while the claim is prepared, the rest in the pod.
+			Source: "claim", Raw: []byte(`{"interface":{"name":"net1","mtu":1400},"ethtool":{"features":{"tx-tcp-segmentation":false}}}`),
+		}},
 	}},
 }
 
@@ -226,6 +230,13 @@ func killAfter(t *testing.T, step claims.Step, stop bool) {
 		if !held {
 			t.Error("the pod is without its NIC")
 		}
+		spec, err := filepath.Glob(filepath.Join(n.dir, "cdi", "*"))
+		if err != nil || len(spec) != 1 {
+			t.Fatalf("CDI files %v, %v; want the claim's", spec, err)
+		}
+		if text, err := os.ReadFile(spec[0]); err != nil || !strings.Contains(string(text), p.Guard) {
+			t.Errorf("%v: the container is not guarded by\n%s", err, text)
+		}
 		if missing, err := p.MissingNICs(mustGet(t, p), n.pod); err != nil || len(missing) > 0 {
 			t.Errorf("the guard misses %v, %v; want nothing", missing, err)
 		}
@@ -262,6 +273,18 @@ func lookAt(t *testing.T, ns *hosttest.Namespace) string {
 	var lines []string
 	for line := range strings.Lines(text) {
 		lines = append(lines, strings.Join(strings.Fields(volatile.ReplaceAllString(line, "")), " "))
+	}
+	conn, err := ethtool.Dial(ns.Fd())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	features, err := conn.Features("nic0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, on := range ethtool.Snapshot(features) {
+		lines = append(lines, fmt.Sprintf("nic0 %s %t", name, on))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
