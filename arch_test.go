@@ -103,6 +103,9 @@ var importTable = []struct {
 		"internal/allocation", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
 		"api/...", "deploy",
 	}},
+	{"internal/cli/verify", []string{
+		"internal/cli/cmdutil", "internal/verify", "internal/verify/...", "internal/inventory", "internal/model",
+	}},
 	{"internal/cli", []string{
 		"internal/cli/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/nodeslices",
 		"internal/topoview/...", "internal/verify/proc", "api/...", "machines",

@@ -15,6 +15,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/cli/claim"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/cli/verify"
 )
 
 // Exit codes.
@@ -32,7 +33,8 @@ const (
 )
 
 // Run runs the command line args (without the program) and returns the exit
-// code: 1 when something went wrong, 2 when the command line itself is wrong.
+// code: 1 when something went wrong, 2 when the command line itself is wrong, or
+// one that the command's help explains.
 // program is argv[0]; called kubectl-plumbline, the help says "kubectl
 // plumbline".
 func Run(ctx context.Context, program string, args []string, out, errOut io.Writer) int {
@@ -43,6 +45,10 @@ func Run(ctx context.Context, program string, args []string, out, errOut io.Writ
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
+	}
+	var own cmdutil.ExitError
+	if errors.As(err, &own) {
+		return own.Code
 	}
 	if errors.Is(err, cmdutil.ErrReported) {
 		return exitError
@@ -80,6 +86,9 @@ holds it, checks claims, and shows what comes of their parameters.`,
   # which pod holds what on a node?
   {{program}} topo --node gpu-node-1
 
+  # is every running pod aligned as it claims?
+  {{program}} verify -A
+
   # will these claims work?
   {{program}} claim lint -f manifests/`,
 		SilenceErrors: true,
@@ -94,7 +103,7 @@ holds it, checks claims, and shows what comes of their parameters.`,
 		&cobra.Group{ID: groupMachine, Title: "Machine files:"},
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.UsageError{Err: err} })
-	root.AddCommand(newTopoCommand(), claim.NewCommand(groupClaim), NewMachineCommand(), newVersionCommand())
+	root.AddCommand(newTopoCommand(), claim.NewCommand(groupClaim), NewMachineCommand(), verify.NewCommand(groupLook), newVersionCommand())
 	nameExamples(root, name)
 	return root
 }

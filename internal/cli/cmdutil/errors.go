@@ -26,6 +26,15 @@ func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(for
 // the exit code is all that is left to do.
 var ErrReported = errors.New("reported")
 
+// ExitError is ErrReported with an exit code of its own, which the command's help
+// explains.
+type ExitError struct{ Code int }
+
+func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+
+// Is says that everything was reported.
+func (e ExitError) Is(target error) bool { return target == ErrReported }
+
 // NoArgs refuses arguments, naming the first.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -1,0 +1,107 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/facts"
+)
+
+// host reads the host that this program runs on.
+type host struct {
+	client kubernetes.Interface
+	node   string
+	// options say where its /proc and /sys are.
+	options facts.Options
+	// sample is how long threads are watched.
+	sample time.Duration
+}
+
+// source is where the command line says that facts come from.
+func (o *options) source(client kubernetes.Interface) (source, error) {
+	if !o.host {
+		config, err := o.cluster.ToRESTConfig()
+		if err != nil {
+			return nil, fmt.Errorf("find the cluster: %w", err)
+		}
+		return agents{client: client, namespace: o.agents, execute: byStream(config, client)}, nil
+	}
+	h := host{client: client, node: o.node, sample: o.sample, options: facts.Options{Proc: o.proc, Sys: o.sys}}
+	if h.node == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("--host: which node is this? --node says it: %w", err)
+		}
+		h.node, o.node = name, name
+	}
+	return h, nil
+}
+
+func (h host) look(ctx context.Context, node, _ string, pods []corev1.Pod) (_ *verify.Report, err error) {
+	if node != h.node {
+		return nil, fmt.Errorf("this host is node %s: node %s cannot be read here", h.node, node)
+	}
+	m, _, err := inventory.Scan(ctx, inventory.Sources{Sys: os.DirFS(h.options.Sys)}, inventory.Options{Name: node})
+	if err != nil {
+		return nil, fmt.Errorf("read this host: %w", err)
+	}
+	kernel, err := facts.Open(h.options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, kernel.Close()) }()
+	promised, err := h.promised(ctx, pods)
+	if err != nil {
+		return nil, err
+	}
+	return h.watch(ctx, m, kernel, promised)
+}
+
+// watch looks twice: where threads ran is known of the time between.
+func (h host) watch(ctx context.Context, m *model.Machine, kernel verify.Kernel, promised []expect.Pod) (*verify.Report, error) {
+	verify.Check(m, kernel, promised, false)
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(h.sample):
+	}
+	return verify.NewReport(m, h.node, time.Now(), verify.Check(m, kernel, promised, true)), nil
+}
+
+func (h host) promised(ctx context.Context, pods []corev1.Pod) ([]expect.Pod, error) {
+	list, err := h.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, h.node).String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the ResourceSlices of node %s: %w", h.node, err)
+	}
+	published := expect.PublishedIn(list.Items)
+	var promised []expect.Pod
+	for i := range pods {
+		claims := map[string]*resourceapi.ResourceClaim{}
+		for _, name := range expect.ClaimNames(&pods[i]) {
+			// One that is not there is said to be missing.
+			if c, err := h.client.ResourceV1().ResourceClaims(pods[i].Namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
+				claims[name] = c
+			}
+		}
+		promised = append(promised, expect.Of(&pods[i], claims, published))
+	}
+	return promised, nil
+}

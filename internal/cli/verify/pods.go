@@ -1,0 +1,159 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/judge"
+)
+
+// selection says which pods are looked at.
+type selection struct {
+	// namespace is empty for all.
+	namespace string
+	// names are empty for all.
+	names []string
+	// node is empty for all.
+	node string
+}
+
+// source looks at pods of one node, all of one namespace or of all ("").
+type source interface {
+	look(ctx context.Context, node, namespace string, pods []corev1.Pod) (*verify.Report, error)
+}
+
+// podNames reads pod/NAME, or NAME alone.
+func podNames(args []string) ([]string, error) {
+	var names []string
+	for _, arg := range args {
+		kind, name, ok := strings.Cut(arg, "/")
+		if !ok {
+			kind, name = "pod", arg
+		}
+		if !slices.Contains([]string{"pod", "pods", "po"}, kind) || name == "" {
+			return nil, cmdutil.Usagef("%q: want pod/NAME", arg)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// look has the selected pods looked at, node by node. A node that cannot be
+// looked at leaves its pods unknown.
+func look(ctx context.Context, client kubernetes.Interface, s source, which selection) (*verify.Report, error) {
+	pods, err := selected(ctx, client, which)
+	if err != nil {
+		return nil, err
+	}
+	byNode := map[string][]corev1.Pod{}
+	for _, p := range pods {
+		byNode[p.Spec.NodeName] = append(byNode[p.Spec.NodeName], p)
+	}
+	out := &verify.Report{
+		APIVersion: verify.APIVersion, Kind: verify.Kind, Node: which.node, Time: time.Now().UTC().Truncate(time.Second), Pods: []verify.Pod{},
+	}
+	for node, here := range byNode {
+		report, err := s.look(ctx, node, which.namespace, here)
+		if err != nil && ctx.Err() != nil {
+			return nil, err
+		}
+		for _, p := range here {
+			out.Pods = append(out.Pods, found(report, p, node, err))
+		}
+	}
+	slices.SortFunc(out.Pods, verify.ComparePods)
+	return out, nil
+}
+
+// found takes a pod out of a node's report.
+func found(report *verify.Report, pod corev1.Pod, node string, err error) verify.Pod {
+	why := "the node's agent does not know it yet, or it does not run"
+	if err != nil {
+		why = cmdutil.OneLine(err)
+	} else if report != nil {
+		for _, p := range report.Pods {
+			if p.UID == string(pod.UID) {
+				return p
+			}
+		}
+	}
+	f := verify.Finding{State: string(judge.StateUnknown), Code: string(judge.NotRead), What: "the pod", Why: why}
+	return verify.Pod{
+		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: node, Verdict: string(judge.Unknown),
+		Reason: string(judge.NotRead), Message: f.What + ": " + f.Why, Things: []verify.Thing{}, Pairs: []verify.Pair{}, Findings: []verify.Finding{f},
+	}
+}
+
+// selected lists the pods with claims that run; a pod asked for by name must be
+// one.
+func selected(ctx context.Context, client kubernetes.Interface, which selection) ([]corev1.Pod, error) {
+	if len(which.names) > 0 {
+		return named(ctx, client, which)
+	}
+	options := metav1.ListOptions{}
+	if which.node != "" {
+		options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", which.node).String()
+	}
+	list := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
+		return client.CoreV1().Pods(which.namespace).List(ctx, o)
+	}))
+	var pods []corev1.Pod
+	err := list.EachListItem(ctx, options, func(obj runtime.Object) error {
+		if p, ok := obj.(*corev1.Pod); ok && whyNot(p) == "" {
+			pods = append(pods, *p)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return pods, nil
+}
+
+func named(ctx context.Context, client kubernetes.Interface, which selection) ([]corev1.Pod, error) {
+	var pods []corev1.Pod
+	for _, name := range which.names {
+		p, err := client.CoreV1().Pods(which.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("read pod %s/%s: %w", which.namespace, name, err)
+		}
+		if why := whyNot(p); why != "" {
+			return nil, fmt.Errorf("pod %s/%s %s: want a running pod with resource claims", p.Namespace, p.Name, why)
+		}
+		if which.node != "" && p.Spec.NodeName != which.node {
+			return nil, fmt.Errorf("pod %s/%s runs on node %s, not on %s", p.Namespace, p.Name, p.Spec.NodeName, which.node)
+		}
+		pods = append(pods, *p)
+	}
+	return pods, nil
+}
+
+// whyNot says why there is nothing to verify of a pod.
+func whyNot(p *corev1.Pod) string {
+	switch {
+	case len(p.Spec.ResourceClaims) == 0 && p.Status.ExtendedResourceClaimStatus == nil:
+		return "has no claim"
+	case p.Spec.NodeName == "":
+		return "is on no node yet"
+	case p.DeletionTimestamp != nil:
+		return "is being deleted"
+	case p.Status.Phase != corev1.PodRunning:
+		return fmt.Sprintf("is in phase %s", p.Status.Phase)
+	}
+	return ""
+}

@@ -1,0 +1,170 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/judge"
+)
+
+// writeText prints one pod whole, and of several a line each with what is not
+// well below.
+func writeText(w io.Writer, r *verify.Report) error {
+	switch len(r.Pods) {
+	case 0:
+		_, err := fmt.Fprintln(w, "no running pod with a claim")
+		return err
+	case 1:
+		return writePod(w, r.Pods[0])
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAMESPACE\tPOD\tNODE\tVERDICT\tREASON\tDEVICES")
+	for _, p := range r.Pods {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Namespace, p.Name, p.Node, p.Verdict, p.Reason, devices(p))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, p := range r.Pods {
+		if p.Verdict == string(judge.Aligned) {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s/%s: %s\n", p.Namespace, p.Name, p.Verdict)
+		if err := writeFindings(w, p, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func devices(p verify.Pod) string {
+	var names []string
+	for _, t := range p.Things {
+		if t.Kind != "cpus" || t.Claim != "" {
+			names = append(names, clean(t.Name))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func writePod(w io.Writer, p verify.Pod) error {
+	fmt.Fprintf(w, "%s/%s on %s: %s (%s)\n\n", p.Namespace, p.Name, p.Node, p.Verdict, p.Reason)
+	if err := writeThings(w, p); err != nil {
+		return err
+	}
+	if err := writeMatrix(w, p); err != nil {
+		return err
+	}
+	return writeFindings(w, p, true)
+}
+
+func writeThings(w io.Writer, p verify.Pod) error {
+	if len(p.Things) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "IN THE POD\tCLAIMED AS\tPCI\tROOT\tNUMA\tMORE")
+	for _, thing := range p.Things {
+		claimed := "-"
+		if thing.Request != "" {
+			claimed = thing.Request + " = " + thing.Device
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(thing.Name), claimed, dash(thing.PCIAddress), dash(thing.PCIeRoot), dash(thing.NUMANodes), more(thing))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// more is what a thing has besides its place.
+func more(t verify.Thing) string {
+	var parts []string
+	if t.RDMA != "" && t.RDMA != t.Name {
+		parts = append(parts, "RDMA "+clean(t.RDMA))
+	}
+	if i := t.Interrupts; i != nil {
+		parts = append(parts, fmt.Sprintf("%d interrupts on CPUs %s of node %s", i.Count, i.CPUs, i.NUMANodes))
+	}
+	if t.CPUs != "" {
+		parts = append(parts, "CPUs "+t.CPUs)
+	}
+	if t.MemoryNodes != "" {
+		parts = append(parts, "memory of node "+t.MemoryNodes)
+	}
+	for _, node := range slices.Sorted(maps.Keys(t.MemoryBytes)) {
+		if size := t.MemoryBytes[node]; size > 0 {
+			parts = append(parts, fmt.Sprintf("%.1f MiB used on node %d", float64(size)/(1<<20), node))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// writeMatrix prints the classes as nvidia-smi topo -m does.
+func writeMatrix(w io.Writer, p verify.Pod) error {
+	if len(p.Pairs) == 0 {
+		return nil
+	}
+	class := map[[2]string]string{}
+	for _, pair := range p.Pairs {
+		class[[2]string{pair.A, pair.B}], class[[2]string{pair.B, pair.A}] = pair.Class, pair.Class
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, thing := range p.Things {
+		fmt.Fprintf(t, "\t%s", clean(thing.Name))
+	}
+	fmt.Fprintln(t)
+	for i, row := range p.Things {
+		fmt.Fprint(t, clean(row.Name))
+		for j, column := range p.Things {
+			cell := dash(class[[2]string{row.Name, column.Name}])
+			if i == j {
+				cell = "X"
+			}
+			fmt.Fprintf(t, "\t%s", cell)
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+func writeFindings(w io.Writer, p verify.Pod, all bool) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range p.Findings {
+		if all || f.State == string(judge.StateWrong) || f.State == string(judge.StateUnknown) {
+			fmt.Fprintf(t, "  %s\t%s\n  \t  %s\n", f.State, clean(f.What), clean(f.Why))
+		}
+	}
+	return t.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// clean quotes a name that would play with the terminal: interfaces and files
+// are called what the pod likes.
+func clean(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.QuoteToASCII(s)
+	}
+	return s
+}
