@@ -48,11 +48,12 @@ func (h *hooks) placeOne(ctx context.Context, c runningContainer) (placed, error
 // the runtime writes all that it remembers of the container, as it was when it
 // was made.
 func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container, asked *api.LinuxResources) ([]*api.ContainerUpdate, error) {
-	p := h.pinner()
-	if p == nil {
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	s, err := h.seating()
+	if s.preparer == nil {
 		return nil, nil
 	}
-	s, err := h.seating()
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "the container may be moved, and will be put back", "container", container.GetName())
 		return nil, nil

@@ -170,7 +170,7 @@ func TestPlacement(t *testing.T) {
 		},
 		{
 			"nowhere left", nil, []driver.Record{claimed, all}, "",
-			"no CPU is left for containers without a CPU claim: claims hold 0-7, reserved are none",
+			"no CPU is left for containers without a CPU claim: claims hold 0-7",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-func twoNodes(t *testing.T) *model.Machine {
+func twoNodes(t testing.TB) *model.Machine {
 	t.Helper()
 	parts := model.Machine{NUMANodes: []model.NUMANode{{ID: 0, CPUs: cpuset.New(0, 1, 2, 3)}, {ID: 1, CPUs: cpuset.New(4, 5, 6, 7)}}}
 	for id := range 8 {

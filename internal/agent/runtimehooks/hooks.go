@@ -57,6 +57,8 @@ type hooks struct {
 	update func([]*api.ContainerUpdate) error
 	// moving is held while containers are moved outside of hooks.
 	moving *sync.Mutex
+	// quarantine is which claims say that they are in doubt.
+	quarantine *quarantine
 }
 
 // records are those of this boot, of all drivers that keep claims by hooks. An

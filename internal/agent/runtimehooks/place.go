@@ -49,7 +49,7 @@ func (h *hooks) placeLocked(ctx context.Context, containers []runningContainer, 
 	if err != nil {
 		return placed{}, fmt.Errorf("no container is moved: %w", err)
 	}
-	s.tell()
+	h.quarantine.tell(&s, false)
 	seats := h.seats(ctx, &s, containers)
 	var out placed
 	if h.placer == nil {
@@ -162,6 +162,7 @@ func (h *hooks) confine(ctx context.Context) error { return h.settle(ctx, false)
 func (h *hooks) placeAll(ctx context.Context) []*api.ContainerUpdate {
 	if s, err := h.seating(); err == nil && s.preparer != nil {
 		h.state.disown(s.pool)
+		h.quarantine.tell(&s, true)
 	}
 	out, err := h.place(ctx, h.state.running(), true)
 	if err != nil {

@@ -26,7 +26,8 @@ type Runtime struct {
 	repairs    work
 	renewals   work
 	// moving is held while containers are moved outside of hooks.
-	moving sync.Mutex
+	moving     sync.Mutex
+	quarantine quarantine
 
 	mu      sync.Mutex
 	serving *hooks // nil before Serve
@@ -88,7 +89,7 @@ func (r *Runtime) hooks(o Options) *hooks {
 		preparers: o.Preparers, state: r.state, pods: o.Pods, namespaces: r.namespaces, events: o.Events, metrics: o.Metrics,
 		retry: func(key recordKey) { r.repairs.AddRateLimited(key) }, renew: func(key recordKey) { r.renewals.Add(key) },
 		deadline: r.link.deadline, repin: r.Repin, begin: r.link.begin,
-		placer: o.Placer, update: r.link.update, moving: &r.moving,
+		placer: o.Placer, update: r.link.update, moving: &r.moving, quarantine: &r.quarantine,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -70,11 +71,28 @@ func (s *seating) add(records []driver.Record) {
 	s.pool, s.poolErr = shared.CPUs, err
 }
 
-// tell has the claims in doubt say so. Nothing is written twice.
-func (s *seating) tell() {
+// quarantine is which claims have been told that they are in doubt.
+type quarantine struct {
+	mu     sync.Mutex
+	claims map[types.UID]bool
+}
+
+// tell has the claims in doubt say so, and those that no longer are; all of them
+// after a connection began, since an agent before this one may have told them
+// else. Nothing is written twice.
+func (q *quarantine) tell(s *seating, all bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := q.claims
+	q.claims = map[types.UID]bool{}
 	for _, r := range s.records {
-		if err := s.doubts[r.Claim.UID]; err != nil {
+		err := s.doubts[r.Claim.UID]
+		switch {
+		case err != nil:
+			q.claims[r.Claim.UID] = true
 			s.preparer.Status(status.Of(r, status.Quarantined, err))
+		case all || before[r.Claim.UID]:
+			s.preparer.Status(status.Of(r, status.Prepared, nil))
 		}
 	}
 }

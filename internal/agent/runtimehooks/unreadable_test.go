@@ -21,7 +21,7 @@ import (
 )
 
 // podsOf is an API watch that has shown these pods.
-func podsOf(t *testing.T, list ...*corev1.Pod) nodepods.Pods {
+func podsOf(t testing.TB, list ...*corev1.Pod) nodepods.Pods {
 	t.Helper()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{nodepods.ByUID: nodepods.IndexByUID})
 	for _, p := range list {
