@@ -127,13 +127,9 @@ func (p *Profiles) base(ctx context.Context, d Device) ([]driver.Config, error) 
 }
 
 func merge(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
-	var decoded []*v1alpha1.NetworkConfig
-	for _, l := range layers {
-		c, err := v1alpha1.DecodeNetworkConfig(l.Raw)
-		if err != nil {
-			return nil, fmt.Errorf("parameters of the %s: %w", l.Source, err)
-		}
-		decoded = append(decoded, c)
+	decoded, err := driver.DecodeLayers(layers, v1alpha1.DecodeNetworkConfig)
+	if err != nil {
+		return nil, err
 	}
 	return v1alpha1.MergeNetworkConfigs(decoded...), nil
 }

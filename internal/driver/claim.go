@@ -4,6 +4,8 @@
 package driver
 
 import (
+	"fmt"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -63,4 +65,16 @@ type Config struct {
 	Source string
 	// Raw is the JSON text of the parameters.
 	Raw []byte
+}
+
+// DecodeLayers decodes the layers of one device's parameters, in their order.
+func DecodeLayers[T any](layers []Config, decode func(raw []byte) (T, error)) ([]T, error) {
+	decoded := make([]T, len(layers))
+	for i, l := range layers {
+		var err error
+		if decoded[i], err = decode(l.Raw); err != nil {
+			return nil, fmt.Errorf("parameters of the %s: %w", l.Source, err)
+		}
+	}
+	return decoded, nil
 }

@@ -19,13 +19,9 @@ const profileSource = "profile"
 
 // configOf merges and checks the layers of parameters of one device.
 func configOf(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
-	var decoded []*v1alpha1.NetworkConfig
-	for _, l := range layers {
-		c, err := v1alpha1.DecodeNetworkConfig(l.Raw)
-		if err != nil {
-			return nil, fmt.Errorf("parameters of the %s: %w", l.Source, err)
-		}
-		decoded = append(decoded, c)
+	decoded, err := driver.DecodeLayers(layers, v1alpha1.DecodeNetworkConfig)
+	if err != nil {
+		return nil, err
 	}
 	merged := v1alpha1.MergeNetworkConfigs(decoded...)
 	if err := merged.Validate(); err != nil {

@@ -75,8 +75,8 @@ type crashing struct {
 	// planned is the record as it was first journaled, staged as it was then.
 	planned, staged driver.Record
 	// before and empty are host and pod without the claim, inside is the pod with
-	// it.
-	before, empty, inside string
+	// it; rules are the pod's without it.
+	before, empty, inside, rules string
 }
 
 // full is everything of a configuration that a host of namespaces has.
@@ -134,7 +134,7 @@ func newCrashing(t *testing.T) *crashing {
 		ip link set nic1 up
 		ip route add 172.16.0.0/16 nexthop dev nic0 weight 2 nexthop dev nic1`)
 	c.pod.Run(t, quiet)
-	c.before, c.empty = look(t, c.host), look(t, c.pod)
+	c.before, c.empty, c.rules = look(t, c.host), look(t, c.pod), rulesOf(t, c.pod)
 	request := claim(full, "nic0", "nic1")
 	request.Devices[1].Configs = []driver.Config{{Source: "claim", Raw: []byte(`{"interface": {"name": "second", "addresses": ["10.45.0.2/24", "fd45::2/64"]}}`)}}
 	c.planned = c.plan(t, request)
@@ -239,4 +239,7 @@ func (c *crashing) back(t *testing.T, what string) {
 	}
 	expect(t, what+": the host", c.before, c.host)
 	expect(t, what+": the pod", c.empty, c.pod)
+	if got := rulesOf(t, c.pod); got != c.rules {
+		t.Errorf("%s: the pod's rules are\n%s\nwant\n%s", what, got, c.rules)
+	}
 }

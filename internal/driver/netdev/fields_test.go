@@ -44,7 +44,7 @@ func (l *lab) cycle(t *testing.T, c driver.Claim, inside func(pod *hosttest.Name
 	t.Helper()
 	pod := hosttest.NewNamespace(t)
 	pod.Run(t, quiet)
-	before, states, empty := look(t, l.host), l.states(t), look(t, pod)
+	before, states, empty, rules := look(t, l.host), l.states(t), look(t, pod), rulesOf(t, pod)
 	r := l.plan(t, c)
 	r, err := l.driver.Stage(t.Context(), r)
 	if err != nil {
@@ -60,9 +60,17 @@ func (l *lab) cycle(t *testing.T, c driver.Claim, inside func(pod *hosttest.Name
 	}
 	expect(t, "the host", before, l.host)
 	expect(t, "the pod after it", empty, pod)
+	if diff := cmp.Diff(rules, rulesOf(t, pod)); diff != "" {
+		t.Errorf("the pod's rules after it (-before +after):\n%s", diff)
+	}
 	if diff := cmp.Diff(states, l.states(t)); diff != "" {
 		t.Errorf("the host's NICs (-before +after):\n%s", diff)
 	}
+}
+
+func rulesOf(t *testing.T, ns *hosttest.Namespace) string {
+	t.Helper()
+	return ns.Run(t, "ip -4 rule show\nip -6 rule show")
 }
 
 // Each field takes effect in the pod, and is undone.

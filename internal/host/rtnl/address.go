@@ -43,20 +43,17 @@ type Address struct {
 
 // Addresses lists the addresses of the namespace, both families.
 func (c *Conn) Addresses() ([]Address, error) {
-	messages, err := c.dump(unix.RTM_GETADDR, unix.RTM_NEWADDR, nl.NewIfInfomsg(unix.AF_UNSPEC))
-	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
-	}
 	var list []Address
 	var origins []origin
 	told := false
-	for _, m := range messages {
-		a, o, err := parseAddress(m, c.now())
-		if err != nil {
-			return nil, fmt.Errorf("list addresses: %w", err)
-		}
+	err := c.each("addresses", unix.RTM_GETADDR, unix.RTM_NEWADDR, func(body []byte) error {
+		a, o, err := parseAddress(body, c.now())
 		told = told || o.told
 		list, origins = append(list, a), append(origins, o)
+		return err
+	}, nl.NewIfInfomsg(unix.AF_UNSPEC))
+	if err != nil {
+		return nil, err
 	}
 	for i, o := range origins {
 		list[i].Kernel = o.kernel || o.likely && !told

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rtnl reads and changes the links, addresses, routes, rules, neighbours
-// and queueing disciplines of a network namespace by rtnetlink (Documentation/userspace-api/netlink/, man 7
-// rtnetlink). It is, with host/rdma, the only importer of the netlink library.
+// and queueing disciplines of a network namespace by rtnetlink
+// (Documentation/userspace-api/netlink/, man 7 rtnetlink). It is, with
+// host/rdma, the only importer of the netlink library.
 //
 // Every call goes through a Conn, a socket opened in the namespace it is about,
 // so that no caller changes the namespace of a thread. What must come back
@@ -120,6 +121,19 @@ func (c *Conn) dump(get, answer int, data ...nl.NetlinkRequestData) ([][]byte, e
 		}
 	}
 	return nil, err
+}
+
+// each hands the bodies of all messages of a kind to a function. What is listed
+// is for the error.
+func (c *Conn) each(what string, get, answer int, take func(body []byte) error, data ...nl.NetlinkRequestData) error {
+	messages, err := c.dump(get, answer, data...)
+	for i := 0; err == nil && i < len(messages); i++ {
+		err = take(messages[i])
+	}
+	if err != nil {
+		return fmt.Errorf("list %s: %w", what, err)
+	}
+	return nil
 }
 
 // raw is a body, or a part of one, as it goes over the wire.

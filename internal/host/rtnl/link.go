@@ -62,19 +62,13 @@ const xdpNone = 0 // XDP_ATTACHED_NONE (include/uapi/linux/if_link.h)
 
 // Links lists the links of the namespace.
 func (c *Conn) Links() ([]Link, error) {
-	messages, err := c.dump(unix.RTM_GETLINK, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC), noStatistics())
-	if err != nil {
-		return nil, fmt.Errorf("list links: %w", err)
-	}
-	links := make([]Link, 0, len(messages))
-	for _, m := range messages {
-		l, err := parseLink(m)
-		if err != nil {
-			return nil, fmt.Errorf("list links: %w", err)
-		}
+	var links []Link
+	err := c.each("links", unix.RTM_GETLINK, unix.RTM_NEWLINK, func(body []byte) error {
+		l, err := parseLink(body)
 		links = append(links, l)
-	}
-	return links, nil
+		return err
+	}, nl.NewIfInfomsg(unix.AF_UNSPEC), noStatistics())
+	return links, err
 }
 
 // LinkByIndex returns one link, nil when there is none.

@@ -25,19 +25,13 @@ type Prefix struct {
 
 // Prefixes lists the addresses of the namespace, both families.
 func (c *Conn) Prefixes() ([]Prefix, error) {
-	messages, err := c.dump(unix.RTM_GETADDR, unix.RTM_NEWADDR, nl.NewIfInfomsg(unix.AF_UNSPEC))
-	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
-	}
-	list := make([]Prefix, 0, len(messages))
-	for _, m := range messages {
-		p, err := parsePrefix(m)
-		if err != nil {
-			return nil, fmt.Errorf("list addresses: %w", err)
-		}
+	var list []Prefix
+	err := c.each("addresses", unix.RTM_GETADDR, unix.RTM_NEWADDR, func(body []byte) error {
+		p, err := parsePrefix(body)
 		list = append(list, p)
-	}
-	return list, nil
+		return err
+	}, nl.NewIfInfomsg(unix.AF_UNSPEC))
+	return list, err
 }
 
 // parsePrefix reads struct ifaddrmsg (family, prefixlen, flags, scope, index)
@@ -74,28 +68,7 @@ func parsePrefix(body []byte) (Prefix, error) {
 // tables. A host with a thousand links has thousands of other routes, of which
 // nothing is read.
 func (c *Conn) defaultRoutes() ([]Route, error) {
-	var list []Route
-	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		header := nl.NewRtMsg()
-		header.RtMsg = unix.RtMsg{Family: family}
-		messages, err := c.dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, header)
-		if err != nil {
-			return nil, fmt.Errorf("list routes: %w", err)
-		}
-		for _, m := range messages {
-			if len(m) >= unix.SizeofRtMsg && m[1] != 0 { // dst_len
-				continue
-			}
-			r, cached, err := parseRoute(m, 0)
-			if err != nil {
-				return nil, fmt.Errorf("list routes: %w", err)
-			}
-			if !cached {
-				list = append(list, r)
-			}
-		}
-	}
-	return list, nil
+	return c.routes(0, func(body []byte) bool { return len(body) < unix.SizeofRtMsg || body[1] == 0 }) // dst_len
 }
 
 // Needed says which links the node itself cannot do without, by ifindex, and

@@ -31,18 +31,15 @@ func (c *Conn) Neighbours(index int) ([]Saved, error) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		header := make(raw, unix.SizeofNdMsg)
 		header[0] = family
-		messages, err := c.dump(unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, header)
-		if err != nil {
-			return nil, fmt.Errorf("list neighbours: %w", err)
-		}
-		for _, body := range messages {
+		err := c.each("neighbours", unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, func(body []byte) error {
 			saved, of, permanent, err := parseNeighbour(body)
-			if err != nil {
-				return nil, fmt.Errorf("list neighbours: %w", err)
-			}
-			if of == index && permanent {
+			if err == nil && of == index && permanent {
 				list = append(list, saved)
 			}
+			return err
+		}, header)
+		if err != nil {
+			return nil, err
 		}
 	}
 	return list, nil

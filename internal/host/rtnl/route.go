@@ -66,22 +66,27 @@ func (r Route) Through(index int) bool {
 // Routes lists the routes of all tables of the namespace, both families. The
 // ifindex own is the link that their Saved part belongs to.
 func (c *Conn) Routes(own int) ([]Route, error) {
+	return c.routes(own, func([]byte) bool { return true })
+}
+
+// routes lists the wanted ones of the routes.
+func (c *Conn) routes(own int, wanted func(body []byte) bool) ([]Route, error) {
 	var list []Route
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		header := nl.NewRtMsg()
 		header.RtMsg = unix.RtMsg{Family: family}
-		messages, err := c.dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, header)
-		if err != nil {
-			return nil, fmt.Errorf("list routes: %w", err)
-		}
-		for _, m := range messages {
-			r, cached, err := parseRoute(m, own)
-			if err != nil {
-				return nil, fmt.Errorf("list routes: %w", err)
+		err := c.each("routes", unix.RTM_GETROUTE, unix.RTM_NEWROUTE, func(body []byte) error {
+			if !wanted(body) {
+				return nil
 			}
-			if !cached {
+			r, cached, err := parseRoute(body, own)
+			if err == nil && !cached {
 				list = append(list, r)
 			}
+			return err
+		}, header)
+		if err != nil {
+			return nil, err
 		}
 	}
 	return list, nil

@@ -57,16 +57,13 @@ func (c *Conn) Rules() ([]Rule, error) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		header := make(raw, ruleBytes)
 		header[0] = family
-		messages, err := c.dump(unix.RTM_GETRULE, unix.RTM_NEWRULE, header)
-		if err != nil {
-			return nil, fmt.Errorf("list rules: %w", err)
-		}
-		for _, body := range messages {
+		err := c.each("rules", unix.RTM_GETRULE, unix.RTM_NEWRULE, func(body []byte) error {
 			r, err := parseRule(body)
-			if err != nil {
-				return nil, fmt.Errorf("list rules: %w", err)
-			}
 			list = append(list, r)
+			return err
+		}, header)
+		if err != nil {
+			return nil, err
 		}
 	}
 	return list, nil
