@@ -24,6 +24,9 @@ var charts embed.FS
 //go:embed install.yaml
 var install []byte
 
+//go:embed observe.yaml
+var observe []byte
+
 //go:embed deviceclasses.yaml
 var deviceClasses []byte
 
@@ -39,6 +42,12 @@ func Chart() (fs.FS, error) {
 // namespace of its own: the agent, without any device class.
 func Install() []byte {
 	return append([]byte(nil), install...)
+}
+
+// Observe returns the chart's rendering of agents that serve nothing, with a
+// namespace of their own.
+func Observe() []byte {
+	return append([]byte(nil), observe...)
 }
 
 // DeviceClasses returns every device class the chart knows. Create them, do

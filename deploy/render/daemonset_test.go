@@ -4,12 +4,14 @@
 package render_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"plumbline.dev/plumbline/deploy"
 )
@@ -32,11 +34,42 @@ func TestAgentHoldsNoMoreThanItNeeds(t *testing.T) {
 		Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsUser: &root,
 		Capabilities: &corev1.Capabilities{
 			Drop: []corev1.Capability{"ALL"},
-			Add:  []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW"},
+			Add:  []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW", "SYS_PTRACE"},
 		},
 	}
 	if diff := cmp.Diff(want, container.SecurityContext); diff != "" {
 		t.Errorf("security context (-want +got):\n%s", diff)
+	}
+}
+
+// TestObserverHoldsLess: one capability, no network of the host's, nothing
+// mounted writable but its own memory, and no right to write but events.
+func TestObserverHoldsLess(t *testing.T) {
+	objects := decode(t, deploy.Observe())
+	pod := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec
+	container := pod.Containers[0]
+	if pod.HostPID || pod.HostIPC || pod.HostNetwork {
+		t.Error("the observer shares the host's processes, IPC or network")
+	}
+	if diff := cmp.Diff([]corev1.Capability{"SYS_PTRACE"}, container.SecurityContext.Capabilities.Add); diff != "" {
+		t.Errorf("capabilities (-want +got):\n%s", diff)
+	}
+	for _, m := range container.VolumeMounts {
+		if !m.ReadOnly && m.Name != "run" {
+			t.Errorf("%s is mounted writable", m.MountPath)
+		}
+	}
+	for _, v := range pod.Volumes {
+		if v.HostPath != nil && v.HostPath.Path != "/sys" && v.HostPath.Path != "/proc" {
+			t.Errorf("the host's %s is mounted", v.HostPath.Path)
+		}
+	}
+	for _, rule := range only[*rbacv1.ClusterRole](t, objects).Rules {
+		for _, verb := range rule.Verbs {
+			if !slices.Contains([]string{"get", "list", "watch"}, verb) && !slices.Equal(rule.Resources, []string{"events"}) {
+				t.Errorf("the observer may %s %v", verb, rule.Resources)
+			}
+		}
 	}
 }
 
@@ -99,6 +132,10 @@ func TestArgumentsAndNodes(t *testing.T) {
 			args: []string{"--proc-sys=/host/proc/sys", "--bpffs=/sys/fs/bpf", "--socket=/run/plumbline/agent.sock", "--state-dir=/var/lib/plumbline"},
 		},
 		{
+			name: "how pods are verified",
+			args: []string{"--verify-interval=10s", "--proc-root=/host/procfs"},
+		},
+		{
 			name:   "no eBPF, and losses allowed",
 			values: "drivers: {net: {ebpf: false, allowLoss: true}}",
 			args:   []string{"--bpffs=", "--allow-loss"},
@@ -154,13 +191,14 @@ func TestRightsFollowTheSettings(t *testing.T) {
 		volumes      []string // beside those that are always there
 		resources    []string // of the role, likewise
 	}{
-		{"", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW"}, []string{"bpffs"}, nil},
-		{"drivers: {net: {dhcp: false}}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN"}, []string{"bpffs"}, nil},
-		{"drivers: {net: {ebpf: false}}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW"}, nil, nil},
-		{"drivers: {net: {enabled: false}}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN"}, nil, nil},
+		{"", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW", "SYS_PTRACE"}, []string{"bpffs", "proc"}, nil},
+		{"drivers: {net: {dhcp: false}}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"}, []string{"bpffs", "proc"}, nil},
+		{"verify: {interval: '0'}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW"}, []string{"bpffs"}, nil},
+		{"drivers: {net: {ebpf: false}}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW", "SYS_PTRACE"}, []string{"proc"}, nil},
+		{"drivers: {net: {enabled: false}}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "SYS_PTRACE"}, []string{"proc"}, nil},
 		{
-			"metrics: {enabled: true, tlsSecret: x}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW"},
-			[]string{"bpffs", "metrics-cert"}, []string{"tokenreviews", "subjectaccessreviews"},
+			"metrics: {enabled: true, tlsSecret: x}", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN", "NET_RAW", "SYS_PTRACE"},
+			[]string{"bpffs", "metrics-cert", "proc"}, []string{"tokenreviews", "subjectaccessreviews"},
 		},
 	}
 	for _, tc := range tests {
@@ -172,10 +210,11 @@ func TestRightsFollowTheSettings(t *testing.T) {
 			}
 			var volumes []string
 			for _, v := range pod.Volumes {
-				if v.Name == "bpffs" || v.Name == "metrics-cert" {
+				if slices.Contains([]string{"bpffs", "metrics-cert", "proc"}, v.Name) {
 					volumes = append(volumes, v.Name)
 				}
 			}
+			slices.Sort(volumes)
 			if diff := cmp.Diff(tc.volumes, volumes); diff != "" {
 				t.Errorf("volumes (-want +got):\n%s", diff)
 			}

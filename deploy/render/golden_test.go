@@ -46,6 +46,13 @@ func TestGolden(t *testing.T) {
 			keep:   func(string) bool { return true },
 		},
 		{
+			file: "observe.yaml",
+			about: "# Agents that serve nothing and look at what other drivers gave to pods:\n" +
+				"#   kubectl apply --server-side -f observe.yaml\n",
+			values: map[string]any{"observe": true, "namespace": map[string]any{"create": true}, "priorityClassQuota": map[string]any{"create": false}},
+			keep:   func(string) bool { return true },
+		},
+		{
 			file: "deviceclasses.yaml",
 			about: "# The device classes. Create them, so that those already there stay as they are:\n" +
 				"#   kubectl create -f deviceclasses.yaml\n",
@@ -86,6 +93,9 @@ func TestGolden(t *testing.T) {
 func TestGoldensDecodeStrictly(t *testing.T) {
 	if n := len(decode(t, deploy.Install())); n != 10 {
 		t.Errorf("install.yaml holds %d objects, want 10", n)
+	}
+	if n := len(decode(t, deploy.Observe())); n != 5 {
+		t.Errorf("observe.yaml holds %d objects, want 5", n)
 	}
 	if n := len(decode(t, deploy.DeviceClasses())); n != len(classNames) {
 		t.Errorf("deviceclasses.yaml holds %d objects, want one for each of the %d classes", n, len(classNames))

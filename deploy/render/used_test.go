@@ -40,6 +40,8 @@ var others = map[string]string{
 	"drivers.gpu.mode":                            "drivers: {gpu: {mode: simulated, machine: m}}",
 	"drivers.gpu.machine":                         "drivers: {gpu: {mode: simulated, machine: other}}",
 	"drivers.gpu.nodeSelector":                    "drivers: {gpu: {mode: simulated, machine: m, nodeSelector: {a: b}}}",
+	"observe":                                     "observe: true",
+	"verify.interval":                             "verify: {interval: 1m}",
 	"deviceClasses.create":                        "deviceClasses: {create: [dra.net]}",
 	"claimPolicy.enabled":                         "claimPolicy: {enabled: false}",
 	"claimPolicy.action":                          "claimPolicy: {action: Warn}",

@@ -13,6 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 )
 
@@ -38,16 +39,13 @@ func observe(ctx context.Context, o Options) error {
 	if err := errors.Join(a.serveSocket(ctx), a.serveMetrics(ctx)); err != nil {
 		return err
 	}
-	sources, closeSources, err := openSources(o, nil)
+	// Sysfs alone: an observer has no need of the host's network namespace.
+	sys, err := sysfs.Open(o.SysfsRoot)
 	if err != nil {
 		return err
 	}
-	defer closeSources()
-	look, err := scanOptions(o)
-	if err != nil {
-		return err
-	}
-	scans := inventory.Watch(ctx, sources, look, resync)
+	defer func() { _ = sys.Close() }() // nothing was written
+	scans := inventory.Watch(ctx, inventory.Sources{Sys: sys}, inventory.Options{}, resync)
 	first, err := firstScan(ctx, scans, o)
 	if err != nil {
 		return err

@@ -92,14 +92,14 @@ func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject least
 	return v, nil
 }
 
-// agentCapabilities are NET_ADMIN (bit 12), NET_RAW (bit 13) and SYS_ADMIN (bit
-// 21), as include/uapi/linux/capability.h numbers them.
-const agentCapabilities = "0000000000203000"
+// agentCapabilities are NET_ADMIN (bit 12), NET_RAW (bit 13), SYS_PTRACE (bit 19)
+// and SYS_ADMIN (bit 21), as include/uapi/linux/capability.h numbers them.
+const agentCapabilities = "0000000000283000"
 
 // capabilities reads what the running agent's process may do on the node, as
 // the kernel says.
 func (d Demo) capabilities(ctx context.Context) (Verdict, error) {
-	v := Verdict{What: "the agent's process has NET_ADMIN, NET_RAW and SYS_ADMIN, no more"}
+	v := Verdict{What: "the agent's process has NET_ADMIN, NET_RAW, SYS_ADMIN and SYS_PTRACE, no more"}
 	const bounding = `awk '/^Cap(Eff|Bnd):/ { print $2 }' "/proc/$1/status"`
 	pid, err := d.agentProcess(ctx)
 	if err != nil {

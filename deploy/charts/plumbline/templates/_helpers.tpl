@@ -9,6 +9,12 @@ app.kubernetes.io/name: plumbline
 app.kubernetes.io/component: agent
 {{- end }}
 
+{{/* The same of agents that serve nothing: both may be in one cluster. */}}
+{{- define "plumbline.observerSelector" -}}
+app.kubernetes.io/name: plumbline
+app.kubernetes.io/component: observer
+{{- end }}
+
 {{/* Labels of every object but the pods, which keep theirs across upgrades. */}}
 {{- define "plumbline.labels" -}}
 app.kubernetes.io/name: plumbline
