@@ -15,29 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/cli-runtime/pkg/resource"
-	conversionv1beta1 "k8s.io/dynamic-resource-allocation/api/v1beta1"
-	conversionv1beta2 "k8s.io/dynamic-resource-allocation/api/v1beta2"
 	"sigs.k8s.io/json"
 
 	"plumbline.dev/plumbline/deploy"
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
 // shipped is the source of the device classes that plumbline brings.
 const shipped = "shipped with plumbline"
 
-// newScheme knows all versions of the API, and how to make v1 of them.
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(resourceapi.AddToScheme, conversionv1beta1.AddToScheme, conversionv1beta2.AddToScheme)
-	if err := builder.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register the API's types: %w", err)
-	}
-	return scheme, nil
-}
-
 // readFiles reads manifests as kubectl does: files, folders, addresses and "-".
 func readFiles(names []string, recursive bool, stdin io.Reader) (*inputs, error) {
-	scheme, err := newScheme()
+	scheme, err := cmdutil.NewScheme()
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +96,7 @@ func decode(u *unstructured.Unstructured, scheme *runtime.Scheme) (*object, erro
 	o := &object{kind: u.GetKind(), namespace: u.GetNamespace(), name: u.GetName()}
 	gvk := u.GroupVersionKind()
 	if gvk.Group != resourceapi.GroupName {
-		o.pods = findPods(nil, u.Object)
+		o.pods = cmdutil.FindPods(nil, u.Object)
 		return o, nil
 	}
 	typed, err := scheme.New(gvk)

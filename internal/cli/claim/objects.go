@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/selector"
@@ -27,7 +28,7 @@ type object struct {
 	flat       bool
 	allocation *resourceapi.AllocationResult
 	class      *resourceapi.DeviceClassSpec
-	pods       []podSpec
+	pods       []cmdutil.PodSpec
 	// unreadable are fields that the API does not have, or not as they are.
 	unreadable field.ErrorList
 }

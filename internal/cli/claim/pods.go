@@ -8,63 +8,25 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// podSpec is a pod's spec somewhere in an object: in a pod, a Deployment, or a
-// kind that only its operator knows.
-type podSpec struct {
-	path *field.Path
-	spec corev1.PodSpec
-}
-
-// findPods finds every object that looks like a pod's spec with claims.
-func findPods(path *field.Path, v any) []podSpec {
-	var found []podSpec
-	switch v := v.(type) {
-	case map[string]any:
-		if spec, ok := asPodSpec(v); ok {
-			return []podSpec{{path, spec}}
-		}
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			found = append(found, findPods(path.Child(name), v[name])...)
-		}
-	case []any:
-		for i, element := range v {
-			found = append(found, findPods(path.Index(i), element)...)
-		}
-	}
-	return found
-}
-
-func asPodSpec(v map[string]any) (corev1.PodSpec, bool) {
-	var spec corev1.PodSpec
-	_, containers := v["containers"].([]any)
-	_, claims := v["resourceClaims"].([]any)
-	if !containers || !claims {
-		return spec, false
-	}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(v, &spec)
-	return spec, err == nil
-}
-
 // podSpecs checks what pods say of claims.
 func (l linter) podSpecs() {
 	for _, p := range l.o.pods {
 		names := map[string]*object{}
-		for i, c := range p.spec.ResourceClaims {
+		for i, c := range p.Spec.ResourceClaims {
 			target := l.target(c)
 			names[c.Name] = target
-			if target != nil && p.spec.HostNetwork && l.wantsNIC(target) {
-				l.error(&field.Error{Type: field.ErrorTypeForbidden, Field: p.path.Child("resourceClaims").Index(i).String(),
+			if target != nil && p.Spec.HostNetwork && l.wantsNIC(target) {
+				l.error(&field.Error{Type: field.ErrorTypeForbidden, Field: p.Path.Child("resourceClaims").Index(i).String(),
 					Detail: "a pod in the host's network cannot be given a NIC: leave out hostNetwork, or this claim"})
 			}
 		}
-		l.containers(p.path.Child("initContainers"), p.spec.InitContainers, names)
-		l.containers(p.path.Child("containers"), p.spec.Containers, names)
+		l.containers(p.Path.Child("initContainers"), p.Spec.InitContainers, names)
+		l.containers(p.Path.Child("containers"), p.Spec.Containers, names)
 	}
 }
 
