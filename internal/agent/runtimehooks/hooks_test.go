@@ -87,7 +87,7 @@ func (c *containerRuntime) relay(t *testing.T, outer, inner string) {
 	}()
 }
 
-func startRuntime(t *testing.T, socket string, c *containerRuntime) {
+func startRuntime(t *testing.T, socket string, c *containerRuntime, options ...adaptation.Option) {
 	t.Helper()
 	sync := func(ctx context.Context, deliver adaptation.SyncCB) error {
 		updates, err := deliver(ctx, c.pods, c.containers)
@@ -100,8 +100,8 @@ func startRuntime(t *testing.T, socket string, c *containerRuntime) {
 	}
 	dir := t.TempDir()
 	inner := filepath.Join(dir, "inner.sock")
-	a, err := adaptation.New("test", "v2.4.2", sync, update, adaptation.WithSocketPath(inner),
-		adaptation.WithPluginPath(dir), adaptation.WithPluginConfigPath(dir))
+	options = append(options, adaptation.WithSocketPath(inner), adaptation.WithPluginPath(dir), adaptation.WithPluginConfigPath(dir))
+	a, err := adaptation.New("test", "v2.4.2", sync, update, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
