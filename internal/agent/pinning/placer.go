@@ -20,6 +20,7 @@ type Placer struct {
 	mu sync.Mutex
 	// placed is where containers were last seen or put, by ID.
 	placed map[string]cgroup.Sets
+	writes int
 }
 
 // target is where a container belongs, in words too.
@@ -88,7 +89,15 @@ func (p *Placer) Place(containers []Container, pool cpuset.CPUSet, look bool) Ou
 			}
 		}
 	}
+	p.writes += out.Writes
 	return out
+}
+
+// Writes is how many sets were written since Open.
+func (p *Placer) Writes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writes
 }
 
 func (p *Placer) place(c Container, want target, leave, look bool, out *Outcome) {
