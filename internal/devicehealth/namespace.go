@@ -33,7 +33,8 @@ const again = time.Second
 
 // Add listens in the network namespace of a descriptor, which stays the caller's
 // and may be closed, until Remove of the same claim. held are the claim's NICs
-// as they were on the host. A second Add takes the place of the first.
+// as they were on the host. A second Add takes the place of the first; one after
+// Close does nothing.
 func (w *Watcher) Add(claim string, fd int, held []model.NIC) error {
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -43,6 +44,10 @@ func (w *Watcher) Add(claim string, fd int, held []model.NIC) error {
 	n := &namespace{fd: own, held: held, seen: map[string]int{}, stop: stop}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed {
+		stop()
+		return unix.Close(own)
+	}
 	w.remove(claim)
 	w.namespaces[claim] = n
 	w.moving(n)

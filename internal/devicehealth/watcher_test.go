@@ -143,3 +143,14 @@ func TestCarrierInAPod(t *testing.T) {
 	w.Scanned(machine(t, model.Machine{}), nil)
 	eventually(t, w, "")
 }
+
+// Nobody listens any more after Close, whoever comes late.
+func TestAddAfterClose(t *testing.T) {
+	pod := hosttest.NewNamespace(t)
+	w := devicehealth.New(devicehealth.Options{})
+	w.Close()
+	if err := w.Add("claim", pod.Fd(), []model.NIC{eth("nic0", true, "up", 0)}); err != nil {
+		t.Error(err)
+	}
+	w.Remove("claim")
+}

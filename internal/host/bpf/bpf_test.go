@@ -276,6 +276,38 @@ func TestTCX(t *testing.T) {
 	l.expect(t, "released", "tcx ingress a", "tcx ingress b by link at b_link", "tcx ingress c", "tcx ingress e", "tcx egress d")
 }
 
+// A process that was killed between the new pin and its name leaves the program
+// in its place, and a pin that nobody looks for.
+func TestKilledBetweenPins(t *testing.T) {
+	l := newLab(t)
+	p := l.program(t, "p")
+	path := filepath.Join(l.bpffs, "p_link")
+	first := l.attachTCX(t, p, rtnl.Ingress, true)
+	if err := first.Pin(path); err != nil {
+		t.Fatal(err)
+	}
+	letGo(first)
+	held, err := l.store.Hold("claim-1", l.list(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Detach(l.ns.Fd(), l.conn, l.nic, held); err != nil {
+		t.Fatal(err)
+	}
+	second := l.attachTCX(t, p, rtnl.Ingress, true)
+	if err := second.Pin(path + besideSuffix); err != nil {
+		t.Fatal(err)
+	}
+	letGo(second)
+	l.expect(t, "killed", "tcx ingress p by link at p_link-plumbline")
+	for range 2 {
+		if err := l.store.Restore(l.ns.Fd(), l.conn, l.nic, held); err != nil {
+			t.Fatal(err)
+		}
+		l.expect(t, "restored", "tcx ingress p by link at p_link")
+	}
+}
+
 // A move ends filters and leaves tcx programs.
 func TestMove(t *testing.T) {
 	l := newLab(t)

@@ -6,6 +6,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -29,11 +30,13 @@ func (s Store) Restore(namespace int, conn *rtnl.Conn, index int, list []Attachm
 	var errs []error
 	before := map[string]ebpf.ProgramID{} // the last tcx program of a direction that is there
 	for _, a := range list {
+		err := a.finishPin()
 		if !slices.ContainsFunc(now, a.same) {
-			if err := s.restore(namespace, conn, index, a, before[a.Direction]); err != nil {
-				errs = append(errs, fmt.Errorf("put %s back on link %d: %w", a, index, err))
-				continue
-			}
+			err = s.restore(namespace, conn, index, a, before[a.Direction])
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("put %s back on link %d: %w", a, index, err))
+			continue
 		}
 		if a.Kind == TCX {
 			before[a.Direction] = ebpf.ProgramID(a.Program)
@@ -76,7 +79,7 @@ func attachTCX(index int, a Attachment, p *ebpf.Program, anchor link.Anchor) err
 	}
 	defer letGo(l)
 	// A bpffs renames over what is there.
-	beside := path + "-plumbline"
+	beside := path + besideSuffix
 	if err := l.Pin(beside); err != nil {
 		return errors.Join(err, l.Detach())
 	}
@@ -84,6 +87,23 @@ func attachTCX(index int, a Attachment, p *ebpf.Program, anchor link.Anchor) err
 		return errors.Join(err, os.Remove(beside), l.Detach())
 	}
 	return nil
+}
+
+// besideSuffix ends the name of a pin that takes the place of the one beside it.
+const besideSuffix = "-plumbline"
+
+// finishPin finishes what a process was killed in the middle of: the program is
+// back, and pinned beside its old place.
+func (a Attachment) finishPin() error {
+	path := a.deadPin()
+	if path == "" {
+		return nil
+	}
+	err := os.Rename(path+besideSuffix, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // deadPin is a path at which the attachment's BPF link is pinned, with nothing
