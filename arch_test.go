@@ -97,7 +97,7 @@ var importTable = []struct {
 	{"internal/explain/solver", nil},
 	{"internal/cli/cmdutil", nil},
 	{"internal/cli/explain", []string{
-		"internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/selector", "deploy",
+		"api/nearest", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/selector", "deploy",
 	}},
 	{"internal/cli/claim", []string{
 		"internal/allocation", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",

@@ -4,12 +4,17 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plumbline.dev/plumbline/api/nearest"
 )
 
 // Snapshot is what was read of a cluster, or of files. It is not changed.
@@ -51,6 +56,8 @@ type Cluster struct {
 	shared []*resourceapi.ResourceSlice
 	byPool map[PoolID][]*resourceapi.ResourceSlice
 	held   map[DeviceID]*Held
+	// attributes are the names that AttributeNames has found.
+	attributes func() []string
 }
 
 // New sorts a snapshot.
@@ -76,7 +83,28 @@ func New(s Snapshot) *Cluster {
 		}
 	}
 	c.held = gatherHeld(s.Claims, s.Gates.ConsumableCapacity)
+	c.attributes = sync.OnceValue(c.attributeNames)
 	return c
+}
+
+// AttributeNames lists the attributes that any device has, with their domains,
+// sorted.
+func (c *Cluster) AttributeNames() []string { return c.attributes() }
+
+func (c *Cluster) attributeNames() []string {
+	all := map[string]bool{}
+	for _, slice := range c.Slices {
+		for i := range slice.Spec.Devices {
+			for name := range slice.Spec.Devices[i].Attributes {
+				full := string(name)
+				if !strings.Contains(full, "/") {
+					full = slice.Spec.Driver + "/" + full
+				}
+				all[full] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // WithClaims is the cluster with other claims in it.
@@ -115,4 +143,29 @@ func nodeName(slice *resourceapi.ResourceSlice) string {
 		return ""
 	}
 	return *slice.Spec.NodeName
+}
+
+// WithClasses is the cluster with other device classes.
+func (c *Cluster) WithClasses(classes map[string]*resourceapi.DeviceClass) *Cluster {
+	other := *c
+	other.Classes = classes
+	return &other
+}
+
+// Only is the cluster with some of its nodes.
+func (c *Cluster) Only(names []string) (*Cluster, error) {
+	other := *c
+	other.nodes = map[string]*corev1.Node{}
+	for _, name := range names {
+		n := c.nodes[name]
+		if n == nil {
+			err := fmt.Errorf("node %q is not there", name)
+			if meant := nearest.Of(name, c.NodeNames()); meant != "" {
+				err = fmt.Errorf("%w: did you mean %s?", err, meant)
+			}
+			return nil, err
+		}
+		other.nodes[name] = n
+	}
+	return &other, nil
 }

@@ -52,8 +52,10 @@ type Device struct {
 // Alternative is a request, or one of its subrequests, on a node.
 type Alternative struct {
 	Ask
-	// Refused says why the allocator refuses to begin, "" if it does not.
+	// Refused says why the allocator refuses to begin, "" if it does not, and
+	// Refusal what kind of reason that is.
 	Refused string
+	Refusal Refusal
 	// Why says for each device of the node whether it is for the request.
 	Why []Why
 	// Takes is what the request takes of each device that is shared out.
@@ -132,3 +134,6 @@ func (n *Node) addPool(pool *cluster.Pool) {
 func (n *Node) shared(d *Device) bool {
 	return n.Cluster.Gates.ConsumableCapacity && d.Device.AllowMultipleAllocations != nil && *d.Device.AllowMultipleAllocations
 }
+
+// Selectors is the store of compiled selectors.
+func (c *Compiler) Selectors() *cel.Cache { return c.cel }

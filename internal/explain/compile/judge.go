@@ -54,7 +54,7 @@ func (j *judge) request(claim *resourceapi.ResourceClaim, index int) Request {
 func (j *judge) alternative(ask Ask) Alternative {
 	a := Alternative{Ask: ask, Why: make([]Why, len(j.node.Devices)), Takes: make([]amounts, len(j.node.Devices))}
 	class := j.cluster.Classes[ask.Class]
-	a.Refused = j.refuses(&ask, class)
+	a.Refused, a.Refusal = j.refuses(&ask, class)
 	if a.Refused != "" && class == nil {
 		for d := range a.Why {
 			a.Why[d].Obstacle = OtherClass
@@ -67,6 +67,7 @@ func (j *judge) alternative(ask Ask) Alternative {
 	for d := range j.node.Devices {
 		a.Why[d] = j.device(&a, class, d)
 		if a.Refused == "" && ask.All && (a.Why[d].Obstacle == SelectorFails || a.Why[d].Obstacle == CapacityFails) {
+			a.Refusal = NotEvaluated
 			a.Refused = fmt.Sprintf("it asks for all devices, and of device %s it cannot be said whether it is one: %s",
 				j.node.Devices[d].ID, a.Why[d].Detail)
 		}
@@ -75,10 +76,10 @@ func (j *judge) alternative(ask Ask) Alternative {
 }
 
 // refuses finds why the allocator would not begin to look.
-func (j *judge) refuses(ask *Ask, class *resourceapi.DeviceClass) string {
+func (j *judge) refuses(ask *Ask, class *resourceapi.DeviceClass) (string, Refusal) {
 	gates := j.cluster.Gates
-	off := func(what, gate string) string {
-		return fmt.Sprintf("it has %s, and feature gate %s is off", what, gate)
+	off := func(what, gate string) (string, Refusal) {
+		return fmt.Sprintf("it has %s, and feature gate %s is off", what, gate), GateOff
 	}
 	switch {
 	case ask.Sub && !gates.PrioritizedList:
@@ -90,32 +91,32 @@ func (j *judge) refuses(ask *Ask, class *resourceapi.DeviceClass) string {
 	case ask.AsksAdmin && !gates.AdminAccess:
 		return off("adminAccess", cluster.GateAdminAccess)
 	case ask.Class == "":
-		return "it names no device class"
+		return "it names no device class", Malformed
 	case class == nil:
-		return fmt.Sprintf("device class %q does not exist", ask.Class)
+		return fmt.Sprintf("device class %q does not exist", ask.Class), ClassAbsent
 	case !ask.All && ask.Mode != resourceapi.DeviceAllocationModeExactCount:
-		return fmt.Sprintf("allocation mode %q is not known", ask.Mode)
+		return fmt.Sprintf("allocation mode %q is not known", ask.Mode), Malformed
 	case !ask.All && ask.Count < 0:
-		return fmt.Sprintf("it wants %d devices", ask.Count)
+		return fmt.Sprintf("it wants %d devices", ask.Count), Malformed
 	}
 	for i, s := range ask.Selectors {
 		if s.CEL == nil {
-			return fmt.Sprintf("selector %d is of a kind that is not known", i)
+			return fmt.Sprintf("selector %d is of a kind that is not known", i), Malformed
 		}
 	}
 	if !ask.All {
-		return ""
+		return "", Malformed
 	}
 	for _, pool := range j.node.Pools {
 		switch {
 		case pool.Incomplete:
 			return fmt.Sprintf("it asks for all devices, and pool %s is incomplete: %d of %d slices of generation %d are published",
-				pool.ID, pool.Published, pool.Wanted, pool.Generation)
+				pool.ID, pool.Published, pool.Wanted, pool.Generation), PoolUnusable
 		case pool.Invalid != "":
-			return fmt.Sprintf("it asks for all devices, and pool %s is invalid: %s", pool.ID, pool.Invalid)
+			return fmt.Sprintf("it asks for all devices, and pool %s is invalid: %s", pool.ID, pool.Invalid), PoolUnusable
 		}
 	}
-	return ""
+	return "", Malformed
 }
 
 // device finds the first obstacle of a device.

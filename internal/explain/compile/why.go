@@ -7,6 +7,24 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
+// Refusal is a kind of reasons why the allocator refuses to begin.
+type Refusal uint8
+
+// Refusals.
+const (
+	// Malformed: the request is not one that can be met.
+	Malformed Refusal = iota
+	// GateOff: a feature gate is off.
+	GateOff
+	// ClassAbsent: there is no such device class.
+	ClassAbsent
+	// PoolUnusable: all devices are wanted, and a pool is incomplete or invalid.
+	PoolUnusable
+	// NotEvaluated: all devices are wanted, and of one it cannot be said whether
+	// it is one.
+	NotEvaluated
+)
+
 // Obstacle is why a device is not for a request.
 type Obstacle uint8
 

@@ -122,3 +122,11 @@ func first(members []solver.Member, fails func([]bool) bool) int {
 	}
 	return -1
 }
+
+// WithoutDetails is the answer without what is known of the node's devices.
+func (a *Answer) WithoutDetails() *Answer {
+	return &Answer{Node: &compile.Node{Node: a.Node.Node, NotJudged: a.NotJudged}, Verdict: a.Verdict, outcome: a.outcome}
+}
+
+// Detailed says whether what is known of the node's devices is there.
+func (a *Answer) Detailed() bool { return a.Problem != nil }

@@ -1,0 +1,165 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"plumbline.dev/plumbline/deploy"
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+)
+
+// objects are what was read.
+type objects struct {
+	nodes     []*corev1.Node
+	pods      []*corev1.Pod
+	slices    []*resourceapi.ResourceSlice
+	classes   map[string]*resourceapi.DeviceClass
+	claims    []*resourceapi.ResourceClaim
+	templates []*resourceapi.ResourceClaimTemplate
+}
+
+// readFiles reads manifests as kubectl does. Objects of other kinds are passed
+// over, but for the pods in them.
+func readFiles(names []string, recursive bool, stdin io.Reader) (*objects, error) {
+	b := resource.NewLocalBuilder().Unstructured().ContinueOnError().Flatten()
+	var files []string
+	for _, name := range names {
+		if name == "-" {
+			b = b.Stream(stdin, "-")
+		} else {
+			files = append(files, name)
+		}
+	}
+	if len(files) > 0 {
+		b = b.FilenameParam(false, &resource.FilenameOptions{Filenames: files, Recursive: recursive})
+	}
+	in := &objects{}
+	return in, in.read(b)
+}
+
+func (in *objects) read(b *resource.Builder) error {
+	scheme, err := cmdutil.NewScheme(corev1.AddToScheme)
+	if err != nil {
+		return err
+	}
+	return b.Do().Visit(func(info *resource.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		u, ok := info.Object.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("read %s: a %T is no single object", info.Source, info.Object)
+		}
+		if err := in.add(u, scheme); err != nil {
+			return fmt.Errorf("read %s: %s %q: %w", info.Source, u.GetKind(), u.GetName(), err)
+		}
+		return nil
+	})
+}
+
+// namespaced is the namespace of an object that does not say.
+const namespaced = "default"
+
+func (in *objects) add(u *unstructured.Unstructured, scheme *runtime.Scheme) error {
+	gvk := u.GroupVersionKind()
+	if gvk.Group != resourceapi.GroupName && u.GetKind() != kindPod && u.GetKind() != "Node" {
+		in.addPods(u)
+		return nil
+	}
+	typed, err := scheme.New(gvk)
+	if runtime.IsNotRegisteredError(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
+		return err
+	}
+	switch u.GetKind() {
+	case "Node":
+		in.nodes = append(in.nodes, typed.(*corev1.Node))
+	case kindPod:
+		in.addPod(typed.(*corev1.Pod))
+	case kindClaim:
+		c := &resourceapi.ResourceClaim{}
+		if err := scheme.Convert(typed, c, nil); err != nil {
+			return err
+		}
+		if c.Namespace == "" {
+			c.Namespace = namespaced
+		}
+		in.claims = append(in.claims, c)
+	case kindTemplate:
+		t := &resourceapi.ResourceClaimTemplate{}
+		if err := scheme.Convert(typed, t, nil); err != nil {
+			return err
+		}
+		if t.Namespace == "" {
+			t.Namespace = namespaced
+		}
+		in.templates = append(in.templates, t)
+	case "DeviceClass":
+		c := &resourceapi.DeviceClass{}
+		if err := scheme.Convert(typed, c, nil); err != nil {
+			return err
+		}
+		in.addClass(c)
+	case "ResourceSlice":
+		s := &resourceapi.ResourceSlice{}
+		if err := scheme.Convert(typed, s, nil); err != nil {
+			return err
+		}
+		in.slices = append(in.slices, s)
+	}
+	return nil
+}
+
+func (in *objects) addPod(p *corev1.Pod) {
+	if p.Namespace == "" {
+		p.Namespace = namespaced
+	}
+	in.pods = append(in.pods, p)
+}
+
+// addPods makes pods of the templates in a workload, one of each.
+func (in *objects) addPods(u *unstructured.Unstructured) {
+	for _, found := range cmdutil.FindPods(nil, u.Object) {
+		p := &corev1.Pod{Spec: found.Spec}
+		p.Namespace, p.Name = u.GetNamespace(), u.GetName()
+		p.Labels = u.GetLabels()
+		in.addPod(p)
+	}
+}
+
+func (in *objects) addClass(c *resourceapi.DeviceClass) {
+	if in.classes == nil {
+		in.classes = map[string]*resourceapi.DeviceClass{}
+	}
+	in.classes[c.Name] = c
+}
+
+// addShippedClasses adds the classes that plumbline ships, where no other of the
+// name is there.
+func (in *objects) addShippedClasses() error {
+	ours := &objects{}
+	if err := ours.read(resource.NewLocalBuilder().Unstructured().Flatten().Stream(bytes.NewReader(deploy.DeviceClasses()), "shipped with plumbline")); err != nil {
+		return err
+	}
+	for name, class := range ours.classes {
+		if in.classes[name] == nil {
+			in.addClass(class)
+		}
+	}
+	return nil
+}

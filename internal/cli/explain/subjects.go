@@ -1,0 +1,105 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/internal/explain"
+)
+
+// subjects are what to explain: what is named, or else all that waits for
+// devices. Files say what their pods are meant to be, so of those a claim that a
+// pod names is explained with the pod only, and templates count too.
+func (in *objects) subjects(refs []reference, namespace, selector string, files bool) ([]explain.Subject, error) {
+	var all []explain.Subject
+	for _, ref := range refs {
+		s, err := in.find(ref, namespace)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	if len(refs) > 0 {
+		return all, nil
+	}
+	chosen, err := labels.Parse(selector)
+	if err != nil {
+		return nil, fmt.Errorf("selector %q: %w", selector, err)
+	}
+	named := map[string]bool{}
+	for _, p := range in.pods {
+		if len(p.Spec.ResourceClaims) == 0 {
+			continue
+		}
+		s := explain.OfPod(p, in.claims, in.templates, in.classes)
+		for _, c := range s.Claims {
+			named[kindClaim+c.Namespace+"/"+c.Name] = true
+		}
+		for _, ref := range p.Spec.ResourceClaims {
+			if ref.ResourceClaimTemplateName != nil {
+				named[kindTemplate+p.Namespace+"/"+*ref.ResourceClaimTemplateName] = true
+			}
+		}
+		if chosen.Matches(labels.Set(p.Labels)) && (files || waits(p)) {
+			all = append(all, s)
+		}
+	}
+	for _, c := range in.claims {
+		if c.Status.Allocation == nil && !named[kindClaim+c.Namespace+"/"+c.Name] && chosen.Matches(labels.Set(c.Labels)) {
+			all = append(all, explain.OfClaim(c))
+		}
+	}
+	if !files {
+		return all, nil
+	}
+	for _, t := range in.templates {
+		if !named[kindTemplate+t.Namespace+"/"+t.Name] && chosen.Matches(labels.Set(t.Labels)) {
+			all = append(all, explain.OfTemplate(t))
+		}
+	}
+	return all, nil
+}
+
+// waits says whether a pod has not been scheduled yet.
+func waits(p *corev1.Pod) bool {
+	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+}
+
+// find finds what the command line names.
+func (in *objects) find(ref reference, namespace string) (explain.Subject, error) {
+	var others []string
+	switch ref.kind {
+	case kindPod:
+		for _, p := range in.pods {
+			if p.Namespace == namespace && p.Name == ref.name {
+				return explain.OfPod(p, in.claims, in.templates, in.classes), nil
+			}
+			others = append(others, p.Name)
+		}
+	case kindClaim:
+		for _, c := range in.claims {
+			if c.Namespace == namespace && c.Name == ref.name {
+				return explain.OfClaim(c), nil
+			}
+			others = append(others, c.Name)
+		}
+	case kindTemplate:
+		for _, t := range in.templates {
+			if t.Namespace == namespace && t.Name == ref.name {
+				return explain.OfTemplate(t), nil
+			}
+			others = append(others, t.Name)
+		}
+	}
+	err := fmt.Errorf("%s %s/%s does not exist", ref.kind, namespace, ref.name)
+	if meant := nearest.Of(ref.name, others); meant != "" {
+		err = fmt.Errorf("%w: did you mean %s?", err, meant)
+	}
+	return explain.Subject{}, err
+}

@@ -1,0 +1,301 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+
+	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/explain/fixes"
+	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/solver"
+)
+
+// maxExplained is how many groups of nodes get a cause and fixes of their own.
+const maxExplained = 20
+
+// Explain answers for a subject, on every node of a cluster. An error is the
+// context's; whatever is odd about the objects is in the report.
+func Explain(ctx context.Context, c *cluster.Cluster, s Subject) (*Report, error) {
+	r := &Report{
+		Subject: s.String(), Source: c.Source, Kubernetes: fmt.Sprintf("1.%d", c.Minor),
+		Findings: s.Findings, Notes: slices.Clone(s.Notes),
+	}
+	r.allocated(s.Allocated)
+	if len(s.Claims) == 0 {
+		r.Verdict = Allocated
+		if s.incomplete() {
+			r.Verdict = FitsNot
+		}
+		return r, ctx.Err()
+	}
+	r.Findings = append(r.Findings, findings(c, s.Claims)...)
+	e := explainer{ctx: ctx, cluster: c, subject: s, selectors: compile.NewSelectors()}
+	e.asker = reason.NewAsker(compile.New(c, e.selectors), s.Claims)
+	answers, err := e.ask()
+	if err != nil {
+		return nil, err
+	}
+	r.Nodes = len(answers)
+	e.group(answers)
+	if r.Groups, err = e.tell(); err != nil {
+		return nil, err
+	}
+	r.Verdict = e.verdict(s)
+	if len(answers) == 0 {
+		r.Notes = append(r.Notes, "there is no node, nor a ResourceSlice: nothing can be allocated")
+	}
+	return r, ctx.Err()
+}
+
+type explainer struct {
+	ctx       context.Context
+	cluster   *cluster.Cluster
+	subject   Subject
+	selectors *cel.Cache
+	asker     *reason.Asker
+	groups    []*grouped
+}
+
+// answered is a node with its answer, or why it is out of the question.
+type answered struct {
+	name     string
+	excluded string
+	err      error
+	answer   *reason.Answer
+}
+
+// grouped is nodes of which the same is to be said.
+type grouped struct {
+	key   string
+	nodes []string
+	first *answered
+}
+
+// ask asks about all nodes, several at a time.
+func (e *explainer) ask() ([]*answered, error) {
+	names := e.cluster.NodeNames()
+	answers := make([]*answered, len(names))
+	work, ctx := errgroup.WithContext(e.ctx)
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range names {
+		work.Go(func() error {
+			node := e.cluster.Node(name)
+			a := &answered{name: name, excluded: e.subject.excludes(node)}
+			if a.excluded == "" {
+				a.answer, a.err = e.asker.Ask(ctx, node)
+				if a.answer != nil && e.slim(a.answer) {
+					a.answer = a.answer.WithoutDetails()
+				}
+			}
+			answers[i] = a
+			return ctx.Err()
+		})
+	}
+	return answers, work.Wait()
+}
+
+// slim says whether only the first answer of a kind is looked at again: with
+// thousands of nodes the others' details are not worth their memory.
+func (e *explainer) slim(*reason.Answer) bool { return len(e.cluster.NodeNames()) > 500 }
+
+// group puts nodes together of which the same is to be said.
+func (e *explainer) group(answers []*answered) {
+	byKey := map[string]*grouped{}
+	for _, a := range answers {
+		key := a.key()
+		g := byKey[key]
+		if g == nil {
+			g = &grouped{key: key, first: a}
+			byKey[key] = g
+			e.groups = append(e.groups, g)
+		}
+		g.nodes = append(g.nodes, a.name)
+	}
+	slices.SortStableFunc(e.groups, func(x, y *grouped) int {
+		if x.rank() != y.rank() {
+			return x.rank() - y.rank()
+		}
+		return len(y.nodes) - len(x.nodes)
+	})
+}
+
+// rank sorts groups: where it fits first, what is out of the question last.
+func (g *grouped) rank() int {
+	switch {
+	case g.first.excluded != "":
+		return 4
+	case g.first.err != nil:
+		return 3
+	}
+	return int(g.first.answer.Verdict)
+}
+
+func (a *answered) key() string {
+	switch {
+	case a.excluded != "":
+		return "excluded " + a.excluded
+	case a.err != nil:
+		return "error " + a.err.Error()
+	case a.answer.Verdict == solver.Unknown:
+		return "unknown " + strings.Join(a.answer.NotJudged, ";")
+	}
+	key := fmt.Sprint(a.answer.Verdict, a.answer.First, a.answer.Conflict)
+	if c := a.answer.Culprit; c != nil {
+		key += fmt.Sprint(c.Member, c.Alternative)
+	}
+	return key
+}
+
+// verdict is that of the whole.
+func (e *explainer) verdict(s Subject) string {
+	verdict := FitsNot
+	for _, g := range e.groups {
+		if g.first.answer == nil {
+			continue
+		}
+		switch g.first.answer.Verdict {
+		case solver.Aborts:
+			// The allocator stops at the first error, whatever other nodes have.
+			return Aborts
+		case solver.Fits:
+			verdict = Fits
+		case solver.Unknown:
+			if verdict == FitsNot {
+				verdict = Unknown
+			}
+		}
+	}
+	if s.incomplete() {
+		return FitsNot
+	}
+	return verdict
+}
+
+// fitting lists the nodes on which the claims fit.
+func (e *explainer) fitting() []string {
+	for _, g := range e.groups {
+		if g.first.answer != nil && g.first.answer.Verdict == solver.Fits {
+			return g.nodes
+		}
+	}
+	return nil
+}
+
+func (e *explainer) tell() ([]Group, error) {
+	var all []Group
+	fitting := e.fitting()
+	for i, g := range e.groups {
+		out := Group{Nodes: g.nodes}
+		switch a := g.first; {
+		case a.excluded != "":
+			out.Verdict, out.Message = Excluded, a.excluded
+		case a.err != nil:
+			out.Verdict, out.Cause, out.Message = Unknown, reason.NotJudged, a.err.Error()
+		case a.answer.Verdict == solver.Fits:
+			a, err := e.whole(a)
+			if err != nil {
+				return nil, err
+			}
+			out.Verdict, out.Placed = Fits, placed(a)
+		default:
+			if err := e.tellWhy(&out, a, fitting, i < maxExplained); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, out)
+	}
+	return all, nil
+}
+
+// whole asks again where details were left out.
+func (e *explainer) whole(a *answered) (*reason.Answer, error) {
+	if a.answer.Detailed() {
+		return a.answer, nil
+	}
+	return e.asker.Ask(e.ctx, e.cluster.Node(a.name))
+}
+
+func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully bool) error {
+	a, err := e.whole(first)
+	if err != nil {
+		return err
+	}
+	out.Verdict = map[solver.Verdict]string{solver.FitsNot: FitsNot, solver.Aborts: Aborts, solver.Unknown: Unknown}[a.Verdict]
+	cause := e.asker.Cause(e.ctx, a)
+	out.Cause, out.Message, out.Details = cause.Code, cause.Text, cause.Lines
+	if a.First >= 0 {
+		out.First = a.MemberName(a.Members[a.First])
+	}
+	for _, i := range a.Conflict {
+		out.Conflict = append(out.Conflict, a.MemberName(a.Members[i]))
+	}
+	out.Smallest = a.Smallest
+	if a.Verdict == solver.Unknown || !fully {
+		return nil
+	}
+	elsewhere := slices.DeleteFunc(slices.Clone(e.candidates()), func(n string) bool { return n == first.name })
+	out.Fixes = fixes.Find(e.ctx, a, cause.Code, e.subject.Claims, e.selectors, elsewhere)
+	if len(fitting) > 0 && a.Verdict == solver.FitsNot {
+		out.Fixes = append(out.Fixes, fixes.Fix{
+			Kind: fixes.AnotherNode, Text: "use node " + fitting[0] + moreThan(len(fitting)) + ": it fits there",
+			Trials: []fixes.Trial{{Cluster: e.cluster, Node: fitting[0], Claims: e.subject.Claims}},
+		})
+	}
+	return nil
+}
+
+// candidates are a node of each group that is not out of the question, those
+// where all fits first.
+func (e *explainer) candidates() []string {
+	var all []string
+	for _, g := range e.groups {
+		if g.first.answer != nil {
+			all = append(all, g.nodes[0])
+		}
+	}
+	for _, g := range e.groups {
+		if g.first.answer != nil && len(g.nodes) > 1 {
+			all = append(all, g.nodes[1])
+		}
+	}
+	return all
+}
+
+func moreThan(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" or %d others", n-1)
+}
+
+func placed(a *reason.Answer) []Placed {
+	var all []Placed
+	for _, p := range a.Placed {
+		id := a.Devices[p.Device].ID
+		all = append(all, Placed{
+			Claim:   a.Claims[p.Claim].Claim.Name,
+			Request: a.Claims[p.Claim].Requests[p.Request].Alternatives[p.Alternative].Name,
+			Driver:  id.Driver, Pool: id.Pool, Device: id.Device,
+		})
+	}
+	return all
+}
+
+func (r *Report) allocated(claims []*resourceapi.ResourceClaim) {
+	for _, c := range claims {
+		for _, d := range c.Status.Allocation.Devices.Results {
+			r.Allocation = append(r.Allocation, Placed{Claim: c.Name, Request: d.Request, Driver: d.Driver, Pool: d.Pool, Device: d.Device})
+		}
+	}
+}

@@ -1,0 +1,313 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reason
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/selector"
+)
+
+// conflictRequests are the requests of the conflict.
+func (a *Answer) conflictRequests() []*compile.Request {
+	var all []*compile.Request
+	for _, i := range a.Conflict {
+		if m := a.Members[i]; !m.Constraint {
+			all = append(all, &a.Claims[m.Claim].Requests[m.Index])
+		}
+	}
+	return all
+}
+
+// tie is a constraint of the conflict.
+type tie struct {
+	claim, index int
+	constraint   *resourceapi.DeviceConstraint
+	attribute    string
+	distinct     bool
+	// requests are those of the conflict under it.
+	requests []*compile.Request
+}
+
+func (a *Answer) ties() []tie {
+	var all []tie
+	for _, i := range a.Conflict {
+		m := a.Members[i]
+		if !m.Constraint {
+			continue
+		}
+		t := tie{claim: m.Claim, index: m.Index, constraint: &a.Claims[m.Claim].Claim.Spec.Devices.Constraints[m.Index]}
+		t.attribute, t.distinct = compile.Attribute(t.constraint)
+		for _, k := range a.Conflict {
+			r := a.Members[k]
+			if r.Constraint || r.Claim != m.Claim {
+				continue
+			}
+			if request := &a.Claims[r.Claim].Requests[r.Index]; t.about(request) {
+				t.requests = append(t.requests, request)
+			}
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// about says whether a constraint is about any alternative of a request.
+func (t *tie) about(r *compile.Request) bool {
+	return slices.ContainsFunc(r.Alternatives, func(x compile.Alternative) bool { return compile.Applies(t.constraint, r.Name, &x.Ask) })
+}
+
+// hardware is the cause as far as it lies in claims and devices, whoever holds
+// them.
+func (a *Answer) hardware() Cause {
+	requests, ties := a.conflictRequests(), a.ties()
+	if len(ties) == 0 {
+		if len(requests) == 1 {
+			return a.alone(requests[0])
+		}
+		names := make([]string, len(requests))
+		for i, r := range requests {
+			names[i] = r.Name
+		}
+		return Cause{Code: TooFew, Text: fmt.Sprintf("%s want the same devices, and there are not enough free for all of them", join(names))}
+	}
+	for i := range ties {
+		if cause := a.tied(&ties[i]); cause.Code != "" {
+			return cause
+		}
+	}
+	return Cause{Code: CountAgainstConstraint, Text: "each value has free devices, but none enough: " + a.tieText(ties)}
+}
+
+func (a *Answer) tieText(ties []tie) string {
+	var all []string
+	for i := range ties {
+		all = append(all, a.Wants(&ties[i]))
+	}
+	return strings.Join(all, "; ")
+}
+
+// Wants says what a constraint wants.
+func (a *Answer) Wants(t *tie) string {
+	names := make([]string, len(t.requests))
+	for i, r := range t.requests {
+		names[i] = r.Name
+	}
+	switch {
+	case t.distinct:
+		return fmt.Sprintf("constraint %d wants a different %s for each device of %s", t.index, t.attribute, join(names))
+	case len(names) == 1:
+		return fmt.Sprintf("constraint %d wants one %s for all devices of %s", t.index, t.attribute, names[0])
+	}
+	return fmt.Sprintf("%s wants its %s shared with %s", names[len(names)-1], t.attribute, join(names[:len(names)-1]))
+}
+
+// alone is why a request cannot be met by itself.
+func (a *Answer) alone(r *compile.Request) Cause {
+	var cause Cause
+	for i := range r.Alternatives {
+		found := a.alternative(&r.Alternatives[i])
+		if i == 0 {
+			cause = found
+		} else {
+			cause.Text += "; " + found.Text
+		}
+	}
+	return cause
+}
+
+func (a *Answer) alternative(x *compile.Alternative) Cause {
+	count := map[compile.Obstacle]int{}
+	matching := 0
+	for _, why := range x.Why {
+		count[why.Obstacle]++
+		if why.Obstacle.Matches() {
+			matching++
+		}
+	}
+	ofClass := len(x.Why) - count[compile.OtherClass]
+	wants := int(x.Count)
+	if x.All {
+		wants = max(matching, 1)
+	}
+	switch {
+	case ofClass == 0:
+		return a.noneOfClass(x)
+	case matching >= wants && count[compile.PartsTaken] > 0 && count[compile.None]+count[compile.PartsTaken] >= wants:
+		return Cause{Code: PartitionsTaken, Text: fmt.Sprintf("%s wants %s of class %s; %s of the same hardware as others that are given out",
+			x.Name, amount(x), x.Class, are(count[compile.PartsTaken], "device is part", "devices are parts"))}
+	case matching >= wants:
+		return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class,
+			are(matching, "device matches", "devices match"), count[compile.None])}
+	}
+	if cause := a.nearly(x, count, matching, wants); cause.Code != "" {
+		return cause
+	}
+	return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants %s of class %s, and the node has %d that match", x.Name, amount(x), x.Class, matching)}
+}
+
+// nearly finds what keeps enough devices of the class away.
+func (a *Answer) nearly(x *compile.Alternative, count map[compile.Obstacle]int, matching, wants int) Cause {
+	enough := func(obstacles ...compile.Obstacle) bool {
+		sum := matching
+		for _, o := range obstacles {
+			sum += count[o]
+		}
+		return sum >= wants && sum > matching
+	}
+	switch {
+	case enough(compile.NoSuchCapacity, compile.AgainstPolicy, compile.TooSmall):
+		return Cause{Code: Capacity, Text: a.capacityText(x)}
+	case enough(compile.BindingConditionsOff):
+		return Cause{Code: GateOff, Text: fmt.Sprintf("%s: the devices have binding conditions, and feature gate %s is off", x.Name, cluster.GateBindingConditions)}
+	case enough(compile.CountersOff):
+		return Cause{Code: GateOff, Text: fmt.Sprintf("%s: the devices are partitions, and feature gate %s is off", x.Name, cluster.GatePartitionable)}
+	case enough(compile.OperationsOff):
+		return Cause{Code: GateOff, Text: fmt.Sprintf("%s: the devices want node operations to be skipped, and feature gate %s is off", x.Name, cluster.GateNodeOperations)}
+	case count[compile.NotSelected] > 0:
+		return a.notSelected(x, matching)
+	case count[compile.SelectorFails] > 0:
+		return Cause{Code: SelectorAborts, Text: fmt.Sprintf("a selector of %s cannot be evaluated for %s", x.Name, are(count[compile.SelectorFails], "device", "devices"))}
+	}
+	return Cause{}
+}
+
+// noneOfClass says why the node has no device of the class.
+func (a *Answer) noneOfClass(x *compile.Alternative) Cause {
+	driver := a.DriverOf(x.Class)
+	if driver == "" {
+		return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants class %s, and no device of the node is of it", x.Name, x.Class)}
+	}
+	here := false
+	for _, p := range a.Pools {
+		if p.ID.Driver != driver {
+			continue
+		}
+		here = true
+		switch {
+		case p.Incomplete && len(p.Hidden) > 0:
+			return Cause{Code: GateOff, Text: fmt.Sprintf("%s: pool %s has compatibility groups, and feature gate %s is off", x.Name, p.ID, cluster.GateCompatibilityGroups)}
+		case p.Incomplete:
+			return Cause{Code: PoolIncomplete, Text: fmt.Sprintf("%s: pool %s is incomplete: %d of %d slices of generation %d are published", x.Name, p.ID, p.Published, p.Wanted, p.Generation)}
+		case p.Invalid != "":
+			return Cause{Code: PoolInvalid, Text: fmt.Sprintf("%s: pool %s is invalid: %s", x.Name, p.ID, p.Invalid)}
+		}
+	}
+	if here {
+		return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants class %s, and driver %s publishes no such device for the node", x.Name, x.Class, driver)}
+	}
+	drivers := a.Cluster.Drivers()
+	text := fmt.Sprintf("%s wants class %s, and driver %s publishes nothing for the node", x.Name, x.Class, driver)
+	switch meant := nearest.Of(driver, drivers); {
+	case slices.Contains(drivers, driver):
+		text += ", as it does for others"
+	case meant != "":
+		text += ", nor anywhere: did the class mean " + meant + "?"
+	default:
+		text += ", nor anywhere: is it installed?"
+	}
+	return Cause{Code: DriverAbsent, Text: text}
+}
+
+// DriverOf is the driver that a class wants, "" where it does not say.
+func (a *Answer) DriverOf(class string) string {
+	c := a.Cluster.Classes[class]
+	if c == nil {
+		return ""
+	}
+	for _, s := range c.Spec.Selectors {
+		if s.CEL == nil {
+			continue
+		}
+		if read, err := selector.Analyse(s.CEL.Expression); err == nil && read.Driver != "" {
+			return read.Driver
+		}
+	}
+	return ""
+}
+
+// notSelected says which selector keeps devices of the class away, and what
+// values the attributes have that it reads.
+func (a *Answer) notSelected(x *compile.Alternative, matching int) Cause {
+	by := map[int][]int{}
+	for d, why := range x.Why {
+		if why.Obstacle == compile.NotSelected {
+			by[why.Selector] = append(by[why.Selector], d)
+		}
+	}
+	worst := -1
+	for i, devices := range by {
+		if worst < 0 || len(devices) > len(by[worst]) || len(devices) == len(by[worst]) && i < worst {
+			worst = i
+		}
+	}
+	expression := x.Selectors[worst].CEL.Expression
+	text := fmt.Sprintf("%s wants %s of class %s; selector %d (%s) takes out %s", x.Name, amount(x), x.Class, worst, expression,
+		are(len(by[worst]), "device", "devices"))
+	if matching > 0 {
+		text += fmt.Sprintf(" and leaves %d", matching)
+	}
+	cause := Cause{Code: SelectorMatchesNothing}
+	if matching > 0 {
+		cause.Code = TooFew
+	}
+	read, err := selector.Analyse(expression)
+	if err != nil {
+		cause.Text = text
+		return cause
+	}
+	for _, attribute := range read.Reads {
+		name := attribute.String()
+		values := a.valuesOf(by[worst], name)
+		if len(values) > 0 {
+			text += fmt.Sprintf("; their %s is %s", name, strings.Join(values, ", "))
+			continue
+		}
+		if a.Known(name) {
+			text += fmt.Sprintf("; they have no %s", name)
+			continue
+		}
+		cause.Code = AttributeUnknown
+		text += fmt.Sprintf("; no device of the cluster has %s", name)
+		if meant := a.Meant(name); meant != "" {
+			text += ": did it mean " + meant + "?"
+		}
+	}
+	cause.Text = text
+	return cause
+}
+
+// capacityText says what there is of the capacities asked for.
+func (a *Answer) capacityText(x *compile.Alternative) string {
+	for _, obstacle := range []compile.Obstacle{compile.TooSmall, compile.AgainstPolicy, compile.NoSuchCapacity} {
+		for d, why := range x.Why {
+			if why.Obstacle != obstacle {
+				continue
+			}
+			name := resourceapi.QualifiedName(why.Detail)
+			var asked string
+			if x.Capacity != nil {
+				if q, named := x.Capacity.Requests[name]; named {
+					asked = q.String() + " of "
+				}
+			}
+			switch obstacle {
+			case compile.TooSmall:
+				has := a.Devices[d].Device.Capacity[name].Value
+				return fmt.Sprintf("%s wants %s%s on one device, and %s has %s in all", x.Name, asked, name, a.DeviceName(d), has.String())
+			case compile.AgainstPolicy:
+				return fmt.Sprintf("%s wants %s%s, and %s does not give out amounts like that", x.Name, asked, name, a.DeviceName(d))
+			}
+			return fmt.Sprintf("%s wants %s%s, and %s has no such capacity", x.Name, asked, name, a.DeviceName(d))
+		}
+	}
+	return x.Name + " wants a capacity that no device has"
+}

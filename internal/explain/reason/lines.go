@@ -1,0 +1,165 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reason
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"plumbline.dev/plumbline/internal/explain/compile"
+)
+
+// lines say of each request of the conflict what there is for it, by the values
+// that the conflict's constraints compare, and who has the rest.
+func (a *Answer) lines() []string {
+	ties := a.ties()
+	var all []string
+	for _, i := range a.Conflict {
+		m := a.Members[i]
+		if m.Constraint {
+			continue
+		}
+		request := &a.Claims[m.Claim].Requests[m.Index]
+		var attributes []string
+		for k := range ties {
+			if ties[k].claim == m.Claim && ties[k].about(request) && !slices.Contains(attributes, ties[k].attribute) {
+				attributes = append(attributes, ties[k].attribute)
+			}
+		}
+		for x := range request.Alternatives {
+			if line := a.line(&request.Alternatives[x], attributes); line != "" {
+				all = append(all, line)
+			}
+		}
+	}
+	return same(all)
+}
+
+// same joins lines that say the same of several requests.
+func same(lines []string) []string {
+	var all []string
+	names := map[string][]string{}
+	for _, l := range lines {
+		name, rest, _ := strings.Cut(l, ": ")
+		if names[rest] == nil {
+			all = append(all, rest)
+		}
+		names[rest] = append(names[rest], name)
+	}
+	for i, rest := range all {
+		all[i] = shorten(names[rest]) + ": " + rest
+	}
+	return all
+}
+
+// shorten lists names; of many the first and the last.
+func shorten(names []string) string {
+	if len(names) > 4 {
+		return fmt.Sprintf("%s, %s … %s (%d requests)", names[0], names[1], names[len(names)-1], len(names))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a *Answer) line(x *compile.Alternative, attributes []string) string {
+	free := map[string]int{}
+	others := map[string]map[string]int{}
+	matching, available := 0, 0
+	for d, why := range x.Why {
+		if !why.Obstacle.Matches() {
+			continue
+		}
+		matching++
+		where := a.where(d, attributes)
+		if why.Obstacle == compile.None {
+			available++
+			free[where]++
+			continue
+		}
+		for _, by := range a.by(d, why) {
+			if others[by] == nil {
+				others[by] = map[string]int{}
+			}
+			others[by][where]++
+		}
+	}
+	if matching == 0 {
+		return ""
+	}
+	line := fmt.Sprintf("%s: wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class, are(matching, "matches", "match"), available)
+	if len(attributes) > 0 && available > 0 {
+		line += ": on " + strings.Join(frequentByName(free), ", ")
+	}
+	for i, by := range slices.Sorted(maps.Keys(others)) {
+		if i == maxShown {
+			line += fmt.Sprintf("; and others (%d)", len(others)-maxShown)
+			break
+		}
+		sum := 0
+		for _, n := range others[by] {
+			sum += n
+		}
+		line += fmt.Sprintf("; %s (%d)", by, sum)
+		if len(attributes) > 0 {
+			line += ": on " + strings.Join(frequentByName(others[by]), ", ")
+		}
+	}
+	return line
+}
+
+// frequentByName lists values with their numbers, sorted by value.
+func frequentByName(count map[string]int) []string {
+	var all []string
+	for i, name := range slices.Sorted(maps.Keys(count)) {
+		if i == maxShown {
+			return append(all, fmt.Sprintf("and %d more", len(count)-maxShown))
+		}
+		all = append(all, fmt.Sprintf("%s (%d)", name, count[name]))
+	}
+	return all
+}
+
+// where are the values of a device that matter.
+func (a *Answer) where(d int, attributes []string) string {
+	var all []string
+	for _, name := range attributes {
+		value := "without " + bare(name)
+		if attribute := compile.Lookup(&a.Devices[d], name); attribute != nil {
+			values, _ := compile.Values(attribute)
+			value = display(values)
+			if !strings.HasPrefix(value, "pci") {
+				value = bare(name) + " " + value
+			}
+		}
+		all = append(all, value)
+	}
+	return strings.Join(all, " ")
+}
+
+func bare(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// by says who or what has a device.
+func (a *Answer) by(d int, why compile.Why) []string {
+	switch why.Obstacle {
+	case compile.Tainted:
+		return []string{fmt.Sprintf("tainted %s=%s:%s", why.Taint.Key, why.Taint.Value, why.Taint.Effect)}
+	case compile.PartsTaken:
+		return []string{"parts of hardware that is given out (counters " + why.Detail + ")"}
+	}
+	var all []string
+	if held := a.Devices[d].Held; held != nil {
+		for _, h := range held.Holders {
+			if !h.Admin {
+				all = append(all, fmt.Sprintf("held by %s/%s", h.Claim.Namespace, h.Claim.Name))
+			}
+		}
+	}
+	if why.Obstacle == compile.TooLittleLeft {
+		for i, by := range all {
+			all[i] = "too little " + why.Detail + " left beside what is " + by
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(all)))
+}

@@ -1,0 +1,124 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reason
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/compile"
+)
+
+// tied is why requests under a constraint cannot be met together; the code is
+// empty where this constraint alone is not the reason.
+func (a *Answer) tied(t *tie) Cause {
+	wants := a.Wants(t)
+	gates := a.Cluster.Gates
+	types := map[string]bool{}
+	var common []string
+	first := true
+	devices := 0
+	distinct := map[string]bool{}
+	for _, r := range t.requests {
+		values, kinds, lists := a.freeValues(r, t)
+		if len(values) == 0 && lists == 0 {
+			if !a.anyFree(r) {
+				return Cause{}
+			}
+			return a.without(t, r, wants)
+		}
+		if lists > 0 && !gates.ListTypeAttributes && (len(t.requests) > 1 || a.wantsSeveral(r)) {
+			return Cause{Code: ListAttribute, Text: fmt.Sprintf("%s; for %s that is a list, and lists are compared only with feature gate %s on",
+				wants, r.Name, cluster.GateListAttributes)}
+		}
+		if !first && !t.distinct && !slices.ContainsFunc(kinds, func(k string) bool { return types[k] }) {
+			return Cause{Code: AttributeTypes, Text: fmt.Sprintf("%s; for %s it is a %s, for the others not, and values of two types are never equal",
+				wants, r.Name, strings.Join(kinds, " or "))}
+		}
+		for _, k := range kinds {
+			types[k] = true
+		}
+		for _, v := range values {
+			distinct[v] = true
+		}
+		if first {
+			common = values
+		} else {
+			common = slices.DeleteFunc(common, func(v string) bool { return !slices.Contains(values, v) })
+		}
+		first = false
+		for i := range r.Alternatives {
+			if i == 0 {
+				devices += int(r.Alternatives[i].Count)
+			}
+		}
+	}
+	switch {
+	case !t.distinct && len(common) == 0 && len(t.requests) > 0:
+		return Cause{Code: NoCommonValue, Text: wants + "; no value has a free device for each"}
+	case t.distinct && len(distinct) < devices:
+		return Cause{Code: TooFewValues, Text: fmt.Sprintf("%s; %d devices, and %s", wants, devices, are(len(distinct), "value", "values"))}
+	}
+	return Cause{}
+}
+
+// wantsSeveral says whether a request wants more than one device.
+func (a *Answer) wantsSeveral(r *compile.Request) bool {
+	return slices.ContainsFunc(r.Alternatives, func(x compile.Alternative) bool { return x.All || x.Count > 1 })
+}
+
+// without says which request has free devices, none with the attribute.
+func (a *Answer) without(t *tie, r *compile.Request, wants string) Cause {
+	if a.Known(t.attribute) {
+		return Cause{Code: AttributeAbsent, Text: fmt.Sprintf("%s; no device for %s has this attribute", wants, r.Name)}
+	}
+	text := fmt.Sprintf("%s; no device of the cluster has this attribute", wants)
+	if meant := a.Meant(t.attribute); meant != "" {
+		text += ": did it mean " + meant + "?"
+	}
+	return Cause{Code: AttributeUnknown, Text: text}
+}
+
+func (a *Answer) anyFree(r *compile.Request) bool {
+	for i := range r.Alternatives {
+		for _, why := range r.Alternatives[i].Why {
+			if why.Obstacle == compile.None {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// freeValues are the values that the free devices for a request have of the
+// attribute of a constraint, with their types; and how many are lists.
+func (a *Answer) freeValues(r *compile.Request, t *tie) (values, kinds []string, lists int) {
+	for i := range r.Alternatives {
+		if !compile.Applies(t.constraint, r.Name, &r.Alternatives[i].Ask) {
+			continue
+		}
+		for d, why := range r.Alternatives[i].Why {
+			if why.Obstacle != compile.None {
+				continue
+			}
+			attribute := compile.Lookup(&a.Devices[d], t.attribute)
+			if attribute == nil {
+				continue
+			}
+			these, list := compile.Values(attribute)
+			if list {
+				lists++
+			}
+			for _, v := range these {
+				kind, _, _ := strings.Cut(v, " ")
+				kinds, values = append(kinds, kind), append(values, v)
+			}
+		}
+	}
+	slices.Sort(kinds)
+	slices.Sort(values)
+	return slices.Compact(values), slices.Compact(kinds), lists
+}

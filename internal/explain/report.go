@@ -1,0 +1,85 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import "plumbline.dev/plumbline/internal/explain/fixes"
+
+// Verdicts of a report, and of its groups of nodes.
+const (
+	// Fits: the claims can be allocated, on some node at least.
+	Fits = "fits"
+	// FitsNot: they cannot.
+	FitsNot = "does not fit"
+	// Aborts: the scheduler's allocator ends with an error, for all nodes.
+	Aborts = "aborts"
+	// Allocated: there is nothing to allocate.
+	Allocated = "allocated"
+	// Excluded: the node is out of the question for other reasons than devices.
+	Excluded = "excluded"
+	// Unknown: we cannot say.
+	Unknown = "unknown"
+)
+
+// Report is the answer for a claim or a pod.
+type Report struct {
+	// Subject is such as "ResourceClaim default/train".
+	Subject string `json:"subject"`
+	// Source says where the nodes come from.
+	Source string `json:"source"`
+	// Kubernetes is the version whose scheduler this is about, such as "1.37".
+	Kubernetes string `json:"kubernetes"`
+	Verdict    string `json:"verdict"`
+	// Findings are wrong whatever the node is.
+	Findings []Finding `json:"findings,omitempty"`
+	// Nodes is how many were asked.
+	Nodes  int     `json:"nodes"`
+	Groups []Group `json:"groups,omitempty"`
+	// Allocation are the devices of claims that have theirs.
+	Allocation []Placed `json:"allocation,omitempty"`
+	// Notes are what a reader must know.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Finding is something wrong with the claims themselves.
+type Finding struct {
+	// Cause is a code, for programs.
+	Cause string `json:"cause"`
+	// Object and Field say where.
+	Object  string `json:"object,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+// Group is nodes with the same answer. What is said of devices is about the
+// first.
+type Group struct {
+	Nodes   []string `json:"nodes"`
+	Verdict string   `json:"verdict"`
+	// Cause is a code, for programs.
+	Cause string `json:"cause,omitempty"`
+	// First is the first request, in the order of the claims, that cannot be met
+	// with those before it.
+	First   string `json:"first,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Details are what there is for each request of the conflict.
+	Details []string `json:"details,omitempty"`
+	// Conflict is a set of requests and constraints that cannot be met
+	// together, while all but any one of them can.
+	Conflict []string `json:"conflict,omitempty"`
+	// Smallest says that no smaller set conflicts.
+	Smallest bool `json:"smallest,omitempty"`
+	// Fixes are changes with which the claims fit, each tried.
+	Fixes []fixes.Fix `json:"fixes,omitempty"`
+	// Placed are the devices that would do, where the claims fit.
+	Placed []Placed `json:"placed,omitempty"`
+}
+
+// Placed is a device for a request.
+type Placed struct {
+	Claim   string `json:"claim"`
+	Request string `json:"request"`
+	Driver  string `json:"driver"`
+	Pool    string `json:"pool"`
+	Device  string `json:"device"`
+}
