@@ -6,6 +6,8 @@ package runtimehooks
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
@@ -55,4 +57,36 @@ func TestLostWhileSynchronising(t *testing.T) {
 	if err := l.update([]*api.ContainerUpdate{{}}); err == nil {
 		t.Error("moved a container without a connection")
 	}
+}
+
+// An agent that is told to stop answers what it was asked first, and leaves all
+// the same where the runtime never pauses.
+func TestLeavesBetweenTwoPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLink("/nowhere")
+		_, first := l.deadline(t.Context())
+		_, second := l.deadline(t.Context())
+		left := make(chan time.Time, 1)
+		go func() { l.drain(); left <- time.Now() }()
+		time.Sleep(time.Second)
+		first()
+		first() // as a deferred cancel after an early one
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(left) > 0 {
+			t.Fatal("left while the runtime waits for an answer")
+		}
+		answered := time.Now()
+		second()
+		if quiet := (<-left).Sub(answered); quiet < leaveQuiet {
+			t.Errorf("left %s after an answer, want %s of quiet", quiet, leaveQuiet)
+		}
+		_, never := l.deadline(t.Context())
+		defer never()
+		began := time.Now()
+		l.drain()
+		if waited := time.Since(began); waited < leaveAtMost || waited > leaveAtMost+leaveQuiet {
+			t.Errorf("left after %s, want %s", waited, leaveAtMost)
+		}
+	})
 }

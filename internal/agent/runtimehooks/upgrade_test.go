@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
@@ -69,7 +70,7 @@ func TestUpgradeWhilePodsComeAndGo(t *testing.T) {
 	}
 	nic.Mu.Lock()
 	defer nic.Mu.Unlock()
-	t.Logf("%d pods while the agent was upgraded, 0 failed", workers*phases*5)
+	t.Logf("%d pods while the agent was upgraded, 0 failed, %d requests asked again", workers*phases*5, u.crossed.Load())
 	if attached := slices.DeleteFunc(slices.Clone(nic.Actions), func(s string) bool { return !strings.HasPrefix(s, "attach ") }); len(attached) < workers*phases*5 {
 		t.Errorf("%d attachments of %d pods", len(attached), workers*phases*5)
 	}
@@ -79,6 +80,8 @@ func TestUpgradeWhilePodsComeAndGo(t *testing.T) {
 type upgrade struct {
 	mu     sync.Mutex
 	agents []*agent
+	// crossed counts the requests that crossed with an agent's leave.
+	crossed atomic.Int32
 }
 
 func (u *upgrade) set(agents ...*agent) {
@@ -91,6 +94,18 @@ func (u *upgrade) current() []*agent {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.agents
+}
+
+// again does what the kubelet does with a request that the runtime failed because
+// a plugin left: nothing tells the runtime to ask it no more, so one request can
+// cross with its leave.
+func (u *upgrade) again(request func() error) error {
+	err := request()
+	if err != nil && strings.Contains(err.Error(), "ttrpc: closed") {
+		u.crossed.Add(1)
+		return request()
+	}
+	return err
 }
 
 // pod is a pod's life with a NIC that it only holds and, for one worker, CPUs
@@ -114,17 +129,20 @@ func (u *upgrade) pod(t *testing.T, runtime *containerRuntime, name string, work
 		}
 		container.CDIDevices = append(container.CDIDevices, &api.CDIDevice{Name: cdi.ID(cpus, 0)})
 	}
-	if err := runtime.RunPodSandbox(t.Context(), &api.RunPodSandboxRequest{Pod: pod}); err != nil {
+	if err := u.again(func() error { return runtime.RunPodSandbox(t.Context(), &api.RunPodSandboxRequest{Pod: pod}) }); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	answer, err := runtime.CreateContainer(t.Context(), &api.CreateContainerRequest{Pod: pod, Container: container})
-	if err != nil {
+	var answer *api.CreateContainerResponse
+	if err := u.again(func() (err error) {
+		answer, err = runtime.CreateContainer(t.Context(), &api.CreateContainerRequest{Pod: pod, Container: container})
+		return err
+	}); err != nil {
 		return fmt.Errorf("create a container: %w", err)
 	}
 	if set := answer.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus(); worker == 0 && set != "4-7" {
 		return fmt.Errorf("the container of pod %s runs on CPUs %q, want 4-7", name, set)
 	}
-	if err := runtime.StopPodSandbox(t.Context(), &api.StopPodSandboxRequest{Pod: pod}); err != nil {
+	if err := u.again(func() error { return runtime.StopPodSandbox(t.Context(), &api.StopPodSandboxRequest{Pod: pod}) }); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
 	if worker == 0 {
