@@ -66,9 +66,10 @@ func TestHostileContainers(t *testing.T) {
 			}
 		},
 	}
+	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	for name, attack := range tests {
 		t.Run(name, func(t *testing.T) {
-			n, p, promise := tutorial(t)
+			p, promise := trainOn(t, n)
 			attack(t, n.Path(fmt.Sprintf("proc/%d/root", p.PID)), p)
 			got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, true)[0]
 			if got.Status != judge.Unknown {

@@ -23,10 +23,18 @@ import (
 func tutorial(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Promise) {
 	t.Helper()
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
+	p, promise := trainOn(t, n)
+	return n, p, promise
+}
+
+// trainOn starts the tutorial's pod on a node, for the time of the test.
+func trainOn(t *testing.T, n *verifytest.Node) (*verifytest.Pod, verifytest.Promise) {
+	t.Helper()
 	p := n.NewPod("train")
 	promise := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5, 6, 7))
 	n.Write(t, p)
-	return n, p, promise
+	t.Cleanup(func() { n.Remove(t, p) })
+	return p, promise
 }
 
 // look looks twice: before the second look every thread has run where it is.
@@ -34,7 +42,7 @@ func look(t *testing.T, n *verifytest.Node, r *facts.Reader, p *verifytest.Pod, 
 	t.Helper()
 	verify.Check(n.Machine, r, []expect.Pod{promised}, false)
 	p.Run()
-	n.Write(t, p)
+	n.Tick(t, p)
 	return verify.Check(n.Machine, r, []expect.Pod{promised}, true)[0]
 }
 
@@ -108,9 +116,10 @@ func TestInjected(t *testing.T) {
 		{"a thread outside", func(n *verifytest.Node, p *verifytest.Pod) { p.Threads[1].CPU = 99 },
 			judge.ThreadOutside, "1 did, such as thread"},
 	}
+	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			n, p, promise := tutorial(t)
+			p, promise := trainOn(t, n)
 			r := n.Reader(t)
 			if got := look(t, n, r, p, promise.Expect()); got.Status != judge.Aligned {
 				t.Fatalf("before: %s", explain(got))
@@ -134,7 +143,7 @@ func TestSleepingThreadIsNoAlarm(t *testing.T) {
 	r := n.Reader(t)
 	for range 3 {
 		p.Threads[0].Ticks += 50
-		n.Write(t, p)
+		n.Tick(t, p)
 		if got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
 			t.Fatal(explain(got))
 		}

@@ -5,8 +5,10 @@ package verifytest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,8 +179,12 @@ func (n *Node) mkdir(t testing.TB, name string) {
 
 func (n *Node) write(t testing.TB, name, text string) {
 	t.Helper()
-	n.mkdir(t, filepath.Dir(name))
-	if err := os.WriteFile(n.Path(name), []byte(text), 0o644); err != nil {
+	err := os.WriteFile(n.Path(name), []byte(text), 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		n.mkdir(t, filepath.Dir(name))
+		err = os.WriteFile(n.Path(name), []byte(text), 0o644)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -78,6 +78,14 @@ func (p *Pod) Run() {
 	}
 }
 
+// Tick shows again where the pod's threads ran, and nothing else.
+func (n *Node) Tick(t testing.TB, p *Pod) {
+	t.Helper()
+	for i, thread := range p.Threads {
+		n.write(t, fmt.Sprintf("proc/%d/task/%d/stat", p.PID, p.PID+i), statLine(p.PID+i, thread))
+	}
+}
+
 // Group is the pod's container's control group, below the cgroup file system.
 func (p *Pod) Group() string {
 	return fmt.Sprintf("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%s.slice/cri-containerd-%s.scope",
@@ -97,7 +105,10 @@ func (n *Node) Remove(t testing.TB, p *Pod) {
 // Write shows the pod in /proc and /sys as it is now.
 func (n *Node) Write(t testing.TB, p *Pod) {
 	t.Helper()
-	n.Remove(t, p)
+	// What the pod may have had and has no longer: interfaces and device files.
+	if err := os.RemoveAll(n.Path(fmt.Sprintf("proc/%d/root", p.PID))); err != nil {
+		t.Fatal(err)
+	}
 	group := "sys/fs/cgroup/" + p.Group()
 	n.write(t, group+"/cgroup.procs", "0\n") // of another process namespace
 	n.write(t, group+"/cpuset.cpus.effective", p.CPUs.String()+"\n")
@@ -108,9 +119,7 @@ func (n *Node) Write(t testing.TB, p *Pod) {
 	n.write(t, dir+"/cgroup", "0::/../../../"+p.Group()+"\n")
 	n.write(t, dir+"/status", fmt.Sprintf("Name:\t%s\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s\n", "python", p.Allowed, p.Mems))
 	n.write(t, dir+"/stat", statLine(p.PID, p.Threads[0]))
-	for i, thread := range p.Threads {
-		n.write(t, fmt.Sprintf("%s/task/%d/stat", dir, p.PID+i), statLine(p.PID+i, thread))
-	}
+	n.Tick(t, p)
 	environ := "PATH=/bin\x00SECRET=x\x00"
 	for uid, cpus := range p.Told {
 		environ += fmt.Sprintf("DRA_CPUSET_%s=%s\x00", uid, cpus)
