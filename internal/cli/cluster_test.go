@@ -18,8 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -68,9 +70,14 @@ func missionObjects(t *testing.T) []runtime.Object {
 	admin.AdminAccess = ptr.To(true)
 	elsewhere := result(slicecodec.DriverGPU, "gpu-6")
 	elsewhere.Pool = "gpu-node-2"
+	aligned := claimOf("aligned-resource-claim", []string{"aligned-gpu-nic-cpu-pod"},
+		result(slicecodec.DriverGPU, "gpu-0"), result(slicecodec.DriverNet, "pci-0000-91-00-0"), cpus)
+	aligned.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
+		Driver: slicecodec.DriverCPU, Pool: testNode, Device: "cpudevnuma000",
+		Data: &runtime.RawExtension{Raw: []byte(`{"cpus":"1-2,113-114","mems":"0"}`)},
+	}}
 	return append(publishedSlices(t),
-		claimOf("aligned-resource-claim", []string{"aligned-gpu-nic-cpu-pod"},
-			result(slicecodec.DriverGPU, "gpu-0"), result(slicecodec.DriverNet, "pci-0000-91-00-0"), cpus),
+		aligned,
 		claimOf("whole-node", nil, result(slicecodec.DriverCPU, "cpudevnuma001")),
 		claimOf("monitoring", []string{"dcgm"}, admin),
 		claimOf("elsewhere", []string{"p"}, elsewhere),
@@ -78,8 +85,17 @@ func missionObjects(t *testing.T) []runtime.Object {
 	)
 }
 
+// nodeTopology is what topo --node draws.
+func nodeTopology(client kubernetes.Interface, node string) (*topoview.Topology, []string, error) {
+	v, err := loadNode(context.Background(), client, node)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.topology(cpuset.New()), v.left, nil
+}
+
 func TestTopoOfANode(t *testing.T) {
-	topology, left, err := loadNode(context.Background(), fake.NewClientset(missionObjects(t)...), testNode)
+	topology, left, err := nodeTopology(fake.NewClientset(missionObjects(t)...), testNode)
 	if err != nil || len(left) > 0 {
 		t.Fatal(err, left)
 	}
@@ -108,7 +124,7 @@ func TestTopoWithoutTheRightToListClaims(t *testing.T) {
 	client.PrependReactor("list", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(resourceapi.Resource("resourceclaims"), "", nil)
 	})
-	topology, _, err := loadNode(context.Background(), client, testNode)
+	topology, _, err := nodeTopology(client, testNode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +140,7 @@ func TestTopoOfANodeWithoutSlices(t *testing.T) {
 		"bare":   "node bare has no ResourceSlice of dra.net, dra.cpu, gpu.nvidia.com: does plumbline-agent run there?",
 		"absent": `node "absent" is not in the cluster`,
 	} {
-		if _, _, err := loadNode(context.Background(), client, node); err == nil || err.Error() != want {
+		if _, _, err := nodeTopology(client, node); err == nil || err.Error() != want {
 			t.Errorf("node %s: %v, want %s", node, err, want)
 		}
 	}
@@ -146,7 +162,7 @@ func TestTopoDuringRepublishing(t *testing.T) {
 		newer.Spec.Devices = newer.Spec.Devices[:3]
 		objects = append(objects, newer)
 	}
-	topology, _, err := loadNode(context.Background(), fake.NewClientset(objects...), testNode)
+	topology, _, err := nodeTopology(fake.NewClientset(objects...), testNode)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/topoview"
 )
 
 // scanned is a machine with where it comes from.
@@ -28,6 +30,59 @@ type scanned struct {
 	facts *machine.Facts
 	// notes are what a reader must know.
 	notes []string
+}
+
+// view is what is drawn of a machine that was scanned.
+func (s scanned) view() *nodeView {
+	v := &nodeView{machine: s.machine, options: topoview.Options{Source: s.source, Notes: s.notes}}
+	for _, p := range s.problems {
+		v.left = append(v.left, p.String())
+	}
+	if s.facts != nil {
+		v.options.Products = products(s.facts)
+		v.options.Notes = append(v.options.Notes, "memory sizes and distances of NUMA nodes are assumed: a facts file does not state them")
+	}
+	return v
+}
+
+// watchHost views this host whenever its hardware changes.
+func watchHost(ctx context.Context) (<-chan *nodeView, error) {
+	options, source := hostOptions()
+	links, err := inventory.OpenNetlink(ownNamespace, nil)
+	if err != nil {
+		return nil, fmt.Errorf("watch this host: %w", err)
+	}
+	views := make(chan *nodeView)
+	go func() {
+		defer close(views)
+		defer links.Close()
+		for look := range inventory.Watch(ctx, inventory.Sources{Sys: os.DirFS(defaultSys), Links: links}, options, resync) {
+			if look.Err != nil {
+				continue // what was seen last stays true
+			}
+			s := scanned{machine: look.Machine, source: source, problems: look.Problems}
+			select {
+			case views <- s.view():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return views, nil
+}
+
+// resync is how often watchHost looks without being told of a change: the
+// kernel tells of links, and of nothing else.
+const resync = 10 * time.Second
+
+// hostOptions are the name and architecture of this host, and where its facts
+// come from, in words.
+func hostOptions() (inventory.Options, string) {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "this host"
+	}
+	return inventory.Options{Name: name, Architecture: architecture()}, defaultSys + " of this host"
 }
 
 // ownNamespace is no descriptor: netlink then stays in the namespace it is in,
@@ -57,12 +112,7 @@ func loadHost(ctx context.Context, sys string) (scanned, error) {
 	if sys != defaultSys {
 		return scan(ctx, os.DirFS(sys), nil, "sysfs tree "+sys, inventory.Options{Name: filepath.Base(sys)})
 	}
-	name, err := os.Hostname()
-	if err != nil {
-		name = "this host"
-	}
-	options := inventory.Options{Name: name, Architecture: architecture()}
-	source := sys + " of this host"
+	options, source := hostOptions()
 	links, err := inventory.OpenNetlink(ownNamespace, nil)
 	if err != nil {
 		s, scanErr := scan(ctx, os.DirFS(sys), nil, source, options)

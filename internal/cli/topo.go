@@ -9,10 +9,12 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
+	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/topoview/matrix"
 	"plumbline.dev/plumbline/internal/topoview/poster"
 )
 
@@ -20,26 +22,38 @@ const defaultSys = "/sys"
 
 // topoOptions are the flags of topo.
 type topoOptions struct {
-	machine string
-	node    string
-	sys     string
-	output  string
-	ascii   bool
-	cluster cmdutil.ClusterFlags
+	machine  string
+	node     string
+	sys      string
+	output   string
+	reserved string
+	files    []string
+	ascii    bool
+	matrix   bool
+	inPod    bool
+	watch    bool
+	cluster  cmdutil.ClusterFlags
 }
 
 func newTopoCommand() *cobra.Command {
 	o := topoOptions{cluster: cmdutil.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:     "topo",
-		Short:   "Show where CPUs, GPUs and NICs sit, and who holds them",
+		Short:   "Show where CPUs, GPUs and NICs sit, who holds them, and what is free",
 		GroupID: groupLook,
-		Long: `Show a machine as its sockets, NUMA nodes, PCIe roots, switches and devices.
+		Long: `Show a machine as its sockets, NUMA nodes, PCIe roots, switches and devices, and
+how many more aligned pairs and groups it has room for. A free device that no
+aligned pair can have any more, because claims hold its partners, is marked as
+stranded.
 
 Without a flag it is this host, read from /sys; no privilege is needed. With
 --machine it is a shipped machine or a machine file. With --node it is a node of
 a cluster as its ResourceSlices describe it, and the claims that hold its
-devices.`,
+devices. The nodes of a cluster, a line each, are "topo nodes".
+
+--matrix shows how near each two devices are, in the words of nvidia-smi topo -m.
+--in-pod, run inside a pod, shows the interfaces of the pod with their RDMA
+devices, PCI addresses and NUMA nodes; it needs /sys and nothing else.`,
 		Example: `  # this host
   {{program}} topo
 
@@ -47,8 +61,23 @@ devices.`,
   {{program}} topo --machine a3-ultragpu-8g
   {{program}} topo --machine ./my-machine.yaml
 
+  # a machine with claims on it, as kubectl get resourceclaims -o yaml prints them
+  {{program}} topo --machine a3-ultragpu-8g -f claims.yaml --reserved-cpus 0,56
+
   # a node of the cluster, with the claims and pods that hold its devices
   {{program}} topo --node gpu-node-1
+
+  # the same, drawn again whenever something changes
+  {{program}} topo --node gpu-node-1 --watch
+
+  # all nodes, and what is free where
+  {{program}} topo nodes
+
+  # how near is each GPU to each NIC?
+  {{program}} topo --matrix
+
+  # which RDMA device belongs to which interface, in this pod?
+  {{program}} topo --in-pod
 
   # a picture
   {{program}} topo --machine azure-nd96isr-h100-v5 -o svg > azure.svg`,
@@ -62,89 +91,142 @@ devices.`,
 	flags.StringVar(&o.node, "node", "", "show a node of the cluster")
 	flags.StringVar(&o.sys, "sysfs", defaultSys, "read this host from another directory, such as a rendered tree")
 	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json, yaml or svg")
+	flags.StringVar(&o.reserved, "reserved-cpus", "", "mark CPUs that no claim can have, such as 0-1,112-113")
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "take the ResourceClaims of a file as the holders of the machine's devices. May be repeated")
 	flags.BoolVar(&o.ascii, "ascii", false, "draw the text tree with ASCII characters only")
+	flags.BoolVar(&o.matrix, "matrix", false, "show how near each two devices are")
+	flags.BoolVar(&o.inPod, "in-pod", false, "show the interfaces of the pod this runs in")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "draw again after each change")
 	o.cluster.AddFlags(flags)
+	cmd.AddCommand(newTopoNodesCommand())
 	return cmd
 }
 
-func (o *topoOptions) run(ctx context.Context, out, errOut io.Writer) error {
-	write, err := o.writer()
-	if err != nil {
-		return err
-	}
-	if o.node != "" && o.machine != "" {
+// check refuses flags that contradict each other.
+func (o *topoOptions) check() error {
+	switch {
+	case o.node != "" && o.machine != "":
 		return cmdutil.Usagef("--node and --machine: want one of them")
-	}
-	if o.sys != defaultSys && o.node+o.machine != "" {
+	case o.sys != defaultSys && o.node+o.machine != "":
 		return cmdutil.Usagef("--sysfs is about this host: want neither --node nor --machine with it")
+	case o.inPod && o.node+o.machine != "":
+		return cmdutil.Usagef("--in-pod is about the pod this runs in: want neither --node nor --machine with it")
+	case len(o.files) > 0 && o.machine == "":
+		return cmdutil.Usagef("-f gives a machine file its holders: want --machine with it")
+	case o.inPod && o.matrix:
+		return cmdutil.Usagef("--in-pod and --matrix: want one of them")
+	case o.inPod && o.watch:
+		return cmdutil.Usagef("--in-pod looks once: want no --watch with it")
+	case o.watch && o.machine != "":
+		return cmdutil.Usagef("a machine file does not change: want no --watch with --machine")
+	case o.watch && o.sys != defaultSys:
+		return cmdutil.Usagef("nothing tells of changes in another directory: want no --watch with --sysfs")
+	case o.output == "svg" && (o.matrix || o.inPod):
+		return cmdutil.Usagef("output format %q: want text, json or yaml with --matrix and --in-pod", o.output)
 	}
-	t, err := o.topology(ctx, errOut)
-	if err != nil {
-		return err
+	switch o.output {
+	case "text", "json", "yaml", "svg":
+		return nil
 	}
-	return write(out, t)
+	return cmdutil.Usagef("output format %q: want text, json, yaml or svg", o.output)
 }
 
-func (o *topoOptions) topology(ctx context.Context, errOut io.Writer) (*topoview.Topology, error) {
-	if o.node != "" {
-		return o.nodeTopology(ctx, errOut)
+func (o *topoOptions) run(ctx context.Context, out, errOut io.Writer) error {
+	if err := o.check(); err != nil {
+		return err
 	}
-	var s scanned
-	var err error
-	if o.machine != "" {
-		s, err = loadMachine(ctx, o.machine)
-	} else {
-		s, err = loadHost(ctx, o.sys)
+	if o.inPod {
+		return o.pod(ctx, out, errOut)
 	}
+	if o.watch {
+		views, err := o.views(ctx)
+		if err != nil {
+			return err
+		}
+		return showAll(ctx, out, o.output, views, o.write)
+	}
+	v, err := o.view(ctx)
+	if err != nil {
+		return err
+	}
+	for _, line := range v.left {
+		fmt.Fprintln(errOut, "left out:", line)
+	}
+	return o.write(out, v)
+}
+
+// view is what the flags name.
+func (o *topoOptions) view(ctx context.Context) (*nodeView, error) {
+	switch {
+	case o.node != "":
+		client, err := o.cluster.Client()
+		if err != nil {
+			return nil, err
+		}
+		return loadNode(ctx, client, o.node)
+	case o.machine != "":
+		s, err := loadMachine(ctx, o.machine)
+		if err != nil {
+			return nil, err
+		}
+		v := s.view()
+		return v, v.holdersFrom(o.files)
+	}
+	s, err := loadHost(ctx, o.sys)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range s.problems {
-		fmt.Fprintln(errOut, "left out:", p)
-	}
-	view := topoview.Options{Source: s.source, Notes: s.notes}
-	if s.facts != nil {
-		view.Products = products(s.facts)
-		view.Notes = append(view.Notes, "memory sizes and distances of NUMA nodes are assumed: a facts file does not state them")
-	}
-	return topoview.Build(s.machine, view), nil
+	return s.view(), nil
 }
 
-func (o *topoOptions) nodeTopology(ctx context.Context, errOut io.Writer) (*topoview.Topology, error) {
+// views are what the flags name, as it changes.
+func (o *topoOptions) views(ctx context.Context) (<-chan *nodeView, error) {
+	if o.node == "" {
+		return watchHost(ctx)
+	}
 	client, err := o.cluster.Client()
 	if err != nil {
 		return nil, err
 	}
-	t, left, err := loadNode(ctx, client, o.node)
-	for _, line := range left {
-		fmt.Fprintln(errOut, "left out:", line)
-	}
-	return t, err
+	return watchNode(ctx, client, o.node)
 }
 
-// writer is the function for the output format.
-func (o *topoOptions) writer() (func(io.Writer, *topoview.Topology) error, error) {
+// write draws a view in the output format.
+func (o *topoOptions) write(w io.Writer, v *nodeView) error {
+	if o.matrix {
+		m := matrix.Build(v.machine, v.name())
+		if o.output == "text" {
+			return matrix.Text(w, m)
+		}
+		return cmdutil.Encode(w, o.output, m)
+	}
+	reserved, err := slicecodec.ParseCPUs(o.reserved)
+	if err != nil {
+		return cmdutil.Usagef("--reserved-cpus: %v", err)
+	}
+	t := v.topology(reserved)
 	switch o.output {
 	case "text":
-		return func(w io.Writer, t *topoview.Topology) error {
-			return topoview.Text(w, t, topoview.TextOptions{ASCII: o.ascii})
-		}, nil
-	case "json":
-		return topoview.JSON, nil
-	case "yaml":
-		return writeYAML, nil
+		return topoview.Text(w, t, topoview.TextOptions{ASCII: o.ascii})
 	case "svg":
-		return poster.SVG, nil
+		return poster.SVG(w, t)
 	}
-	return nil, cmdutil.Usagef("output format %q: want text, json, yaml or svg", o.output)
+	return cmdutil.Encode(w, o.output, t)
 }
 
-// writeYAML writes the JSON form as YAML.
-func writeYAML(w io.Writer, t *topoview.Topology) error {
-	text, err := yaml.Marshal(t)
-	if err != nil {
-		return fmt.Errorf("write topology: %w", err)
+// name is what the view is called.
+func (v *nodeView) name() string {
+	for _, name := range []string{v.options.Name, v.machine.Name} {
+		if name != "" {
+			return name
+		}
 	}
-	_, err = w.Write(text)
-	return err
+	return "machine"
+}
+
+// topology arranges the view.
+func (v *nodeView) topology(reserved cpuset.CPUSet) *topoview.Topology {
+	options := v.options
+	options.Reserved = options.Reserved.Union(reserved)
+	return topoview.Build(v.machine, options)
 }

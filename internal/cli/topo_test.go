@@ -12,11 +12,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/topoview/overview"
 )
 
 // run runs plumbline ARGS and returns what it prints and exits with.
@@ -47,7 +49,7 @@ func checkFormat(t *testing.T, format, out string) {
 	switch format {
 	case "json":
 		var got topoview.Topology
-		if err := json.Unmarshal([]byte(out), &got); err != nil || got.APIVersion != topoview.APIVersion || got.Kind != topoview.Kind {
+		if err := json.Unmarshal([]byte(out), &got); err != nil || got.APIVersion != topoview.APIVersion || !slices.Contains([]string{topoview.Kind, overview.Kind}, got.Kind) {
 			t.Errorf("JSON of kind %q, version %q: %v", got.Kind, got.APIVersion, err)
 		}
 	case "svg":
@@ -99,6 +101,30 @@ func TestTopoOfARenderedTree(t *testing.T) {
 	}
 }
 
+func TestMatrix(t *testing.T) {
+	for _, name := range machine.Names() {
+		code, out, errOut := run(t, "topo", "--matrix", "--machine", name)
+		if code != 0 {
+			t.Fatal(errOut)
+		}
+		golden(t, "matrix-"+name+".txt", out)
+	}
+	code, out, errOut := run(t, "topo", "--matrix", "--machine", "aws-p4d.24xlarge", "-o", "json")
+	if code != 0 {
+		t.Fatal(errOut)
+	}
+	golden(t, "matrix.json", out)
+}
+
+// Claims from a file hold the devices of a machine file.
+func TestTopoWithClaims(t *testing.T) {
+	code, out, errOut := run(t, "topo", "--machine", "a3-ultragpu-8g", "-f", "testdata/claims.yaml", "--reserved-cpus", "0,56,112,168")
+	if code != 0 {
+		t.Fatal(errOut)
+	}
+	golden(t, "topo-claims.txt", out)
+}
+
 func TestTopoOfThisHost(t *testing.T) {
 	if _, err := os.Stat("/sys/devices"); err != nil {
 		t.Skip("this host has no /sys: ", err)
@@ -121,7 +147,18 @@ func TestRefusals(t *testing.T) {
 		{"topo -o png", exitUsage, `output format "png": want text, json, yaml or svg`},
 		{"topo --machine a --node b", exitUsage, "--node and --machine: want one of them"},
 		{"topo --machine a --sysfs b", exitUsage, "--sysfs is about this host"},
-		{"topo extra", exitUsage, `unexpected argument "extra"`},
+		{"topo extra", exitUsage, `unknown command "extra"`},
+		{"version extra", exitUsage, `unexpected argument "extra"`},
+		{"topo --in-pod --matrix", exitUsage, "--in-pod and --matrix: want one of them"},
+		{"topo --in-pod --node n", exitUsage, "--in-pod is about the pod this runs in"},
+		{"topo --watch --machine a3-ultragpu-8g", exitUsage, "a machine file does not change"},
+		{"topo --watch --sysfs /tmp", exitUsage, "nothing tells of changes"},
+		{"topo --matrix -o svg", exitUsage, `output format "svg": want text, json or yaml`},
+		{"topo --machine a3-ultragpu-8g --reserved-cpus x", exitUsage, "--reserved-cpus"},
+		{"topo -f claims.yaml", exitUsage, "want --machine with it"},
+		{"topo --machine a3-ultragpu-8g -f /no/such/file", exitUsage, "/no/such/file"},
+		{"topo nodes -o png", exitUsage, `output format "png": want text, wide, json, yaml or svg`},
+		{"topo nodes a -l b=c", exitUsage, "-l and names of nodes: want one of them"},
 		{"topo --no-such-flag", exitUsage, "--no-such-flag"},
 		{"no-such-command", exitUsage, `unknown command "no-such-command"`},
 	} {

@@ -164,6 +164,7 @@ func (b *builder) notes(t *Topology) []string {
 	for _, s := range simulated(t) {
 		notes = append(notes, "simulated: "+s)
 	}
+	notes = append(notes, t.withoutCPUs()...)
 	if n := b.unpublishedRoots(); n > 0 {
 		notes = append(notes, Count(n, "root is", "roots are")+" not published as pcieRoot (dashed in the picture): claims cannot match devices there by root")
 	}

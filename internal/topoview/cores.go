@@ -4,6 +4,7 @@
 package topoview
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -28,6 +29,9 @@ func (b *builder) cpus() {
 	for _, g := range b.groups {
 		for _, h := range b.claims.holders(DeviceID{slicecodec.DriverCPU, g.Device}) {
 			key := b.claims.key(h)
+			if h.CPUCount == 0 {
+				h.CPUCount = g.Count // the whole device
+			}
 			if h.CPUs.IsEmpty() && h.CPUCount == g.Count && g.CPUs != nil {
 				h.CPUs = *g.CPUs // all of them
 			}
@@ -38,8 +42,27 @@ func (b *builder) cpus() {
 		}
 	}
 	for _, n := range b.m.NUMANodes {
-		b.nodes[n.ID].Cores = cores(b.m.CPUs, n.CPUs, holder, b.o.Reserved)
+		all := slices.Clone(b.m.CPUs)
+		kept := b.kept(n)
+		for _, id := range kept.Difference(n.CPUs).List() {
+			all = append(all, model.CPU{ID: id})
+		}
+		slices.SortStableFunc(all, func(a, b model.CPU) int { return cmp.Compare(a.ID, b.ID) })
+		b.nodes[n.ID].Cores = cores(all, n.CPUs.Union(kept), holder, kept)
 	}
+}
+
+// kept are the CPUs of a node that no claim can have: those Build was told of,
+// and those that the groups name, which a machine decoded from slices does not
+// list.
+func (b *builder) kept(n model.NUMANode) cpuset.CPUSet {
+	kept := n.CPUs.Intersection(b.o.Reserved)
+	for _, g := range b.groups {
+		if g.Reserved != nil && g.NUMANode != nil && *g.NUMANode == n.ID {
+			kept = kept.Union(*g.Reserved)
+		}
+	}
+	return kept
 }
 
 // groupsOf is one group a NUMA node, as the driver publishes by default.
@@ -54,14 +77,15 @@ func groupsOf(m *model.Machine) []slicecodec.CPUGroup {
 }
 
 func (b *builder) node(n model.NUMANode) *Node {
-	reserved := n.CPUs.Intersection(b.o.Reserved)
+	reserved := b.kept(n)
+	cpus := n.CPUs.Union(reserved)
 	node := &Node{
-		ID: ptr.To(n.ID), CPUs: n.CPUs.String(), CPUCount: n.CPUs.Size(),
+		ID: ptr.To(n.ID), CPUs: cpus.String(), CPUCount: cpus.Size(),
 		Reserved: reserved.String(), ReservedCount: reserved.Size(),
 		MemoryMiB: mebibytes(n.MemoryBytes), Distances: maps.Clone(n.Distances),
 	}
-	if n.CPUs.IsEmpty() {
-		node.CPUCount = b.o.CPUCounts[n.ID]
+	if n.CPUs.IsEmpty() && b.o.CPUCounts[n.ID] > 0 {
+		node.CPUs, node.CPUCount = "", b.o.CPUCounts[n.ID]+reserved.Size()
 	}
 	if node.CPUCount == 0 {
 		return node

@@ -3,10 +3,11 @@
 
 // Package topoview draws a machine: Build arranges a model.Machine and the
 // claims that hold its devices as a Topology (sockets, NUMA nodes, PCIe roots,
-// switches, devices), and Text, JSON and SVG write a Topology down.
+// switches, devices), and Text and package poster write a Topology down; its JSON form
+// is its fields.
 //
 //	model.Machine ─┐
-//	Holders ───────┴─► Build ─► Topology ─► Text | JSON | SVG
+//	Holders ───────┴─► Build ─► Topology ─► Text | JSON | poster.SVG
 //
 // Everything here is a pure function of its arguments. Reading a host or a
 // cluster belongs to the caller, naming devices to model/slicecodec.

@@ -10,6 +10,8 @@ const (
 	ByNode = "numaNode"
 	// ByMachine is a group that no single NUMA node has room for.
 	ByMachine = "machine"
+	// ByEither is of several machines that differ in it.
+	ByEither = "either"
 )
 
 // Tally is how many of some things are free.
@@ -94,7 +96,6 @@ func (t *Topology) room() Room {
 			break
 		}
 	}
-	t.strandWithoutCPUs()
 	for _, d := range t.AllDevices() {
 		if d.Stranded != "" {
 			r.Stranded = append(r.Stranded, d.Name)

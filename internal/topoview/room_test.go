@@ -55,13 +55,16 @@ func TestRoom(t *testing.T) {
 			"7 more GPU+NIC pairs by NUMA node, 3 more groups of 2, 1 more group of 4, no group of 8 over NUMA nodes", "pci-0104-00-00-0"},
 		{"no CPU is left", a3, held("cpudevnuma000"),
 			"8 more GPU+NIC pairs by PCIe root, 4 more groups of 2, 2 more groups of 4, 1 more group of 8 over NUMA nodes",
-			"gpu-0, gpu-1, gpu-2, gpu-3"},
+			""},
 		{"no GPUs", "gcp-ct6e-standard-4t", held(), "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			topology := topoview.Build(load(t, tc.machine), tc.o)
 			if got := topology.Room.Text(true); got != tc.want {
 				t.Errorf("room for %s, want %s", got, tc.want)
+			}
+			if note := "NUMA node 0 has 4 free GPUs and no free CPU"; strings.Contains(strings.Join(topology.Notes, "\n"), note) != (tc.name == "no CPU is left") {
+				t.Errorf("notes %q", topology.Notes)
 			}
 			if got := topology.Room.StrandedText(); got != tc.stranded {
 				t.Errorf("stranded %s, want %s", got, tc.stranded)

@@ -16,8 +16,11 @@ func (r *Room) Text(known bool) string {
 		return ""
 	}
 	by := "by PCIe root"
-	if r.PairedBy == ByNode {
+	switch r.PairedBy {
+	case ByNode:
 		by = "by NUMA node"
+	case ByEither:
+		by = "by PCIe root or NUMA node"
 	}
 	parts := []string{amount(r.Pairs.Free, known, "GPU+NIC pair", "GPU+NIC pairs") + " " + by}
 	for _, g := range r.Groups {

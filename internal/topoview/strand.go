@@ -4,7 +4,7 @@
 package topoview
 
 import (
-	"strconv"
+	"fmt"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -43,19 +43,23 @@ func mark(free []*Device, n int, partner, by string) {
 	}
 }
 
-// strandWithoutCPUs marks free GPUs of a NUMA node all of whose CPUs are held:
-// a claim that wants CPUs beside its GPU cannot have them.
-func (t *Topology) strandWithoutCPUs() {
+// withoutCPUs notes free GPUs of NUMA nodes all of whose CPUs are held: a claim
+// that wants CPUs beside its GPU cannot have them.
+func (t *Topology) withoutCPUs() []string {
+	var notes []string
 	t.eachNode(func(n *Node) {
-		if n.ID == nil || n.CPUCount == 0 || n.CPUsFree() > 0 {
-			return
-		}
+		gpus := 0
 		n.eachDevice(func(d *Device) {
-			if d.Driver == driverGPU && d.free() && d.Stranded == "" {
-				d.Stranded = "all CPUs of NUMA node " + strconv.Itoa(*n.ID) + " are held"
+			if d.Driver == driverGPU && d.free() {
+				gpus++
 			}
 		})
+		if n.ID != nil && n.CPUCount > 0 && n.CPUsFree() == 0 && gpus > 0 {
+			notes = append(notes, fmt.Sprintf("NUMA node %d has %s and no free CPU: claims of a GPU with CPUs of its node do not fit there",
+				*n.ID, Count(gpus, "free GPU", "free GPUs")))
+		}
 	})
+	return notes
 }
 
 // CPUsFree is how many CPUs of the node claims can still have.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,7 +109,7 @@ func TestHeldGolden(t *testing.T) {
 	compare(t, "held.txt", text(t, topology, topoview.TextOptions{}))
 	compare(t, "held-ascii.txt", text(t, topology, topoview.TextOptions{ASCII: true}))
 	var out bytes.Buffer
-	if err := topoview.JSON(&out, topology); err != nil {
+	if err := writeJSON(&out, topology); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, "held.json", out.String())
@@ -122,10 +123,18 @@ func TestASCIIIsASCII(t *testing.T) {
 	}
 }
 
+// writeJSON is what the commands do.
+func writeJSON(w io.Writer, t *topoview.Topology) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(t)
+}
+
 func TestJSONReadsBack(t *testing.T) {
 	want := heldTopology(t)
 	var out bytes.Buffer
-	if err := topoview.JSON(&out, want); err != nil {
+	if err := writeJSON(&out, want); err != nil {
 		t.Fatal(err)
 	}
 	var got topoview.Topology

@@ -96,7 +96,7 @@ takes more than it seems to. The exit code is 1 when there is an error.`,
 			if o.output == "text" {
 				err = r.text(cmd.OutOrStdout())
 			} else {
-				err = encode(cmd.OutOrStdout(), o.output, r)
+				err = cmdutil.Encode(cmd.OutOrStdout(), o.output, r)
 			}
 			if err == nil && r.Errors > 0 {
 				return cmdutil.ErrReported

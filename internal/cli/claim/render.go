@@ -52,7 +52,7 @@ The exit code is 1 when the driver would refuse what comes out.`,
 			if o.output == "text" {
 				err = writeText(cmd.OutOrStdout(), all)
 			} else {
-				err = encode(cmd.OutOrStdout(), o.output, all)
+				err = cmdutil.Encode(cmd.OutOrStdout(), o.output, all)
 			}
 			if err == nil && slices.ContainsFunc(all, func(r rendered) bool { return len(r.Mistakes) > 0 }) {
 				return cmdutil.ErrReported

@@ -4,12 +4,10 @@
 package claim
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
@@ -94,20 +92,4 @@ func checkFormat(format string) error {
 		return nil
 	}
 	return cmdutil.Usagef("output format %q: want text, json or yaml", format)
-}
-
-// encode writes v as JSON or YAML.
-func encode(w io.Writer, format string, v any) error {
-	if format == "json" {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
-	}
-	text, err := yaml.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(text)
-	return err
 }

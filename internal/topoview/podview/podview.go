@@ -1,0 +1,159 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podview says what a pod finds in itself: which interface has which
+// RDMA device, at which PCI address, below which root, on which NUMA node, and
+// how near that is to the CPUs it may run on. It takes a scan made inside the pod
+// and what the caller read there; what a claim wanted is verify's question.
+package podview
+
+import (
+	"path"
+	"slices"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/affinity"
+	"plumbline.dev/plumbline/internal/topoview"
+)
+
+// Kind identifies the JSON form, of topoview.APIVersion.
+const Kind = "PodTopology"
+
+// Pod is what the pod finds. Absent values are left out.
+type Pod struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	// CPUs and Memory are lists of the CPUs and memory nodes that the process
+	// may use, CPUNodes of the NUMA nodes of those CPUs.
+	CPUs     string   `json:"cpus,omitempty"`
+	CPUNodes string   `json:"cpuNUMANodes,omitempty"`
+	Memory   string   `json:"memoryNUMANodes,omitempty"`
+	Devices  []Device `json:"devices"`
+	// Notes are what a reader must know to read the rest rightly.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Device is an interface, an RDMA device, or a GPU that the pod has.
+type Device struct {
+	// Kind is one of topoview's.
+	Kind      string `json:"kind"`
+	Interface string `json:"interface,omitempty"`
+	RDMA      string `json:"rdma,omitempty"`
+	// Files are the device files that are there.
+	Files []string `json:"files,omitempty"`
+	// NoFiles is true of an RDMA device that the pod sees and cannot open.
+	NoFiles     bool   `json:"noFiles,omitempty"`
+	Address     string `json:"address,omitempty"`
+	Root        string `json:"pcieRoot,omitempty"`
+	NUMANode    *int   `json:"numaNode,omitempty"`
+	NetworkMbps int    `json:"networkMbps,omitempty"`
+	Virtual     bool   `json:"virtual,omitempty"`
+	// ToCPUs is the class of the path to the CPUs, the farthest where they are
+	// on several nodes.
+	ToCPUs string `json:"toCPUs,omitempty"`
+}
+
+// Self is what a process reads of itself.
+type Self struct {
+	Name string
+	// CPUs and Mems are those it may use; nil when unknown.
+	CPUs, Mems *cpuset.CPUSet
+	// HasFile says whether a device file is there.
+	HasFile func(path string) bool
+	// GPUFiles are the device files of display functions, there or not.
+	GPUFiles map[model.PCIAddress][]string
+}
+
+// Build arranges what a scan inside the pod found.
+func Build(m *model.Machine, self Self) *Pod {
+	p := &Pod{APIVersion: topoview.APIVersion, Kind: Kind, Name: self.Name, Devices: []Device{}}
+	b := builder{m: m, self: self}
+	if self.CPUs != nil {
+		p.CPUs = self.CPUs.String()
+		for _, n := range m.NUMANodes {
+			if !n.CPUs.Intersection(*self.CPUs).IsEmpty() {
+				b.nodes = append(b.nodes, n.ID)
+			}
+		}
+		p.CPUNodes = cpuset.New(b.nodes...).String()
+	}
+	if self.Mems != nil {
+		p.Memory = self.Mems.String()
+	}
+	elsewhere := 0
+	for _, n := range m.NICs {
+		d := b.nic(n)
+		if n.Interface == nil && len(d.Files) == 0 {
+			elsewhere++ // an RDMA device of the host or of another pod
+			continue
+		}
+		p.Devices = append(p.Devices, d)
+	}
+	for i := range m.Functions {
+		if d, has := b.gpu(&m.Functions[i]); has {
+			p.Devices = append(p.Devices, d)
+		}
+	}
+	if elsewhere > 0 {
+		p.Notes = append(p.Notes, topoview.Count(elsewhere, "RDMA device has", "RDMA devices have")+" neither an interface nor a device file here: other pods' or the host's")
+	}
+	return p
+}
+
+type builder struct {
+	m     *model.Machine
+	self  Self
+	nodes []int
+}
+
+func (b *builder) nic(n model.NIC) Device {
+	d := Device{Kind: topoview.KindNIC, NUMANode: n.NUMANode}
+	if n.Interface != nil {
+		d.Interface, d.Virtual = n.Interface.Name, n.Interface.Virtual
+		if n.Interface.SpeedMbps != nil {
+			d.NetworkMbps = *n.Interface.SpeedMbps
+		}
+	}
+	if n.RDMA != nil {
+		d.RDMA = n.RDMA.Name
+		d.Files = slices.DeleteFunc(b.there(n.RDMA.CharDevices), isOfAll)
+		d.NoFiles = len(d.Files) == 0
+	}
+	b.place(&d, n.PCI, affinity.OfNIC(n))
+	return d
+}
+
+// isOfAll says whether a file is of all RDMA devices alike
+// (drivers/infiniband/core/ucma.c): it tells nothing of one.
+func isOfAll(file string) bool { return path.Base(file) == "rdma_cm" }
+
+// gpu is a display or accelerator function of which the pod has a device file.
+func (b *builder) gpu(f *model.PCIFunction) (Device, bool) {
+	d := Device{Kind: topoview.KindGPU, NUMANode: f.NUMANode, Files: b.there(b.self.GPUFiles[f.Address])}
+	b.place(&d, &f.Address, affinity.Place{PCI: &f.Address})
+	return d, len(d.Files) > 0
+}
+
+func (b *builder) there(files []string) []string {
+	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return !b.self.HasFile(f) })
+}
+
+func (b *builder) place(d *Device, address *model.PCIAddress, at affinity.Place) {
+	if address != nil {
+		d.Address = address.String()
+		if f := b.m.Function(*address); f != nil {
+			d.Root = f.Root
+		}
+	}
+	if d.Virtual || len(b.nodes) == 0 {
+		return
+	}
+	farthest := affinity.Self
+	for _, node := range b.nodes {
+		farthest = max(farthest, affinity.Between(b.m, at, affinity.OfNode(node)))
+	}
+	d.ToCPUs = farthest.String()
+}

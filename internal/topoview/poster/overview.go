@@ -1,0 +1,166 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package poster
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/topoview/overview"
+)
+
+const (
+	tileWidth   = 372
+	tileHead    = 58
+	tileGap     = 16
+	tileColumns = 3
+	squareStep  = 21
+	squareSize  = 17
+	rowLabel    = 46
+	gaugeHeight = 8
+	// shownClaims is how many claims of the cluster are named; hovering names
+	// the others.
+	shownClaims = 60
+	claimColumn = 300
+)
+
+// Overview writes the picture of a cluster: a tile for each node, a square for
+// each GPU and NIC in the colour of the claim that holds it.
+func Overview(w io.Writer, cluster *overview.Cluster) error {
+	c := &canvas{colour: map[string]int{}, claims: map[string]topoview.Claim{}}
+	for _, claim := range cluster.Claims {
+		name := claim.Namespace + "/" + claim.Name
+		if _, seen := c.colour[name]; !seen {
+			c.colour[name] = len(c.colour)
+			c.claims[name] = topoview.Claim{Namespace: claim.Namespace, Name: claim.Name}
+		}
+	}
+	p := newOverviewPage(cluster)
+	c.open("svg", attributes{
+		"xmlns", "http://www.w3.org/2000/svg", "class", "pl", "role", "img", "aria-labelledby", "pl-title pl-desc",
+		"width", num(p.w), "height", num(p.h), "viewBox", "0 0 " + num(p.w) + " " + num(p.h),
+	})
+	c.WriteString("\n" + `<title id="pl-title">Devices of the cluster</title>` + "\n")
+	c.WriteString(`<desc id="pl-desc">` + escape(p.headline()) + "</desc>\n")
+	c.WriteString("<style>" + styleSheet() + "</style>\n")
+	p.draw(c)
+	c.close("svg")
+	if _, err := io.WriteString(w, c.String()); err != nil {
+		return fmt.Errorf("write overview: %w", err)
+	}
+	return nil
+}
+
+// overviewPage is the picture of a cluster.
+type overviewPage struct {
+	cluster *overview.Cluster
+	columns int
+	notes   []string
+	w, h    float64
+}
+
+func newOverviewPage(cluster *overview.Cluster) *overviewPage {
+	p := &overviewPage{cluster: cluster, columns: min(max(len(cluster.Nodes), 2), tileColumns)}
+	inner := float64(p.columns)*(tileWidth+tileGap) - tileGap
+	p.w = inner + 2*margin
+	notes := slices.Clone(cluster.Notes)
+	if slices.ContainsFunc(cluster.Nodes, func(n overview.Node) bool { return len(n.Room.Stranded) > 0 }) {
+		notes = append(notes, "dashed: free, and stranded without a partner")
+	}
+	for _, note := range notes {
+		p.notes = append(p.notes, fontSmall.wrap(note, inner)...)
+	}
+	p.h = titleSpace + roomLine
+	for row := range p.rows() {
+		p.h += p.rowHeight(row) + tileGap
+	}
+	if lines := p.claimLines(); lines > 0 {
+		p.h += 34 + float64(lines)*22
+	}
+	p.h += float64(len(p.notes))*17 + margin
+	return p
+}
+
+func (p *overviewPage) headline() string {
+	c := p.cluster
+	return topoview.Joined(" · ", topoview.Count(len(c.Nodes), "node", "nodes"),
+		topoview.Count(c.Room.GPUs.Total, "GPU", "GPUs"), topoview.Count(c.Room.NICs.Total, "NIC", "NICs"),
+		topoview.Count(c.Room.CPUs.Total, "CPU", "CPUs"), topoview.Count(len(c.Claims), "claim", "claims"))
+}
+
+func (p *overviewPage) rows() int { return (len(p.cluster.Nodes) + p.columns - 1) / p.columns }
+
+func (p *overviewPage) inRow(row int) []overview.Node {
+	return p.cluster.Nodes[row*p.columns : min((row+1)*p.columns, len(p.cluster.Nodes))]
+}
+
+func (p *overviewPage) rowHeight(row int) float64 {
+	h := 0.0
+	for i := range p.inRow(row) {
+		h = max(h, tileHeight(&p.inRow(row)[i]))
+	}
+	return h
+}
+
+func (p *overviewPage) draw(c *canvas) {
+	c.rect(0, 0, p.w, p.h, 0, "pl-paper")
+	inner := p.w - 2*margin
+	c.text(margin, 66, fontTitle, left, "Cluster", inner-130)
+	c.text(margin, 92, fontHead, left, p.headline(), inner)
+	if room := p.cluster.Room.Text(p.cluster.HoldersKnown); room != "" {
+		c.text(margin, 92+roomLine, fontHead, left, "room for "+room, inner)
+	}
+	drawMark(c, p.w-margin)
+	y := float64(titleSpace + roomLine)
+	for row := range p.rows() {
+		for i, n := range p.inRow(row) {
+			drawTile(c, &n, margin+float64(i)*(tileWidth+tileGap), y, p.rowHeight(row))
+		}
+		y += p.rowHeight(row) + tileGap
+	}
+	y = p.drawClaims(c, y)
+	for i, note := range p.notes {
+		c.text(margin, y+12+float64(i)*17, fontSmall, left, note, inner)
+	}
+}
+
+// claims are the names to show, each once, in the order of their colours.
+func (p *overviewPage) claims() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, claim := range p.cluster.Claims {
+		if name := claim.Namespace + "/" + claim.Name; !seen[name] && len(names) < shownClaims {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (p *overviewPage) claimColumns() int { return max(1, int((p.w-2*margin)/claimColumn)) }
+
+func (p *overviewPage) claimLines() int {
+	return (len(p.claims()) + p.claimColumns() - 1) / p.claimColumns()
+}
+
+func (p *overviewPage) drawClaims(c *canvas, y float64) float64 {
+	names := p.claims()
+	if len(names) == 0 {
+		return y
+	}
+	c.line(margin, y+8, p.w-margin, y+8, "pl-rule")
+	for i, name := range names {
+		column, line := i%p.claimColumns(), i/p.claimColumns()
+		x, at := margin+float64(column)*claimColumn, y+26+float64(line)*22
+		c.rect(x, at, 14, 14, 3, c.claimClass(name))
+		c.text(x+22, at+11.5, fontBody, left, name, claimColumn-34)
+	}
+	if more := len(c.colour) - len(names); more > 0 {
+		c.text(p.w-margin, y+26, fontSmall, right, "and "+strconv.Itoa(more)+" more", 120)
+	}
+	return y + 34 + float64(p.claimLines())*22
+}
