@@ -1,0 +1,151 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify_test
+
+import (
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/verifytest"
+)
+
+// beside is the tutorial's pod with the drivers of others.
+func beside(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Promise) {
+	t.Helper()
+	n := verifytest.NewNode(t, "a3-ultragpu-8g")
+	p := n.NewPod("train")
+	promise := n.Give(p, verifytest.Originals(), []int{0}, []int{0}, cpuset.New(4, 5, 6, 7))
+	n.UnbindMemory(p)
+	// NVIDIA's GPUs have the standard attribute alone.
+	for i := range promise.Claim.Spec.Devices.Constraints {
+		if c := &promise.Claim.Spec.Devices.Constraints[i]; string(*c.MatchAttribute) == slicecodec.AttrLegacyNUMANode {
+			c.Requests = []string{"nic-0", "cpu-req"}
+		}
+	}
+	n.Write(t, p)
+	return n, p, promise
+}
+
+// Claims that others serve are verified by the same kernel.
+func TestOriginals(t *testing.T) {
+	n, p, promise := beside(t)
+	r := n.Reader(t)
+	got := look(t, n, r, p, promise.Expect())
+	if got.Status != judge.Aligned || !strings.Contains(explain(got), "the driver of these CPUs does not bind memory") {
+		t.Fatal(explain(got))
+	}
+	p.NICs = map[string]int{"net0": 5}
+	n.Write(t, p)
+	if got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Reason != judge.DeviceMissing {
+		t.Error(explain(got))
+	}
+}
+
+// dra-driver-cpu counts single CPUs in an order of its own: what cpudev003 is,
+// its attribute says.
+func TestSingleCPUs(t *testing.T) {
+	n, _, promise := beside(t)
+	p := n.NewPod("single")
+	second := n.Give(p, verifytest.Originals(), nil, nil, cpuset.New(5))
+	n.Write(t, p)
+	result := &second.Claim.Status.Allocation.Devices.Results[0]
+	result.Device, result.ConsumedCapacity = "cpudev003", nil
+	second.Slices = append(promise.Slices, verifytest.SliceOf(n, slicecodec.DriverCPU, []resourceapi.Device{{
+		Name: "cpudev003", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+			"dra.cpu/cpuID": {IntValue: ptr.To(int64(5))}, "dra.cpu/numaNodeID": {IntValue: ptr.To(int64(0))},
+		},
+	}}))
+	r := n.Reader(t)
+	if got := verify.Check(n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Status != judge.Aligned {
+		t.Error(explain(got))
+	}
+	p.Pin(cpuset.New(3), cpuset.New(0))
+	n.Write(t, p)
+	if got := verify.Check(n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Reason != judge.CPUsWrong {
+		t.Error(explain(got))
+	}
+}
+
+// NVIDIA's driver before 0.5 published less: what nobody says is not known.
+func TestGPUWithoutAddress(t *testing.T) {
+	n, _, promise := beside(t)
+	for i := range promise.Slices {
+		for k := range promise.Slices[i].Spec.Devices {
+			if promise.Slices[i].Spec.Driver == slicecodec.DriverGPU {
+				delete(promise.Slices[i].Spec.Devices[k].Attributes, slicecodec.AttrPCIBusID)
+			}
+		}
+	}
+	if got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Unknown {
+		t.Error(explain(got))
+	}
+}
+
+// DRANET's virtual interfaces are known by the name in the claim's status alone.
+func TestVirtualInterface(t *testing.T) {
+	n, _, promise := beside(t)
+	results := &promise.Claim.Status.Allocation.Devices.Results
+	for i := range *results {
+		if (*results)[i].Driver == slicecodec.DriverNet {
+			(*results)[i].Device = "net-mv2ge6i"
+		}
+	}
+	promise.Claim.Status.Devices[0].Device = "net-mv2ge6i"
+	promise.Claim.Status.Devices[0].NetworkData.InterfaceName = "eth0"
+	promise.Claim.Spec.Devices.Constraints = nil
+	p := n.NewPod("train")
+	p.PID -= 10
+	n.Give(p, verifytest.Originals(), []int{0}, nil, cpuset.New(4, 5, 6, 7))
+	n.Write(t, p)
+	if got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+		t.Error(explain(got))
+	}
+}
+
+// Slices of two generations contradict each other: the younger one counts.
+func TestGenerations(t *testing.T) {
+	n, _, promise := beside(t)
+	old := *promise.Slices[0].DeepCopy()
+	old.Spec.Pool.Generation = 0
+	old.Name = "old"
+	for i := range old.Spec.Devices {
+		old.Spec.Devices[i].Attributes["dra.net/pciAddress"] = resourceapi.DeviceAttribute{StringValue: ptr.To("0000:ff:00.0")}
+	}
+	for _, slices := range [][]resourceapi.ResourceSlice{append(promise.Slices, old), append([]resourceapi.ResourceSlice{old}, promise.Slices...)} {
+		mixed := promise
+		mixed.Slices = slices
+		if got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{mixed.Expect()}, false)[0]; got.Status != judge.Aligned {
+			t.Error(explain(got))
+		}
+	}
+}
+
+// A request with no capacity takes the whole device.
+func TestWholeGroup(t *testing.T) {
+	n, p, promise := beside(t)
+	for i := range promise.Claim.Status.Allocation.Devices.Results {
+		promise.Claim.Status.Allocation.Devices.Results[i].ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{}
+	}
+	got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+	if got.Reason != judge.CPUsWrong {
+		t.Errorf("4 CPUs of a whole group: %s", explain(got))
+	}
+	p.Pin(n.Machine.NUMANodes[0].CPUs, p.Mems)
+	for uid := range p.Told {
+		p.Told[uid] = p.CPUs
+	}
+	n.Write(t, p)
+	if got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+		t.Error(explain(got))
+	}
+}
