@@ -19,12 +19,12 @@ import (
 	"plumbline.dev/plumbline/lab/vm"
 )
 
-// hostNodeName is the node on this host's own processors, and what stands for
+// HostNodeName is the node on this host's own processors, and what stands for
 // its hardware where a machine's name would.
-const hostNodeName = "host"
+const HostNodeName = "host"
 
-// StandIns are the virtual links that a node on this host has for NICs.
-var StandIns = []string{"nic0", "nic1", "nic2", "nic3", "nic4", "nic5", "nic6", "nic7"}
+// standIns are the virtual links that a node on this host has for NICs.
+var standIns = []string{"nic0", "nic1", "nic2", "nic3", "nic4", "nic5", "nic6", "nic7"}
 
 // hostNode is the cluster's node on this host, running or not.
 func (c *Cluster) hostNode() *hostnode.Node { return hostnode.Open(filepath.Join(c.dir, "host-node")) }
@@ -39,14 +39,14 @@ func (c *Cluster) startHostNode(ctx context.Context, w *Workshop, parts *Parts, 
 	if err != nil {
 		return false, err
 	}
-	task := w.progress.Start("node " + hostNodeName)
+	task := w.progress.Start("node " + HostNodeName)
 	if !running {
 		err = c.makeHostNode(ctx, parts, cp)
 	}
 	if err == nil {
 		joining, cancel := context.WithTimeout(ctx, hostPatience)
 		defer cancel()
-		err = c.join(joining, cp, cloud{node: hostNodeName})
+		err = c.join(joining, cp, cloud{node: HostNodeName})
 	}
 	if err != nil {
 		task.Fail()
@@ -73,7 +73,7 @@ func (c *Cluster) makeHostNode(ctx context.Context, parts *Parts, cp *controlpla
 		return err
 	}
 	err = errors.Join(
-		os.WriteFile(c.hardwareFile(), []byte(hostNodeName), 0o644),
+		os.WriteFile(c.hardwareFile(), []byte(HostNodeName), 0o644),
 		os.WriteFile(c.imagesFile(), []byte(digest), 0o644),
 	)
 	if err != nil {
@@ -90,12 +90,12 @@ func (c *Cluster) hostNodeConfig(parts *Parts, cp *controlplane.ControlPlane) (h
 	if err != nil {
 		return hostnode.Config{}, err
 	}
-	kubeconfig, ca, err := cp.NodeCredentials(hostNodeName)
+	kubeconfig, ca, err := cp.NodeCredentials(HostNodeName)
 	if err != nil {
 		return hostnode.Config{}, err
 	}
 	files, services, err := node.Guest(node.GuestConfig{
-		Name: hostNodeName, Labels: map[string]string{realLabel: "true"}, OnHost: true,
+		Name: HostNodeName, Labels: map[string]string{realLabel: "true"}, OnHost: true,
 		Hyperkube: parts.Hyperkube, Runc: parts.Runc, Containerd: parts.Containerd, CNI: parts.CNI,
 		Images: parts.Images, Sandbox: image.Pause,
 		Kubeconfig: kubeconfig, ClientCA: ca, KubeletPort: ports[0],
@@ -107,7 +107,7 @@ func (c *Cluster) hostNodeConfig(parts *Parts, cp *controlplane.ControlPlane) (h
 	if err != nil {
 		return hostnode.Config{}, err
 	}
-	files.Add(vm.Userland(hostNodeName, parts.Busybox, parts.Applets))
+	files.Add(vm.Userland(HostNodeName, parts.Busybox, parts.Applets))
 	files.Add(tools)
 	program, err := os.Executable()
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Cluster) hostNodeConfig(parts *Parts, cp *controlplane.ControlPlane) (h
 	return hostnode.Config{
 		Program: program, Dir: filepath.Join(c.dir, "host-node"), Files: files,
 		Plan: hostnode.Plan{
-			Name: hostNodeName, Group: "plumblab-" + c.name, StandIns: StandIns,
+			Name: HostNodeName, Group: "plumblab-" + c.name, StandIns: standIns,
 			APIPort: cp.Port(), KubeletPort: ports[0], Services: services,
 		},
 	}, nil

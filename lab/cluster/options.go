@@ -39,8 +39,8 @@ func (o Options) check() error {
 	if o.CPUs < 0 || o.MemoryMiB < 0 {
 		return fmt.Errorf("--cpus %d, --memory %d: want positive numbers, or none for the lab's choice", o.CPUs, o.MemoryMiB)
 	}
-	if o.OnHost && (o.CPUs != 0 || o.MemoryMiB != 0 || o.NoNode) {
-		return errors.New("--node host has this host's CPUs and memory: leave --cpus, --memory and --no-node out")
+	if o.OnHost && o.NoNode {
+		return errors.New("--node host and --no-node: leave one out")
 	}
 	if o.NoNode && len(o.Simulate) > 0 {
 		return errors.New("--no-node and --simulate: simulated nodes come with the cluster's node; leave one out")
@@ -55,7 +55,7 @@ func (o Options) check() error {
 
 func (o Options) machine() (*machine.Facts, error) {
 	if o.OnHost {
-		return &machine.Facts{Name: hostNodeName}, nil
+		return &machine.Facts{Name: HostNodeName}, nil
 	}
 	facts, err := machine.OpenFacts(o.Machine)
 	if err != nil {

@@ -113,9 +113,10 @@ func goCommand(ctx context.Context, source string, args ...string) ([]byte, erro
 }
 
 // excerpt is what the guest gets of the checkout: the binaries, each in its
-// package's folder, every testdata folder, and the documents that tests read.
+// package's folder, every testdata folder, the documents that tests read, and
+// the file by which they find the checkout's root.
 func excerpt(source string, packages []testPackage) (initramfs.Files, error) {
-	files := initramfs.Files{}
+	files := initramfs.Files{path.Join(guestSource, "go.mod"): {Source: filepath.Join(source, "go.mod")}}
 	for _, p := range packages {
 		files[path.Join(guestSource, p.Dir, path.Base(p.Binary))] = initramfs.File{Source: p.Binary, Mode: 0o755}
 	}

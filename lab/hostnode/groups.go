@@ -54,6 +54,22 @@ func hierarchies() ([]hierarchy, error) {
 	return list, nil
 }
 
+// Folders in which a node's control groups lie, below /sys/fs/cgroup.
+const (
+	// UnifiedFolder is that of version 2.
+	UnifiedFolder = "/sys/fs/cgroup"
+	pidsFolder    = "/sys/fs/cgroup/pids"
+)
+
+// GroupsFolder is where the kubelet of a node on this host keeps its pods'
+// groups; one hierarchy of version 1 stands for all.
+func GroupsFolder() string {
+	if exists(pidsFolder) {
+		return pidsFolder
+	}
+	return UnifiedFolder
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

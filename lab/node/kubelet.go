@@ -55,6 +55,9 @@ func (c KubeletConfig) Text() ([]byte, error) {
 	}
 	if c.OnHost {
 		config.FailCgroupV1 = ptr.To(false)
+		// A pod whose claim the node was not yet allowed to read is asked about
+		// again at the next look at all pods; here that costs nothing.
+		config.SyncFrequency = metav1.Duration{Duration: 5 * time.Second}
 		// Nothing of the host's may be limited for the node's pods.
 		config.EnforceNodeAllocatable = []string{"none"}
 		config.EvictionHard = map[string]string{"memory.available": "100Mi"}

@@ -26,8 +26,8 @@ leaves the rest alone.`,
   plumblab up --simulate azure-nd96isr-h100-v5=2,gcp-ct6e-standard-4t=4`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if options.OnHost = where == "host"; !options.OnHost && where != "vm" {
-				return fmt.Errorf("--node %q: want vm or host", where)
+			if err := place(cmd, where, &options); err != nil {
+				return err
 			}
 			if options.Simulate, err = cluster.ParseSimulated(simulate); err != nil {
 				return err
@@ -45,13 +45,39 @@ leaves the rest alone.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&options.Machine, "machine", "a3-ultragpu-8g", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
-	flags.StringVar(&where, "node", "vm", "where the node runs: in a virtual machine (vm), or as root in namespaces on this host (host), at native speed and with virtual links for NICs")
+	flags.StringVar(&where, "node", inVM, whereUsage)
 	flags.IntVar(&options.CPUs, "cpus", 0, "CPUs the node really gets, spread over its NUMA nodes (default 16)")
 	flags.IntVar(&options.MemoryMiB, "memory", 0, "memory in MiB the node may use; this host pays for what is touched (default 20480)")
 	flags.StringVar(&simulate, "simulate", "", "further nodes that only publish the slices of a machine, as `NAME=COUNT,…`")
 	flags.BoolVar(&options.NoInstall, "no-install", false, "leave plumbline out")
 	flags.BoolVar(&options.NoNode, "no-node", false, "start the control plane only")
 	return cmd
+}
+
+// Where a node runs.
+const (
+	inVM       = "vm"
+	onHost     = "host"
+	whereUsage = "where the node runs: in a virtual machine (vm), or, for root, in namespaces on this host (host), at native speed and with virtual links for NICs"
+)
+
+// place says where the options' node runs. On this host there is no hardware to
+// choose.
+func place(cmd *cobra.Command, where string, options *cluster.Options) error {
+	switch where {
+	case inVM:
+		return nil
+	case onHost:
+	default:
+		return fmt.Errorf("--node %q: want %s or %s", where, inVM, onHost)
+	}
+	for _, name := range []string{"machine", "cpus", "memory"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--node %s has this host's hardware: leave --%s out", onHost, name)
+		}
+	}
+	options.OnHost, options.Machine, options.CPUs, options.MemoryMiB = true, cluster.HostNodeName, 0, 0
+	return nil
 }
 
 func newDown(g *global) *cobra.Command {

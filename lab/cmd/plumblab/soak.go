@@ -13,18 +13,23 @@ import (
 
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/lab/cluster"
+	"plumbline.dev/plumbline/lab/hostnode"
 	"plumbline.dev/plumbline/lab/image"
 	"plumbline.dev/plumbline/lab/scenario/cycles"
 )
 
-// guestPatience is how long after the agent's return a pod of an emulated node
-// may be without its NIC, in seconds. A processor of its own needs a thirtieth.
-const guestPatience = 10
+// guestPatience and hostPatience are how long after the agent's return a pod may
+// be without its NIC, in seconds: an emulated processor is thirty times slower
+// than this host's.
+const (
+	guestPatience = 10
+	hostPatience  = 2
+)
 
 func newSoak(g *global) *cobra.Command {
 	options := cluster.Options{}
 	var config cycles.Config
-	var faults string
+	var faults, where string
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Start the cluster, put pods through faults, and count what is lost",
@@ -34,32 +39,41 @@ removed or renamed, the pod force-deleted, the sandbox recreated while the agent
 dead. The kernel of the node is asked, several times a second, whether a pod runs
 without its NIC, and after every few pods whether the node is as it was before.
 
+With --node host, as root, the node runs on this host: twenty times as fast, with
+virtual links for NICs, and without the faults that only a PCI function survives.
+
 The seed names a run: the same one plans the same cycles.`,
-		Example: "  plumblab soak --cycles 40\n  plumblab soak --cycles 10000 --seed 7",
+		Example: "  plumblab soak --cycles 40\n  plumblab soak --node host --cycles 10000 --seed 7",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {
 				config.Seed = rand.Uint64N(1 << 32)
 			}
+			all := slices.Concat(cycles.Everywhere, cycles.PCI)
+			if where == onHost {
+				all = cycles.Everywhere
+			}
 			var err error
-			if config.Faults, err = chooseFaults(faults); err != nil {
+			if config.Faults, err = chooseFaults(all, faults); err != nil {
+				return err
+			}
+			if err := place(cmd, where, &options); err != nil {
 				return err
 			}
 			return g.soak(cmd, options, config)
 		},
 	}
 	flags := cmd.Flags()
-	nodeFlags(cmd, &options)
+	nodeFlags(cmd, &options, &where)
 	flags.IntVar(&config.Cycles, "cycles", 40, "how many pods to put through a fault")
 	flags.Uint64Var(&config.Seed, "seed", 0, "the plan to follow (default: a new one, printed)")
-	flags.Float64Var(&config.Patience, "patience", guestPatience, "seconds after the agent's return in which a pod may be without its NIC")
+	flags.Float64Var(&config.Patience, "patience", 0, "seconds after the agent's return in which a pod may be without its NIC (default 2 on this host, 10 where the processor is emulated)")
 	flags.StringVar(&faults, "faults", "", "only faults whose name begins with one of these `WORDS`, separated by commas")
 	return cmd
 }
 
-// chooseFaults returns the faults whose names begin with one of the words.
-func chooseFaults(words string) ([]cycles.Fault, error) {
-	all := slices.Concat(cycles.Everywhere, cycles.PCI)
+// chooseFaults returns those of all whose names begin with one of the words.
+func chooseFaults(all []cycles.Fault, words string) ([]cycles.Fault, error) {
 	if words == "" {
 		return all, nil
 	}
@@ -88,12 +102,16 @@ func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles
 // newUpgrade replaces the agent while pods come and go.
 func newUpgrade(g *global) *cobra.Command {
 	options := cluster.Options{}
-	config := cycles.Config{Patience: guestPatience}
+	var config cycles.Config
+	var where string
 	cmd := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Start the cluster, replace the agent while pods come and go, and count the failed",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := place(cmd, where, &options); err != nil {
+				return err
+			}
 			c, err := g.prepare(cmd, options, &config)
 			if err != nil {
 				return err
@@ -102,13 +120,14 @@ func newUpgrade(g *global) *cobra.Command {
 			return cycles.Upgrade(cmd.Context(), config, c.RollAgent)
 		},
 	}
-	nodeFlags(cmd, &options)
+	nodeFlags(cmd, &options, &where)
 	return cmd
 }
 
 // nodeFlags choose the node that faults happen to.
-func nodeFlags(cmd *cobra.Command, options *cluster.Options) {
+func nodeFlags(cmd *cobra.Command, options *cluster.Options, where *string) {
 	flags := cmd.Flags()
+	flags.StringVar(where, "node", inVM, whereUsage)
 	flags.StringVar(&options.Machine, "machine", "egx-t4-cx5", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
 	flags.IntVar(&options.CPUs, "cpus", 4, "CPUs the node gets")
 	flags.IntVar(&options.MemoryMiB, "memory", 6144, "memory in MiB the node may use")
@@ -116,8 +135,14 @@ func nodeFlags(cmd *cobra.Command, options *cluster.Options) {
 
 // prepare brings the cluster up and completes what a run needs of it.
 func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *cycles.Config) (*cluster.Cluster, error) {
-	facts, err := machine.OpenFacts(options.Machine)
-	if err != nil {
+	if config.Patience == 0 {
+		config.Patience = guestPatience
+		if options.OnHost {
+			config.Patience = hostPatience
+		}
+	}
+	var err error
+	if config.Node, err = nodeOf(options); err != nil {
 		return nil, err
 	}
 	w, err := g.workshop(cmd.Context(), cmd)
@@ -134,9 +159,26 @@ func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *cy
 	if config.Client, err = c.Client(); err != nil {
 		return nil, err
 	}
-	config.Node = cycles.Node{
-		Name: strings.ToLower(facts.Name), Shell: c.NodeShell, Cgroup: "/sys/fs/cgroup", Lanes: min(len(facts.NICs), 4),
-	}
+	config.Node.Shell = c.NodeShell
 	config.PauseAPIServer, config.Image, config.Out = c.PauseAPIServer, image.Busybox, cmd.OutOrStdout()
 	return c, nil
+}
+
+// nodeOf is what a run is to know of the node that options start. Its shell
+// comes with the cluster.
+func nodeOf(options cluster.Options) (cycles.Node, error) {
+	if options.OnHost {
+		// A pod's interfaces are called eth0 and, from a claim, net1 or what a
+		// fault calls it. One pod at a time: see cycles.Plan.
+		return cycles.Node{
+			Name: cluster.HostNodeName, Cgroup: hostnode.GroupsFolder(), StandIns: "[nm][ei]*", Lanes: 1,
+		}, nil
+	}
+	facts, err := machine.OpenFacts(options.Machine)
+	if err != nil {
+		return cycles.Node{}, err
+	}
+	return cycles.Node{
+		Name: strings.ToLower(facts.Name), Cgroup: hostnode.UnifiedFolder, Lanes: min(len(facts.NICs), 4),
+	}, nil
 }

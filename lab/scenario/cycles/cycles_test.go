@@ -14,10 +14,10 @@ import (
 var all = slices.Concat(Everywhere, PCI)
 
 func TestPlanIsTheSeeds(t *testing.T) {
-	if diff := cmp.Diff(Plan(7, 100, all), Plan(7, 100, all)); diff != "" {
+	if diff := cmp.Diff(Plan(7, 100, all, false), Plan(7, 100, all, false)); diff != "" {
 		t.Errorf("one seed, two plans:\n%s", diff)
 	}
-	if cmp.Equal(Plan(7, 100, all), Plan(8, 100, all)) {
+	if cmp.Equal(Plan(7, 100, all, false), Plan(8, 100, all, false)) {
 		t.Error("two seeds, one plan")
 	}
 }
@@ -26,9 +26,9 @@ func TestPlanIsTheSeeds(t *testing.T) {
 func TestPlanDealsEveryFault(t *testing.T) {
 	for seed := range uint64(50) {
 		count := map[Fault]int{}
-		for _, c := range Plan(seed, 5*len(all), all) {
+		for _, c := range Plan(seed, 5*len(all), all, false) {
 			count[c.Fault]++
-			if !slices.Contains(phases(c.Fault), c.Phase) || c.Delay < 0 || c.Delay > maxDelay {
+			if !slices.Contains(phases(c.Fault, false), c.Phase) || c.Delay < 0 || c.Delay > maxDelay {
 				t.Errorf("seed %d: %s", seed, c)
 			}
 		}

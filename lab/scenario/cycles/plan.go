@@ -77,9 +77,14 @@ func (c Cycle) String() string {
 const maxDelay = 1500 * time.Millisecond
 
 // phases are when a fault makes sense: a NIC can be renamed in a pod only while
-// there is a pod.
-func phases(f Fault) []Phase {
+// there is a pod. Stand-ins are lost with a pod that ends while no agent is
+// connected: there the kernel destroys a link where it returns a NIC.
+func phases(f Fault, standIns bool) []Phase {
 	switch f {
+	case AgentKilled, RuntimeRestarted:
+		if standIns {
+			return []Phase{Creating, Running}
+		}
 	case LinkRemoved, LinkRenamed, SandboxRecreated:
 		return []Phase{Running}
 	case ForceDeleted:
@@ -89,8 +94,8 @@ func phases(f Fault) []Phase {
 }
 
 // Plan returns n cycles. Every fault comes about equally often, whatever the
-// seed: they are dealt like cards.
-func Plan(seed uint64, n int, faults []Fault) []Cycle {
+// seed: they are dealt like cards. standIns says that NICs are virtual links.
+func Plan(seed uint64, n int, faults []Fault, standIns bool) []Cycle {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var deck []Fault
 	plan := make([]Cycle, n)
@@ -101,7 +106,7 @@ func Plan(seed uint64, n int, faults []Fault) []Cycle {
 		}
 		c := Cycle{Number: i + 1, Fault: deck[0], Named: random.IntN(2) == 0}
 		deck = deck[1:]
-		allowed := phases(c.Fault)
+		allowed := phases(c.Fault, standIns)
 		c.Phase = allowed[random.IntN(len(allowed))]
 		c.Delay = time.Duration(random.Int64N(int64(maxDelay))).Round(10 * time.Millisecond)
 		plan[i] = c

@@ -58,7 +58,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	err = r.watching(ctx, func() error { return r.rounds(ctx, Plan(c.Seed, c.Cycles, c.Faults)) })
+	err = r.watching(ctx, func() error { return r.rounds(ctx, Plan(c.Seed, c.Cycles, c.Faults, c.Node.StandIns != "")) })
 	r.tally.write(c.Out)
 	return r.end(ctx, err)
 }
