@@ -159,3 +159,9 @@ func statLine(id int, t Thread) string {
 	return fmt.Sprintf("%d (py) S 1 (x) S 1 1 1 0 -1 4194560 1 0 0 0 %d 0 0 0 20 0 4 0 %d 1 1 1 1 1 1 1 1 1 0 0 0 0 0 0 17 %d 0 0 0 0 0 1 1 1 1 1 1 1 0\n",
 		id, t.Ticks, 500+id, t.CPU)
 }
+
+// Process is a process of the host, of no pod.
+func (n *Node) Process(t testing.TB, pid int) {
+	t.Helper()
+	n.write(t, fmt.Sprintf("proc/%d/cgroup", pid), "0::/system.slice/some.service\n")
+}

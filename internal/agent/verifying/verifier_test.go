@@ -1,0 +1,227 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verifying
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/verifytest"
+)
+
+// station is a node with a Verifier, and what it told.
+type station struct {
+	*Verifier
+	node   *verifytest.Node
+	client *fake.Clientset
+	pods   []*corev1.Pod
+	// events are "reason message" lines, conditions by claim.
+	events     []string
+	conditions map[types.UID]string
+	pauses     int
+	paused     func()
+}
+
+func newStation(t testing.TB, machine string) *station {
+	t.Helper()
+	n := verifytest.NewNode(t, machine)
+	s := &station{node: n, client: fake.NewClientset(), conditions: map[types.UID]string{}}
+	s.Verifier = New(Options{
+		Node: n.Name, Interval: time.Second, Client: s.client, Machine: func() *model.Machine { return n.Machine }, Kernel: n.Reader(t),
+		Pods: func() []*corev1.Pod { return s.pods },
+		Listeners: Listeners{
+			Event: func(namespace string, pod driver.PodRef, warning bool, reason, message string) {
+				s.events = append(s.events, fmt.Sprintf("%t %s/%s %s %s", warning, namespace, pod.Name, reason, message))
+			},
+			Condition: func(claim types.UID, a *status.Alignment) {
+				if a == nil {
+					delete(s.conditions, claim)
+					return
+				}
+				s.conditions[claim] = fmt.Sprintf("%s %s %s", a.Status, a.Reason, a.Message)
+			},
+		},
+	})
+	s.pause = func(context.Context, time.Duration) {
+		s.pauses++
+		if s.paused != nil {
+			s.paused()
+		}
+	}
+	return s
+}
+
+// start runs a pod with a claim.
+func (s *station) start(t testing.TB, name string, gpus, nics []int, cpus cpuset.CPUSet) (*verifytest.Pod, verifytest.Promise) {
+	t.Helper()
+	p := s.node.NewPod(name)
+	promise := s.node.Give(p, verifytest.Ours(), gpus, nics, cpus)
+	s.node.Write(t, p)
+	if _, err := s.client.ResourceV1().ResourceClaims(p.Namespace).Create(t.Context(), promise.Claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range promise.Slices {
+		// The first pod brings them.
+		_, _ = s.client.ResourceV1().ResourceSlices().Create(t.Context(), &promise.Slices[i], metav1.CreateOptions{})
+	}
+	s.pods = append(s.pods, promise.Pod)
+	return p, promise
+}
+
+func TestTellsWhatChanges(t *testing.T) {
+	s := newStation(t, "a3-ultragpu-8g")
+	p, promise := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
+	for range 3 {
+		s.Once(t.Context())
+	}
+	claim := promise.Claim.UID
+	if len(s.events) != 0 || !strings.HasPrefix(s.conditions[claim], "True AsClaimed ") {
+		t.Fatalf("aligned: events %q, conditions %q", s.events, s.conditions)
+	}
+	good := p.Mems
+	p.Mems = cpuset.New(0, 1)
+	s.node.Write(t, p)
+	for range 3 {
+		s.Once(t.Context())
+	}
+	if len(s.events) != 1 || !strings.HasPrefix(s.events[0], "true default/train Misaligned memory of container main is beside its CPUs: memory of node 0-1") {
+		t.Fatalf("misaligned: events %q", s.events)
+	}
+	if !strings.HasPrefix(s.conditions[claim], "False MemoryWide ") {
+		t.Errorf("conditions %q", s.conditions)
+	}
+	p.Mems = good
+	s.node.Write(t, p)
+	s.Once(t.Context())
+	if len(s.events) != 2 || !strings.HasPrefix(s.events[1], "false default/train Aligned ") || !strings.HasPrefix(s.conditions[claim], "True ") {
+		t.Errorf("aligned again: events %q, conditions %q", s.events, s.conditions)
+	}
+	reads := 0
+	for _, a := range s.client.Actions() {
+		if a.GetVerb() == "get" || a.GetVerb() == "list" {
+			reads++
+		}
+	}
+	if reads != 2 {
+		t.Errorf("%d questions to the API server, want one for the claim and one for the slices", reads)
+	}
+	s.pods = nil
+	s.Once(t.Context())
+	if len(s.conditions) != 0 {
+		t.Errorf("of pods that are gone there is %q", s.conditions)
+	}
+}
+
+// What is wrong only for a moment, while a pod starts or ends, is nobody's
+// business.
+func TestMomentsAreNoAlarm(t *testing.T) {
+	s := newStation(t, "a3-ultragpu-8g")
+	p, _ := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
+	s.Once(t.Context())
+	for name, during := range map[string]func(){
+		"the NIC is on its way": func() { p.NICs = map[string]int{"net0": 0}; s.node.Write(t, p) },
+		"the pod ends":          func() { s.node.Remove(t, p) },
+		"the pod is deleted":    func() { s.pods[0].DeletionTimestamp = &metav1.Time{Time: time.Now()} },
+	} {
+		p.NICs = nil
+		s.node.Write(t, p)
+		s.pods[0].DeletionTimestamp = nil
+		s.paused, s.pauses = during, 0
+		s.Once(t.Context())
+		if len(s.events) != 0 || s.pauses != 1 {
+			t.Errorf("%s: %d pauses, events %q", name, s.pauses, s.events)
+		}
+		for claim, c := range s.conditions {
+			if !strings.HasPrefix(c, "True ") {
+				t.Errorf("%s: claim %s is %s", name, claim, c)
+			}
+		}
+		s.paused = nil
+		p.NICs = map[string]int{"net0": 0}
+		s.node.Write(t, p)
+		s.pods[0].DeletionTimestamp = nil
+		s.Once(t.Context())
+	}
+}
+
+// A soak in small: pods that come and go, each looked at in every state.
+func TestCyclesWithoutAlarm(t *testing.T) {
+	s := newStation(t, "a3-ultragpu-8g")
+	for cycle := range 40 {
+		s.pods = nil
+		p, promise := s.start(t, fmt.Sprintf("short-%d", cycle), []int{cycle % 8}, []int{cycle % 8}, cpuset.New(4+cycle, 5+cycle))
+		node := s.node.Machine.Function(s.node.Machine.GPUs[cycle%8].PCI).NUMANode
+		cpus := s.node.NodeOf(node).CPUs.List()
+		p.Pin(cpuset.New(cpus[4], cpus[5]), cpuset.New(*node))
+		s.pods = nil
+		again := s.node.Give(p, verifytest.Ours(), []int{cycle % 8}, []int{cycle % 8}, p.CPUs)
+		again.Claim.Name = promise.Claim.Name
+		if _, err := s.client.ResourceV1().ResourceClaims(p.Namespace).Update(t.Context(), again.Claim, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.node.Write(t, p)
+		s.pods = []*corev1.Pod{again.Pod}
+		running := again.Pod.Status.ContainerStatuses
+		again.Pod.Status.ContainerStatuses = nil // not started yet
+		s.Once(t.Context())
+		again.Pod.Status.ContainerStatuses = running
+		s.Once(t.Context())
+		if c := s.conditions[again.Claim.UID]; !strings.HasPrefix(c, "True ") {
+			t.Fatalf("cycle %d: %s", cycle, c)
+		}
+		s.node.Remove(t, p) // and the API server does not say so yet
+		s.Once(t.Context())
+		s.pods = nil
+		s.Once(t.Context())
+	}
+	if len(s.events) != 0 {
+		t.Errorf("events %q", s.events)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	s := newStation(t, "a3-ultragpu-8g")
+	s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
+	s.start(t, "other", nil, []int{1}, cpuset.New())
+	for query, want := range map[string]int{"": 2, "?namespace=default": 2, "?namespace=elsewhere": 0, "?namespace=default&pod=train": 1} {
+		answer := httptest.NewRecorder()
+		s.Handler().ServeHTTP(answer, httptest.NewRequest("GET", Path+query, nil))
+		var report verify.Report
+		if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Pods) != want {
+			t.Errorf("%q: %d pods, want %d", query, len(report.Pods), want)
+		}
+		for _, p := range report.Pods {
+			if p.Verdict != "Aligned" {
+				t.Errorf("%q: %s is %s: %s", query, p.Name, p.Verdict, p.Message)
+			}
+		}
+	}
+	if len(s.events)+len(s.conditions) != 0 {
+		t.Errorf("who asks makes no events: %q, %q", s.events, s.conditions)
+	}
+	s.Machine = func() *model.Machine { return nil }
+	answer := httptest.NewRecorder()
+	s.Handler().ServeHTTP(answer, httptest.NewRequest("GET", Path, nil))
+	if answer.Code != 503 {
+		t.Errorf("without a machine: %d", answer.Code)
+	}
+}
