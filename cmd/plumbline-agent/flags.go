@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent"
-	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // newAgentCommand is the root command: run the agent until it is told to stop.
@@ -22,7 +21,7 @@ func newAgentCommand(own surroundings) *cobra.Command {
 	drivers := []string{"net", "cpu", "gpu"}
 	var selectors []string
 	var reserved string
-	cpuMode, groupBy := agent.CPUsGrouped, string(slicecodec.PerNUMANode)
+	cpuMode, groupBy := agent.CPUsGrouped, agent.CPUsByNUMANode
 
 	cmd := &cobra.Command{
 		Use:           "plumbline-agent",

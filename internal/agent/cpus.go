@@ -10,12 +10,15 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// Words of --cpu-device-mode, which are those of the driver that ours succeeds.
+// Words of --cpu-device-mode and --group-by, which are those of the driver that
+// ours succeeds.
 const (
 	// CPUsGrouped lets claims say how many CPUs of a group they want.
 	CPUsGrouped = "grouped"
 	// CPUsIndividual makes every CPU a device.
 	CPUsIndividual = "individual"
+	// CPUsByNUMANode is a word of --group-by.
+	CPUsByNUMANode = string(slicecodec.PerNUMANode)
 )
 
 // ParseCPUMode reads --cpu-device-mode and --group-by.
