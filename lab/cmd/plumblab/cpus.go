@@ -1,0 +1,42 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"plumbline.dev/plumbline/lab/cluster"
+	"plumbline.dev/plumbline/lab/scenario/cpus"
+	"plumbline.dev/plumbline/lab/scenario/cycles"
+)
+
+// newCPUs has pods with and without CPUs of their own live together.
+func newCPUs(g *global) *cobra.Command {
+	options := cluster.Options{}
+	cmd := &cobra.Command{
+		Use:   "cpus",
+		Short: "Start the cluster, and watch who runs on CPUs that claims hold",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var config cycles.Config
+			if err := place(cmd, inVM, &options); err != nil {
+				return err
+			}
+			if _, err := g.prepare(cmd, options, &config); err != nil {
+				return err
+			}
+			fmt.Fprintf(config.Out, "\nPods with and without CPUs of their own on %s\n\n", config.Node.Name)
+			return cpus.Run(cmd.Context(), cpus.Config{
+				Client: config.Client, Node: config.Node.Name, Shell: config.Node.Shell, Image: config.Image, Out: config.Out,
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.Machine, "machine", "egx-t4-cx5", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
+	flags.IntVar(&options.CPUs, "cpus", 4, "CPUs the node gets")
+	flags.IntVar(&options.MemoryMiB, "memory", 6144, "memory in MiB the node may use")
+	return cmd
+}
