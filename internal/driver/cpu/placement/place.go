@@ -3,7 +3,10 @@
 
 package placement
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // picker takes CPUs until it has enough.
 type picker struct {
@@ -13,6 +16,34 @@ type picker struct {
 	// quota is how many cores of a size may be taken whole; nil: any.
 	quota  map[int]int
 	spread bool
+	// shared is how many cores were not taken whole, broken how many of those
+	// nobody had a thread of before.
+	shared, broken int
+}
+
+// oneCache takes all that is left from below a single L3, where one has as much:
+// the one where the fewest cores are shared, then the fewest broken, then the
+// least is left over. It says whether there is one.
+func (p *picker) oneCache(cores []candidate) bool {
+	var best *picker
+	leftOver := 0
+	for _, g := range byCache(cores) {
+		have := threads(g.cores)
+		if have < p.left {
+			continue
+		}
+		try := &picker{left: p.left}
+		try.singles(try.wholeCores(g.cores))
+		if best == nil || cmp.Or(
+			cmp.Compare(try.shared, best.shared), cmp.Compare(try.broken, best.broken), cmp.Compare(have, leftOver)) < 0 {
+			best, leftOver = try, have
+		}
+	}
+	if best == nil {
+		return false
+	}
+	p.chosen, p.left = append(p.chosen, best.chosen...), 0
+	return true
 }
 
 // wholeCores takes cores that nobody shares, none larger than what is still
@@ -94,6 +125,12 @@ func (p *picker) singles(cores []candidate) {
 func (p *picker) take(c candidate, n int) {
 	p.chosen = append(p.chosen, c.free[:n]...)
 	p.left -= n
+	if n < len(c.core.Threads) {
+		p.shared++
+		if c.whole {
+			p.broken++
+		}
+	}
 }
 
 // cache is the cores below one L3.

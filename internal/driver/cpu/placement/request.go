@@ -66,7 +66,9 @@ func Place(t *Topology, r Request) (cpuset.CPUSet, error) {
 	}
 	p := picker{left: r.N, spread: r.Policy.Spread}
 	for _, tier := range r.tiers(cores) {
-		p.singles(p.wholeCores(tier))
+		if p.spread || !p.oneCache(tier) {
+			p.singles(p.wholeCores(tier))
+		}
 	}
 	return cpuset.New(p.chosen...), nil
 }
