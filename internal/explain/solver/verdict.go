@@ -3,6 +3,8 @@
 
 package solver
 
+import "slices"
+
 // Verdict is the answer for a node.
 type Verdict uint8
 
@@ -59,7 +61,8 @@ type Solver struct {
 	// individual says that it matters which device of a kind somebody has: a
 	// request looks at what others have, or wants all devices, of which the
 	// allocator takes one after the other until one is taken (this leads
-	// nowhere) or a constraint refuses it (this ends the search).
+	// nowhere) or a constraint refuses it (this ends the search), or a list is
+	// among values to be distinct, which has to come first.
 	individual bool
 	// candidates are the devices that fit or abort, by claim, request and
 	// alternative.
@@ -88,6 +91,10 @@ func New(p *Problem) *Solver {
 			ofClaim = append(ofClaim, ofRequest)
 		}
 		s.candidates = append(s.candidates, ofClaim)
+		for i := range claim.Constraints {
+			s.individual = s.individual || claim.Constraints[i].Distinct && slices.ContainsFunc(claim.Constraints[i].Values,
+				func(v Value) bool { return v.Kind == Odd })
+		}
 	}
 	s.classify()
 	return s
