@@ -7,7 +7,7 @@
 //	read.go     what planning needs to know of the kernel
 //	plan.go     allocated claim and facts to a complete record, or a refusal
 //	stage.go    what belongs to the device or takes time; unstage.go back again
-//	apply.go    record to pod
+//	apply.go    record to pod, as a transaction
 //	undo.go     record to host as it was
 //	renew.go    leases kept
 //

@@ -72,14 +72,3 @@ func (c *Conn) LinkSpeed(ifname string) (mbits int, ok bool, err error) {
 	}
 	return int(speed), err == nil, err
 }
-
-// PermanentMAC is the address that is burned in, lower case; not ok where there
-// is none. It is read as six bytes: that of an InfiniBand port, which has 20, is
-// told by host/rtnl.
-func (c *Conn) PermanentMAC(ifname string) (mac string, ok bool, err error) {
-	mac, err = ask(c, "read permanent address", ifname, c.handle.PermAddr)
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return "", false, nil
-	}
-	return mac, mac != "" && err == nil, err
-}

@@ -3,8 +3,7 @@
 
 // Package ethtool reads and sets what ethtool(8) shows of an interface: offload
 // features and a driver's private flags, by the kernel's names
-// (net/ethtool/common.c, netdev_features_strings), and its speed and permanent
-// address.
+// (net/ethtool/common.c, netdev_features_strings), and its speed.
 //
 // Every call goes through a Conn, a socket that was opened in the network
 // namespace it is about. What is set is read back: the kernel takes a request

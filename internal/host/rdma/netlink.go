@@ -11,7 +11,6 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
@@ -48,41 +47,6 @@ const (
 
 	replySeconds = 60
 )
-
-type conn struct {
-	sockets map[int]*nl.SocketHandle
-}
-
-func dial(namespace int) (*conn, error) {
-	var s *nl.NetlinkSocket
-	err := netns.Do(namespace, func() (err error) {
-		s, err = nl.Subscribe(unix.NETLINK_RDMA)
-		return err
-	})
-	if errors.Is(err, unix.EPROTONOSUPPORT) {
-		return nil, ErrNone
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open RDMA netlink socket: %w", err)
-	}
-	limit := &unix.Timeval{Sec: replySeconds}
-	if err := errors.Join(s.SetExtAck(true), s.SetReceiveTimeout(limit), s.SetSendTimeout(limit)); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("open RDMA netlink socket: %w", err)
-	}
-	return &conn{sockets: map[int]*nl.SocketHandle{unix.NETLINK_RDMA: {Socket: s}}}, nil
-}
-
-func (c *conn) close() { c.sockets[unix.NETLINK_RDMA].Close() }
-
-func (c *conn) execute(command, flags int, attributes ...*nl.RtAttr) ([][]byte, error) {
-	r := nl.NewNetlinkRequest(nl.RDMA_NL_NLDEV<<nl.RDMA_NL_GET_CLIENT_SHIFT|command, flags)
-	r.Sockets = c.sockets
-	for _, a := range attributes {
-		r.AddData(a)
-	}
-	return r.Execute(unix.NETLINK_RDMA, 0)
-}
 
 // NamespaceMode reads the mode, which is the same for all namespaces. The error
 // is ErrNone where there is no RDMA.
@@ -203,69 +167,4 @@ func parseKind(body []byte) (kind string, err error) {
 		return nil
 	})
 	return kind, err
-}
-
-// Move takes an RDMA device from one namespace to another, which the kernel
-// allows in exclusive mode. Everything that uses the device ends.
-func Move(from int, name string, to int) error {
-	if err := move(from, name, to); err != nil {
-		return fmt.Errorf("move RDMA device %s to another network namespace: %w", name, err)
-	}
-	return nil
-}
-
-func move(from int, name string, to int) error {
-	c, err := dial(from)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	devices, err := c.devices()
-	if err != nil {
-		return err
-	}
-	for _, d := range devices {
-		if d.Name == name {
-			_, err := c.execute(nl.RDMA_NLDEV_CMD_SET, unix.NLM_F_ACK,
-				nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(d.Index)),
-				nl.NewRtAttr(nl.RDMA_NLDEV_NET_NS_FD, nl.Uint32Attr(uint32(to))))
-			return err
-		}
-	}
-	return errors.New("it is not in this one")
-}
-
-// AddSoftware makes an RDMA device of a kind, such as rxe, on an interface. It
-// is no error when there is one of that name.
-func AddSoftware(namespace int, name, kind, ifname string) error {
-	if err := addSoftware(namespace, name, kind, ifname); err != nil {
-		return fmt.Errorf("add RDMA device %s of kind %s on interface %s: %w", name, kind, ifname, err)
-	}
-	return nil
-}
-
-func addSoftware(namespace int, name, kind, ifname string) error {
-	c, err := dial(namespace)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	_, err = c.execute(nl.RDMA_NLDEV_CMD_NEWLINK, unix.NLM_F_ACK,
-		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated(name)),
-		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_LINK_TYPE, nl.ZeroTerminated(kind)),
-		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_NDEV_NAME, nl.ZeroTerminated(ifname)))
-	if err == nil || !errors.Is(err, unix.EEXIST) {
-		return err
-	}
-	// The kernel also says so of an interface that carries another one.
-	devices, listErr := c.devices()
-	if listErr != nil {
-		return listErr
-	}
-	for _, d := range devices {
-		if d.Name == name && d.Kind == kind {
-			return nil
-		}
-	}
-	return err
 }

@@ -8,40 +8,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink/nl"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
-
-func TestDeviceFiles(t *testing.T) {
-	sys := hosttest.Tree(t, `
-		class/infiniband/mlx5_0 -> ../../devices/pci0000:8c/0000:8d:00.0/infiniband/mlx5_0
-		class/infiniband/mlx5_1 -> ../../devices/pci0000:8c/0000:8d:00.1/infiniband/mlx5_1
-		devices/pci0000:8c/0000:8d:00.0/infiniband/mlx5_0/ports/1/link_layer = Ethernet
-		devices/pci0000:8c/0000:8d:00.1/infiniband/mlx5_1/ports/1/link_layer = Ethernet
-		class/infiniband_verbs/uverbs0/ibdev = mlx5_0
-		class/infiniband_verbs/uverbs1/ibdev = mlx5_1
-		class/infiniband_mad/umad0/ibdev = mlx5_0
-		class/infiniband_mad/issm0/ibdev = mlx5_0
-		class/misc/rdma_cm/dev = 10:58`)
-	tests := map[string]Files{
-		"mlx5_0": {
-			Uverbs: []string{"/dev/infiniband/uverbs0"}, Umad: []string{"/dev/infiniband/umad0"},
-			Issm: []string{"/dev/infiniband/issm0"}, CM: "/dev/infiniband/rdma_cm",
-		},
-		"mlx5_1": {Uverbs: []string{"/dev/infiniband/uverbs1"}, CM: "/dev/infiniband/rdma_cm"},
-	}
-	for name, want := range tests {
-		got, err := DeviceFiles(sys, name)
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
-		}
-	}
-	if _, err := DeviceFiles(sys, "mlx5_2"); err == nil {
-		t.Error("a device that is not there has files")
-	}
-}
 
 func TestWithoutRDMA(t *testing.T) {
 	ns := hosttest.NewNamespace(t)

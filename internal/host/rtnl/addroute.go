@@ -136,18 +136,6 @@ func (c *Conn) inPlaceOf(index int, want RouteConfig) error {
 	return unix.EEXIST
 }
 
-// DeleteRoute takes a saved route away. It is no error when it is gone.
-func (c *Conn) DeleteRoute(index int, s Saved) error {
-	body, err := withIndex(s, index)
-	if err == nil {
-		err = c.change(unix.RTM_DELROUTE, 0, raw(body))
-	}
-	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("delete route %s of link %d: %w", s.Text, index, err)
-	}
-	return nil
-}
-
 func family(ip netip.Addr) uint8 {
 	if ip.Is6() {
 		return unix.AF_INET6

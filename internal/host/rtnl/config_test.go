@@ -91,11 +91,7 @@ func TestAddRoute(t *testing.T) {
 			if len(saved) != 1 {
 				t.Fatalf("saved %q, want one", saved)
 			}
-			for range 2 {
-				if err := conn.DeleteRoute(nic, saved[0]); err != nil {
-					t.Fatal(err)
-				}
-			}
+			ns.Run(t, "ip -4 route flush table all proto static\nip -6 route flush table all proto static")
 			if got := show(); got != "" {
 				t.Errorf("after deletion there is %s", got)
 			}
@@ -230,11 +226,7 @@ func TestNeighbours(t *testing.T) {
 	if got := lines(ns.Run(t, "ip -4 neighbour show nud permanent\nip -6 neighbour show nud permanent")); !slices.Equal(got, want) {
 		t.Errorf("neighbours %q, want %q", got, want)
 	}
-	for range 2 {
-		if err := conn.DeleteNeighbour(nic, netip.MustParseAddr("10.0.0.7")); err != nil {
-			t.Fatal(err)
-		}
-	}
+	ns.Run(t, "ip neighbour delete 10.0.0.7 dev nic0")
 	saved, err := conn.Neighbours(nic)
 	if err != nil || len(saved) != 1 || saved[0].Text != "fd00::7 lladdr 02:00:00:00:00:07" {
 		t.Errorf("saved %v, %v", saved, err)
@@ -345,7 +337,7 @@ func TestVRF(t *testing.T) {
 	if err := conn.SetMaster(nic, &vrf); err != nil {
 		t.Fatal(err)
 	}
-	l, err := conn.LinkByIndex(nic)
+	l, err := conn.LinkByName("nic0")
 	if err != nil || l.Master == nil || *l.Master != vrf || l.SlaveKind == nil || *l.SlaveKind != "vrf" {
 		t.Errorf("the VRF's port is %+v, %v", l, err)
 	}
@@ -369,14 +361,14 @@ func TestBridgePort(t *testing.T) {
 	if err := conn.SetMaster(nic, &bridge); err != nil {
 		t.Fatal(err)
 	}
-	l, err := conn.LinkByIndex(nic)
+	l, err := conn.LinkByName("nic0")
 	if err != nil || l.Master == nil || *l.Master != bridge || *l.SlaveKind != "bridge" || l.VRFTable != nil {
 		t.Errorf("the bridge's port is %+v, %v", l, err)
 	}
 	if err := conn.SetMaster(nic, nil); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := conn.LinkByIndex(nic); err != nil || l.Master != nil || l.SlaveKind != nil {
+	if l, err := conn.LinkByName("nic0"); err != nil || l.Master != nil || l.SlaveKind != nil {
 		t.Errorf("a port no more: %+v, %v", l, err)
 	}
 }

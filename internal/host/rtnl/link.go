@@ -71,17 +71,6 @@ func (c *Conn) Links() ([]Link, error) {
 	return links, err
 }
 
-// LinkByIndex returns one link, nil when there is none.
-func (c *Conn) LinkByIndex(index int) (*Link, error) {
-	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	header.Index = int32(index)
-	l, err := c.link(header, noStatistics())
-	if err != nil {
-		return nil, fmt.Errorf("look up link %d: %w", index, err)
-	}
-	return l, nil
-}
-
 // LinkByName returns the link that goes by a name, an alternative one included;
 // nil when there is none.
 func (c *Conn) LinkByName(name string) (*Link, error) {

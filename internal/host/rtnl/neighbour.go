@@ -5,7 +5,6 @@ package rtnl
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -69,15 +68,6 @@ func (c *Conn) SetNeighbour(index int, ip netip.Addr, mac net.HardwareAddr) erro
 		nl.NewRtAttr(ndaDst, ip.AsSlice()), nl.NewRtAttr(ndaLLAddr, mac))
 	if err != nil {
 		return fmt.Errorf("add neighbour %s lladdr %s to link %d: %w", ip, mac, index, err)
-	}
-	return nil
-}
-
-// DeleteNeighbour takes an entry away. It is no error when there is none.
-func (c *Conn) DeleteNeighbour(index int, ip netip.Addr) error {
-	err := c.change(unix.RTM_DELNEIGH, 0, neighbourHeader(index, ip), nl.NewRtAttr(ndaDst, ip.AsSlice()))
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("delete neighbour %s of link %d: %w", ip, index, err)
 	}
 	return nil
 }

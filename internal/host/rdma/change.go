@@ -1,0 +1,77 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rdma
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Move takes an RDMA device from one namespace to another, which the kernel
+// allows in exclusive mode. Everything that uses the device ends.
+func Move(from int, name string, to int) error {
+	if err := move(from, name, to); err != nil {
+		return fmt.Errorf("move RDMA device %s to another network namespace: %w", name, err)
+	}
+	return nil
+}
+
+func move(from int, name string, to int) error {
+	c, err := dial(from)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	devices, err := c.devices()
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if d.Name == name {
+			_, err := c.execute(nl.RDMA_NLDEV_CMD_SET, unix.NLM_F_ACK,
+				nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(d.Index)),
+				nl.NewRtAttr(nl.RDMA_NLDEV_NET_NS_FD, nl.Uint32Attr(uint32(to))))
+			return err
+		}
+	}
+	return errors.New("it is not in this one")
+}
+
+// AddSoftware makes an RDMA device of a kind, such as rxe, on an interface. It
+// is no error when there is one of that name.
+func AddSoftware(namespace int, name, kind, ifname string) error {
+	if err := addSoftware(namespace, name, kind, ifname); err != nil {
+		return fmt.Errorf("add RDMA device %s of kind %s on interface %s: %w", name, kind, ifname, err)
+	}
+	return nil
+}
+
+func addSoftware(namespace int, name, kind, ifname string) error {
+	c, err := dial(namespace)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	_, err = c.execute(nl.RDMA_NLDEV_CMD_NEWLINK, unix.NLM_F_ACK,
+		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated(name)),
+		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_LINK_TYPE, nl.ZeroTerminated(kind)),
+		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_NDEV_NAME, nl.ZeroTerminated(ifname)))
+	if err == nil || !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	// The kernel also says so of an interface that carries another one.
+	devices, listErr := c.devices()
+	if listErr != nil {
+		return listErr
+	}
+	for _, d := range devices {
+		if d.Name == name && d.Kind == kind {
+			return nil
+		}
+	}
+	return err
+}
