@@ -14,13 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/cluster"
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/publish"
@@ -28,12 +26,8 @@ import (
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/agent/verifying"
 	"plumbline.dev/plumbline/internal/cdi"
-	"plumbline.dev/plumbline/internal/driver/gpu"
-	"plumbline.dev/plumbline/internal/host/netns"
-	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
-	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // resync is how often the host is looked at without an event.
@@ -129,13 +123,8 @@ func run(ctx context.Context, o Options) error {
 
 	a.health.waitFor("the kubelet")
 	go a.status.Run(ctx)
-	if loop.Publishers, err = a.register(ctx, stop); err != nil {
-		return err
-	}
-
-	loop.Publish(ctx)
+	loop.Registered = a.register(ctx, stop)
 	a.verifyPods(ctx, a.pods)
-	a.health.done()
 	loop.Run(ctx)
 	for _, p := range loop.Publishers {
 		p.Helper.Stop()
@@ -147,7 +136,7 @@ func run(ctx context.Context, o Options) error {
 // learns what the node is: its labels choose the drivers, its addresses the
 // links that it cannot spare.
 func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
-	client, config, err := connect(o.Kubeconfig)
+	client, config, err := cluster.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,54 +153,12 @@ func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
 	if err := errors.Join(a.serveSocket(ctx), a.serveMetrics(ctx)); err != nil {
 		return nil, nil, err
 	}
-	node, err := getNode(ctx, client, o.NodeName, filepath.Join(o.StateDir, "node.json"))
+	node, err := cluster.Node(ctx, client, o.NodeName, filepath.Join(o.StateDir, "node.json"))
 	if err != nil {
 		return nil, nil, err
 	}
 	a.Drivers = o.served(labels.Set(node.Labels))
-	return a, neededAddresses(node, config), nil
-}
-
-// firstScan refuses a host that the options do not fit.
-func firstScan(ctx context.Context, scans <-chan inventory.Snapshot, o Options) (inventory.Snapshot, error) {
-	first, ok := <-scans
-	if !ok {
-		return first, context.Cause(ctx)
-	}
-	if first.Err != nil {
-		return first, fmt.Errorf("scan the machine: %w", first.Err)
-	}
-	if o.GPUMode == GPUSimulated {
-		return first, gpu.RefuseRealHardware(first.Machine)
-	}
-	return first, nil
-}
-
-// openSources says where to look at the machine.
-func openSources(o Options, needed []netip.Addr) (inventory.Sources, func(), error) {
-	gpus, err := gpuSource(o)
-	if err != nil {
-		return inventory.Sources{}, nil, err
-	}
-	own, err := netns.Open(netns.Self)
-	if err != nil {
-		return inventory.Sources{}, nil, err
-	}
-	links, err := inventory.OpenNetlink(own.Fd(), needed)
-	if err != nil {
-		return inventory.Sources{}, nil, errors.Join(err, own.Close())
-	}
-	sys, err := sysfs.Open(o.SysfsRoot)
-	if err != nil {
-		links.Close()
-		return inventory.Sources{}, nil, errors.Join(err, own.Close())
-	}
-	closeAll := func() {
-		links.Close()
-		_ = own.Close()
-		_ = sys.Close()
-	}
-	return inventory.Sources{Sys: sys, Links: links, GPUs: gpus}, closeAll, nil
+	return a, cluster.NeededAddresses(node, config), nil
 }
 
 // readJournal opens what is on disk, and makes the CDI directory agree with it.
@@ -244,7 +191,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 		}
 		p.Missing, p.Guard = p.MissingNICs, guardPath
 		if p.Pinner != nil {
-			p.Confine = a.runtime.Confine
+			p.Confine, p.Resolve = a.runtime.Confine, a.refuseUnmirrored
 		}
 		a.clouds.serve(p)
 		if err := p.Recover(ctx); err != nil {
@@ -290,58 +237,5 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// register offers every driver to the kubelet.
-func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) ([]*publish.Publisher, error) {
-	node := claims.Node{
-		Name: a.NodeName, KubeletRoot: a.KubeletRoot, AgentsDir: filepath.Join(a.StateDir, "agents"),
-		PodUID: types.UID(a.PodUID), Client: a.client,
-	}
-	var publishers []*publish.Publisher
-	for _, p := range a.preparers {
-		if p.Name() == slicecodec.DriverCPU {
-			if err := a.refuseStatic(ctx); err != nil {
-				klog.FromContext(ctx).Error(err, "not registered")
-				a.events.Node(true, "StaticCPUManager", err.Error())
-				continue // the other drivers go on
-			}
-			go a.watchPolicy(ctx, stop)
-		}
-		registration, err := a.registerOne(klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name())), p, node, stop)
-		if err != nil {
-			return nil, err
-		}
-		publishers = append(publishers, &publish.Publisher{
-			Driver: p.Name(), Pool: a.NodeName, CPUs: a.CPUs, Helper: registration,
-			Effect: resourceapi.DeviceTaintEffect(a.DeviceTaints), Counter: a.metrics,
-		})
-	}
-	return publishers, nil
-}
-
-// rivalPause is how often to look whether another server of a driver has left.
-const rivalPause = 5 * time.Second
-
-// registerOne waits while another server of the driver is on the node: two would
-// give one device away twice. The pods that have devices of ours are served
-// meanwhile.
-func (a *agent) registerOne(ctx context.Context, p *claims.Preparer, node claims.Node, stop context.CancelCauseFunc) (*claims.Registration, error) {
-	for said := false; ; said = true {
-		registration, err := p.Register(ctx, node, func(err error) { stop(err) })
-		if !errors.Is(err, claims.ErrRival) {
-			return registration, err
-		}
-		a.health.waitFor("the end of another driver: " + err.Error())
-		if !said {
-			klog.FromContext(ctx).Error(err, "not registered")
-			a.events.Node(true, "AnotherDriver", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(rivalPause):
-		}
 	}
 }

@@ -36,8 +36,8 @@ type Preparer struct {
 	// Confine has every container leave what a claim holds, and take what none
 	// holds any more; nil where containers need not be moved.
 	Confine func(ctx context.Context) error
-	// Resolve adds the layers of configuration that come from elsewhere; nil
-	// where none do. It may be slow.
+	// Resolve adds the layers of configuration that come from elsewhere, or
+	// refuses the claim; nil where neither is done. It may be slow.
 	Resolve func(ctx context.Context, c driver.Claim) (driver.Claim, error)
 	// Release gives back what Resolve was given, also for a claim that was
 	// never planned; nil where nothing is. It is quick.

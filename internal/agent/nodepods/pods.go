@@ -24,6 +24,8 @@ type Facts struct {
 	Claims []string
 	// Named are the claims that at least one container names.
 	Named map[string]bool
+	// Containers are all of a pod with claims.
+	Containers []Container
 	// Ended: its containers have ended and none will start again.
 	Ended bool
 }
@@ -115,7 +117,7 @@ func keepRunning(small, pod *corev1.Pod) {
 func stripAll(containers []corev1.Container) []corev1.Container {
 	var small []corev1.Container
 	for _, c := range containers {
-		s := corev1.Container{Name: c.Name, Resources: corev1.ResourceRequirements{Claims: c.Resources.Claims}}
+		s := corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy, Resources: standard(c.Resources)}
 		if c.SecurityContext != nil {
 			s.SecurityContext = &corev1.SecurityContext{Privileged: c.SecurityContext.Privileged}
 		}
@@ -197,13 +199,13 @@ func factsOf(pod *corev1.Pod) *Facts {
 			facts.Claims = append(facts.Claims, name)
 		}
 	}
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, container := range containers {
-			for _, c := range container.Resources.Claims {
-				if name, ok := claims[c.Name]; ok {
-					facts.Named[name] = true
-				}
+	for i, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range containers {
+			container := containerOf(c, i == 0, claims)
+			for _, name := range container.Claims {
+				facts.Named[name] = true
 			}
+			facts.Containers = append(facts.Containers, container)
 		}
 	}
 	return facts

@@ -22,6 +22,7 @@ func (h *hooks) StartContainer(ctx context.Context, pod *api.PodSandbox, contain
 	defer cancel()
 	c := runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)}
 	h.state.setContainer(c)
+	h.warnUnmirrored(c)
 	out, err := h.placeOne(ctx, c)
 	if err != nil || len(out.updates) == 0 {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
@@ -57,6 +58,8 @@ type hooks struct {
 	update func([]*api.ContainerUpdate) error
 	// moving is held while containers are moved outside of hooks.
 	moving *sync.Mutex
+	// warned are the pods that were told of their requests.
+	warned *warned
 	// quarantine is which claims say that they are in doubt.
 	quarantine *quarantine
 }
@@ -183,6 +186,7 @@ func (h *hooks) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 // RemovePodSandbox forgets the sandbox.
 func (h *hooks) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	h.state.removeSandbox(pod.GetId())
+	h.warned.drop(types.UID(pod.GetUid()))
 	return nil
 }
 

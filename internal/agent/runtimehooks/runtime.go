@@ -28,6 +28,7 @@ type Runtime struct {
 	// moving is held while containers are moved outside of hooks.
 	moving     sync.Mutex
 	quarantine quarantine
+	warned     warned
 
 	mu      sync.Mutex
 	serving *hooks // nil before Serve
@@ -89,7 +90,7 @@ func (r *Runtime) hooks(o Options) *hooks {
 		preparers: o.Preparers, state: r.state, pods: o.Pods, namespaces: r.namespaces, events: o.Events, metrics: o.Metrics,
 		retry: func(key recordKey) { r.repairs.AddRateLimited(key) }, renew: func(key recordKey) { r.renewals.Add(key) },
 		deadline: r.link.deadline, repin: r.Repin, begin: r.link.begin,
-		placer: o.Placer, update: r.link.update, moving: &r.moving, quarantine: &r.quarantine,
+		placer: o.Placer, update: r.link.update, moving: &r.moving, quarantine: &r.quarantine, warned: &r.warned,
 	}
 }
 

@@ -28,6 +28,8 @@ const (
 	Refused = "Refused"
 	// PutBack: somebody had moved a container off its CPUs, or onto others'.
 	PutBack = "PutBack"
+	// Unmirrored: the pod's standard requests are not what its claims give.
+	Unmirrored = "Unmirrored"
 	// Quarantined: what the claim holds cannot be counted on.
 	Quarantined = "Quarantined"
 )

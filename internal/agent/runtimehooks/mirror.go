@@ -1,0 +1,80 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimehooks
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plumbline.dev/plumbline/internal/agent/nodepods"
+	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/driver"
+)
+
+// warned are the pods that were told once.
+type warned struct {
+	mu   sync.Mutex
+	pods map[types.UID]bool
+}
+
+// first says whether a pod has not been told, and that it is now.
+func (w *warned) first(pod types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pods == nil {
+		w.pods = map[types.UID]bool{}
+	}
+	before := w.pods[pod]
+	w.pods[pod] = true
+	return !before
+}
+
+func (w *warned) drop(pod types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pods, pod)
+}
+
+// warnUnmirrored tells a pod whose standard CPU requests are not what its claims
+// give: the scheduler counts requests alone, and would give the CPUs away again.
+func (h *hooks) warnUnmirrored(c runningContainer) {
+	s, err := h.seating()
+	if err != nil || s.preparer == nil {
+		return
+	}
+	facts, records := h.pods.Get(c.sandbox.UID), s.byPod[c.sandbox.UID]
+	if facts == nil || len(records) == 0 {
+		return
+	}
+	pin, err := s.preparer.Pinner.Exclusive(records)
+	if err != nil {
+		return
+	}
+	if text := unmirrored(facts, records, pin); text != "" && h.warned.first(c.sandbox.UID) {
+		h.events.Pod(c.sandbox.Namespace, driver.PodRef{UID: c.sandbox.UID, Name: c.sandbox.Name}, true, status.Unmirrored, text)
+	}
+}
+
+// unmirrored says how a pod's requests differ from what its claims give, or
+// nothing.
+func unmirrored(facts *nodepods.Facts, records []driver.Record, pin driver.Pin) string {
+	var claims []string
+	for _, r := range records {
+		claims = append(claims, r.Claim.Name)
+	}
+	asked, given := facts.Requested(claims), resource.NewQuantity(int64(pin.CPUs.Size()), resource.DecimalSI)
+	const reason = "the scheduler counts requests only until claims count too (KEP-5517)"
+	switch asked.Cmp(*given) {
+	case -1:
+		return fmt.Sprintf("the claims of pod %s/%s give it %s CPUs, and its containers that name them request %s: the node looks emptier than it is; "+
+			"want resources.requests.cpu: %s, since %s", facts.Namespace, facts.Name, given, asked.String(), given, reason)
+	case 1:
+		return fmt.Sprintf("the claims of pod %s/%s give it %s CPUs, and its containers that name them request %s, of which they can use no more than the claims give; "+
+			"want resources.requests.cpu: %s, since %s", facts.Namespace, facts.Name, given, asked.String(), given, reason)
+	}
+	return ""
+}
