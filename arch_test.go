@@ -73,6 +73,7 @@ var importTable = []struct {
 	}},
 	{"internal/agent/status", []string{"internal/driver", "internal/model/..."}},
 	{"internal/allocation", []string{"internal/model/..."}},
+	{"internal/claimgen", []string{"internal/model/slicecodec", "api/..."}},
 	{"internal/nodeslices", []string{"internal/inventory", "internal/machine", "internal/model/..."}},
 	{"internal/agent/verifying", []string{
 		"internal/agent/metrics", "internal/agent/status", "internal/driver", "internal/model", "internal/verify", "internal/verify/...",
@@ -95,12 +96,13 @@ var importTable = []struct {
 	{"internal/explain/...", []string{"internal/explain/...", "internal/model/...", "internal/selector", "api/nearest"}},
 	{"internal/explain/conflict", nil},
 	{"internal/explain/solver", nil},
+	{"internal/explain/explaintest", []string{"internal/explain/...", "internal/machine", "internal/nodeslices", "deploy"}},
 	{"internal/cli/cmdutil", nil},
 	{"internal/cli/explain", []string{
 		"api/nearest", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/selector", "deploy",
 	}},
 	{"internal/cli/claim", []string{
-		"internal/allocation", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
+		"internal/allocation", "internal/claimgen", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
 		"api/...", "deploy",
 	}},
 	{"internal/cli/verify", []string{

@@ -28,6 +28,6 @@ show what comes of them, by the code of the driver that applies them.`,
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLintCommand(), newRenderCommand())
+	cmd.AddCommand(newNewCommand(), newLintCommand(), newRenderCommand())
 	return cmd
 }

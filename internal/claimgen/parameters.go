@@ -1,0 +1,99 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claimgen
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+func selectors(expression string) []resourceapi.DeviceSelector {
+	return []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+}
+
+// guarded compares an attribute where the device has it: reading one that is
+// absent fails the allocation.
+func guarded(domain, name, comparison string) string {
+	return fmt.Sprintf("%q in device.attributes[%q] && device.attributes[%q].%s%s", name, domain, domain, name, comparison)
+}
+
+func (g *generator) nicSelectors() []resourceapi.DeviceSelector {
+	if g.o.WithoutRDMA {
+		return nil
+	}
+	return selectors(guarded(slicecodec.DriverNet, "rdma", ""))
+}
+
+func (g *generator) gpuSelectors() []resourceapi.DeviceSelector {
+	if g.o.GPUProduct == "" {
+		return nil
+	}
+	return selectors(guarded(slicecodec.DriverGPU, "productName", " == "+strconv.Quote(g.o.GPUProduct)))
+}
+
+func cpuCapacity(n int) *resourceapi.CapacityRequirements {
+	return &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
+		slicecodec.CapacityCPU: *resource.NewQuantity(int64(n), resource.DecimalSI),
+	}}
+}
+
+// configure writes the parameters of interfaces. A request with alternatives is
+// named by each of them: older drivers do not find "request/alternative" where
+// "request" is written.
+func (g *generator) configure() {
+	if g.o.InterfacePrefix == "" && g.o.MTU == 0 {
+		return
+	}
+	if g.o.InterfacePrefix == "" {
+		var all []string
+		for _, name := range g.nics {
+			all = append(all, g.alternatives(name)...)
+		}
+		g.configuration(all, "")
+		return
+	}
+	for i, name := range g.nics {
+		g.configuration(g.alternatives(name), g.o.InterfacePrefix+strconv.Itoa(i))
+	}
+}
+
+func (g *generator) alternatives(name string) []string {
+	if g.o.Fallback == "" {
+		return []string{name}
+	}
+	return []string{name + "/" + near, name + "/" + far}
+}
+
+func (g *generator) configuration(requests []string, interfaceName string) {
+	type parameters struct {
+		APIVersion string         `json:"apiVersion"`
+		Kind       string         `json:"kind"`
+		Interface  map[string]any `json:"interface"`
+	}
+	p := parameters{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.NetworkConfigKind, Interface: map[string]any{}}
+	if interfaceName != "" {
+		p.Interface["name"] = interfaceName
+	}
+	if g.o.MTU > 0 {
+		p.Interface["mtu"] = g.o.MTU
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		panic(fmt.Sprintf("marshal strings and numbers: %v", err))
+	}
+	g.spec.Devices.Config = append(g.spec.Devices.Config, resourceapi.DeviceClaimConfiguration{
+		Requests: requests,
+		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+			Driver: slicecodec.DriverNet, Parameters: runtime.RawExtension{Raw: raw},
+		}},
+	})
+}
