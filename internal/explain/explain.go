@@ -73,6 +73,8 @@ type answered struct {
 	excluded string
 	err      error
 	answer   *reason.Answer
+	// code tells causes apart where the same members conflict.
+	code string
 }
 
 // grouped is nodes of which the same is to be said.
@@ -94,7 +96,10 @@ func (e *explainer) ask() ([]*answered, error) {
 			a := &answered{name: name, excluded: e.subject.excludes(node)}
 			if a.excluded == "" {
 				a.answer, a.err = e.asker.Ask(ctx, node)
-				if a.answer != nil && e.slim(a.answer) {
+				if a.answer != nil && a.answer.Verdict == solver.FitsNot {
+					a.code = a.answer.Hardware().Code
+				}
+				if a.answer != nil && e.slim() {
 					a.answer = a.answer.WithoutDetails()
 				}
 			}
@@ -107,7 +112,7 @@ func (e *explainer) ask() ([]*answered, error) {
 
 // slim says whether only the first answer of a kind is looked at again: with
 // thousands of nodes the others' details are not worth their memory.
-func (e *explainer) slim(*reason.Answer) bool { return len(e.cluster.NodeNames()) > 500 }
+func (e *explainer) slim() bool { return len(e.cluster.NodeNames()) > 500 }
 
 // group puts nodes together of which the same is to be said.
 func (e *explainer) group(answers []*answered) {
@@ -154,7 +159,7 @@ func (a *answered) key() string {
 	if c := a.answer.Culprit; c != nil {
 		key += fmt.Sprint(c.Member, c.Alternative)
 	}
-	return key
+	return key + a.code
 }
 
 // verdict is that of the whole.

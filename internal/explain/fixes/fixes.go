@@ -5,6 +5,7 @@ package fixes
 
 import (
 	"context"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
@@ -58,7 +59,9 @@ func Find(ctx context.Context, a *reason.Answer, cause string, claims []*resourc
 	for _, find := range []func(){
 		f.names, f.guard, f.gates, f.tolerate, f.free, f.relax, f.lessCapacity, f.fewer, f.split, f.drop,
 	} {
-		if len(f.fixes) >= maxFixes || ctx.Err() != nil {
+		// Who made a mistake wants to know the mistake, not the ways round it.
+		mistaken := slices.ContainsFunc(f.fixes, func(x Fix) bool { return x.Kind == CorrectName || x.Kind == GuardSelector })
+		if len(f.fixes) >= maxFixes || mistaken || ctx.Err() != nil {
 			break
 		}
 		find()

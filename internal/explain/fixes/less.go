@@ -122,7 +122,7 @@ func (f *finder) capacityNames(x *compile.Alternative) []resourceapi.QualifiedNa
 	names := map[resourceapi.QualifiedName]bool{}
 	for d, why := range x.Why {
 		switch why.Obstacle {
-		case compile.TooSmall, compile.TooLittleLeft:
+		case compile.TooSmall, compile.TooLittleLeft, compile.AgainstPolicy:
 			names[resourceapi.QualifiedName(why.Detail)] = true
 		case compile.None:
 			if many := f.a.Devices[d].Device.AllowMultipleAllocations; many != nil && *many {
@@ -150,7 +150,7 @@ func (f *finder) amountsLeft(x *compile.Alternative, name resourceapi.QualifiedN
 		all = append(all, q)
 	}
 	for d, why := range x.Why {
-		if why.Obstacle != compile.TooSmall && why.Obstacle != compile.TooLittleLeft && why.Obstacle != compile.None {
+		if why.Obstacle != compile.TooSmall && why.Obstacle != compile.TooLittleLeft && why.Obstacle != compile.AgainstPolicy && why.Obstacle != compile.None {
 			continue
 		}
 		has, found := f.a.Devices[d].Device.Capacity[name]

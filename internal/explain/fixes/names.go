@@ -19,27 +19,58 @@ import (
 	"plumbline.dev/plumbline/internal/selector"
 )
 
+// correction is a name written otherwise.
+type correction struct {
+	words string
+	apply func(claim int, c *resourceapi.ResourceClaim)
+}
+
 // names corrects names that nothing has: of classes, of attributes in
-// constraints, and of those in selectors.
+// constraints, and of those in selectors. One of them may be enough, or it takes
+// all.
 func (f *finder) names() {
-	f.className()
-	requests, constraints := f.members()
-	for _, p := range constraints {
-		name, distinct := compile.Attribute(f.constraint(p))
-		meant := f.a.Meant(name)
-		if name == "" || f.a.Known(name) || meant == "" {
-			continue
+	var all []correction
+	for i, c := range f.claims {
+		all = append(all, f.classNames(i, c)...)
+		for k := range c.Spec.Devices.Constraints {
+			all = append(all, f.constraintName(place{i, k})...)
 		}
-		f.propose(CorrectName, fmt.Sprintf("write %s instead of %s in constraint %d", meant, name, p.index),
-			f.here(f.changed(func(claim int, c *resourceapi.ResourceClaim) {
-				if claim == p.claim {
-					setAttribute(&c.Spec.Devices.Constraints[p.index], meant, distinct)
-				}
-			})))
+		for r := range c.Spec.Devices.Requests {
+			all = append(all, f.selectorNames(place{i, r})...)
+		}
 	}
-	for _, p := range requests {
-		f.selectorNames(p)
+	found := false
+	for _, one := range all {
+		found = f.propose(CorrectName, "write "+one.words, f.here(f.changed(one.apply))) || found
 	}
+	if found || len(all) < 2 {
+		return
+	}
+	words := make([]string, len(all))
+	for i := range all {
+		words[i] = all[i].words
+	}
+	f.propose(CorrectName, "write "+strings.Join(words, ", and "), f.here(f.changed(func(claim int, c *resourceapi.ResourceClaim) {
+		for _, one := range all {
+			one.apply(claim, c)
+		}
+	})))
+}
+
+func (f *finder) constraintName(p place) []correction {
+	name, distinct := compile.Attribute(f.constraint(p))
+	if name == "" || f.a.Known(name) {
+		return nil
+	}
+	meant := f.a.Meant(name)
+	if meant == "" {
+		return nil
+	}
+	return []correction{{fmt.Sprintf("%s instead of %s in constraint %d", meant, name, p.index), func(claim int, c *resourceapi.ResourceClaim) {
+		if claim == p.claim {
+			setAttribute(&c.Spec.Devices.Constraints[p.index], meant, distinct)
+		}
+	}}}
 }
 
 func setAttribute(c *resourceapi.DeviceConstraint, name string, distinct bool) {
@@ -50,65 +81,63 @@ func setAttribute(c *resourceapi.DeviceConstraint, name string, distinct bool) {
 	}
 }
 
-func (f *finder) className() {
-	if f.cause != reason.ClassAbsent {
-		return
-	}
+// classNames corrects the classes that a claim asks for.
+func (f *finder) classNames(claim int, c *resourceapi.ResourceClaim) []correction {
 	classes := slices.Sorted(maps.Keys(f.a.Cluster.Classes))
-	corrected := map[string]string{}
-	claims := f.changed(func(_ int, c *resourceapi.ResourceClaim) {
-		for i := range c.Spec.Devices.Requests {
-			for _, x := range fieldsOf(&c.Spec.Devices.Requests[i]) {
-				if f.a.Cluster.Classes[*x.class] != nil {
-					continue
-				}
-				if meant := nearest.Of(*x.class, classes); meant != "" {
-					corrected[*x.class] = meant
-					*x.class = meant
-				}
+	var all []correction
+	seen := map[string]bool{}
+	for i := range c.Spec.Devices.Requests {
+		for _, x := range fieldsOf(&c.Spec.Devices.Requests[i]) {
+			name := *x.class
+			meant := nearest.Of(name, classes)
+			if f.a.Cluster.Classes[name] != nil || meant == "" || seen[name] {
+				continue
 			}
+			seen[name] = true
+			all = append(all, correction{fmt.Sprintf("%s instead of %s as the device class", meant, name), func(other int, c *resourceapi.ResourceClaim) {
+				for i := range c.Spec.Devices.Requests {
+					for _, x := range fieldsOf(&c.Spec.Devices.Requests[i]) {
+						if other == claim && *x.class == name {
+							*x.class = meant
+						}
+					}
+				}
+			}})
 		}
-	})
-	var words []string
-	for _, name := range slices.Sorted(maps.Keys(corrected)) {
-		words = append(words, fmt.Sprintf("%s instead of %s", corrected[name], name))
 	}
-	if len(words) > 0 {
-		f.propose(CorrectName, "write "+strings.Join(words, " and ")+" as the device class", f.here(claims))
-	}
+	return all
 }
 
 // selectorNames corrects the attributes that the selectors of a request read.
-func (f *finder) selectorNames(p place) {
-	var words []string
-	claims := f.changed(func(claim int, c *resourceapi.ResourceClaim) {
-		if claim != p.claim {
-			return
-		}
-		for _, x := range fieldsOf(&c.Spec.Devices.Requests[p.index]) {
-			for i := range x.selectors {
-				if x.selectors[i].CEL == nil {
+func (f *finder) selectorNames(p place) []correction {
+	var all []correction
+	for x, parts := range fieldsOf(&f.claims[p.claim].Spec.Devices.Requests[p.index]) {
+		for i, s := range parts.selectors {
+			if s.CEL == nil {
+				continue
+			}
+			read, err := selector.Analyse(s.CEL.Expression)
+			if err != nil {
+				continue
+			}
+			for _, attribute := range read.Reads {
+				meant := f.a.Meant(attribute.String())
+				if f.a.Known(attribute.String()) || meant == "" {
 					continue
 				}
-				text := &x.selectors[i].CEL.Expression
-				read, err := selector.Analyse(*text)
-				if err != nil {
-					continue
-				}
-				for _, attribute := range read.Reads {
-					meant := f.a.Meant(attribute.String())
-					if f.a.Known(attribute.String()) || meant == "" {
-						continue
-					}
-					*text = rename(*text, attribute, meant)
-					words = append(words, fmt.Sprintf("%s instead of %s", meant, attribute))
-				}
+				all = append(all, correction{
+					fmt.Sprintf("%s instead of %s in selector %d of %s", meant, attribute, i, f.request(p).Alternatives[x].Name),
+					func(claim int, c *resourceapi.ResourceClaim) {
+						if claim == p.claim {
+							text := &fieldsOf(&c.Spec.Devices.Requests[p.index])[x].selectors[i].CEL.Expression
+							*text = rename(*text, attribute, meant)
+						}
+					},
+				})
 			}
 		}
-	})
-	if len(words) > 0 {
-		f.propose(CorrectName, fmt.Sprintf("read %s in the selector of %s", strings.Join(words, " and "), f.request(p).Name), f.here(claims))
 	}
+	return all
 }
 
 // rename writes another attribute into an expression.

@@ -91,7 +91,7 @@ func (k *Asker) Cause(ctx context.Context, a *Answer) Cause {
 		cause.Lines = a.lines()
 		return cause
 	}
-	cause := a.hardware()
+	cause := a.Hardware()
 	if a.explainsItself(cause.Code) {
 		cause.Lines = a.lines()
 		return cause

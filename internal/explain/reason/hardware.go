@@ -65,9 +65,8 @@ func (t *tie) about(r *compile.Request) bool {
 	return slices.ContainsFunc(r.Alternatives, func(x compile.Alternative) bool { return compile.Applies(t.constraint, r.Name, &x.Ask) })
 }
 
-// hardware is the cause as far as it lies in claims and devices, whoever holds
-// them.
-func (a *Answer) hardware() Cause {
+// Hardware is the cause as far as it shows in what is free.
+func (a *Answer) Hardware() Cause {
 	requests, ties := a.conflictRequests(), a.ties()
 	if len(ties) == 0 {
 		if len(requests) == 1 {
@@ -304,10 +303,36 @@ func (a *Answer) capacityText(x *compile.Alternative) string {
 				has := a.Devices[d].Device.Capacity[name].Value
 				return fmt.Sprintf("%s wants %s%s on one device, and %s has %s in all", x.Name, asked, name, a.DeviceName(d), has.String())
 			case compile.AgainstPolicy:
-				return fmt.Sprintf("%s wants %s%s, and %s does not give out amounts like that", x.Name, asked, name, a.DeviceName(d))
+				return fmt.Sprintf("%s wants %s%s, and %s gives out %s", x.Name, asked, name, a.DeviceName(d),
+					policy(a.Devices[d].Device.Capacity[name].RequestPolicy))
 			}
 			return fmt.Sprintf("%s wants %s%s, and %s has no such capacity", x.Name, asked, name, a.DeviceName(d))
 		}
 	}
 	return x.Name + " wants a capacity that no device has"
+}
+
+// policy says what amounts a capacity is given out in.
+func policy(p *resourceapi.CapacityRequestPolicy) string {
+	if p == nil {
+		return "any amount"
+	}
+	if r := p.ValidRange; r != nil {
+		text := "any amount"
+		if r.Min != nil {
+			text = "from " + r.Min.String()
+		}
+		if r.Max != nil {
+			text += " to " + r.Max.String()
+		}
+		if r.Step != nil {
+			text += " in steps of " + r.Step.String()
+		}
+		return text
+	}
+	var all []string
+	for i := range p.ValidValues {
+		all = append(all, p.ValidValues[i].String())
+	}
+	return "only " + strings.Join(all, ", ")
 }

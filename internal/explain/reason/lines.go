@@ -90,7 +90,7 @@ func (a *Answer) line(x *compile.Alternative, attributes []string) string {
 	}
 	line := fmt.Sprintf("%s: wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class, are(matching, "matches", "match"), available)
 	if len(attributes) > 0 && available > 0 {
-		line += ": on " + strings.Join(frequentByName(free), ", ")
+		line += ": " + strings.Join(frequentByName(free), ", ")
 	}
 	for i, by := range slices.Sorted(maps.Keys(others)) {
 		if i == maxShown {
@@ -103,7 +103,7 @@ func (a *Answer) line(x *compile.Alternative, attributes []string) string {
 		}
 		line += fmt.Sprintf("; %s (%d)", by, sum)
 		if len(attributes) > 0 {
-			line += ": on " + strings.Join(frequentByName(others[by]), ", ")
+			line += ": " + strings.Join(frequentByName(others[by]), ", ")
 		}
 	}
 	return line

@@ -1,0 +1,155 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explain_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"plumbline.dev/plumbline/internal/explain"
+	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/explain/explaintest"
+	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/solver"
+)
+
+func BenchmarkExplain1(b *testing.B)    { explainNodes(b, 1) }
+func BenchmarkExplain100(b *testing.B)  { explainNodes(b, 100) }
+func BenchmarkExplain5000(b *testing.B) { explainNodes(b, 5000) }
+
+// explainNodes explains a claim for four pairs on nodes that others share in
+// different ways, none of which leaves four pairs.
+func explainNodes(b *testing.B, n int) {
+	s := fleet(b, n)
+	claim := pairs(4, true, false)
+	for b.Loop() {
+		r, err := explain.Explain(context.Background(), cluster.New(s), explain.OfClaim(claim))
+		if err != nil || r.Verdict != explain.FitsNot || r.Nodes != n {
+			b.Fatalf("%+v, %v", r, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N)/float64(n), "ms/node")
+}
+
+// fleet is machines like A3 Ultra, on each of which others have some NICs and
+// GPUs.
+func fleet(tb testing.TB, n int) cluster.Snapshot {
+	tb.Helper()
+	s := explaintest.A3(tb, n)
+	for i := range n {
+		node := fmt.Sprintf("a3-ultragpu-8g-%d", i)
+		var held []cluster.DeviceID
+		for k := range 5 + i%3 {
+			// 7 and 8 have nothing in common, so each k is another NIC.
+			held = append(held, cluster.DeviceID{Driver: "dra.net", Pool: node, Device: explaintest.A3NICs[(i+k*7)%8]})
+		}
+		for k := range i % 4 {
+			held = append(held, cluster.DeviceID{Driver: "gpu.nvidia.com", Pool: node, Device: fmt.Sprintf("gpu-%d", (i+k)%8)})
+		}
+		s.Claims = append(s.Claims, explaintest.Holding(fmt.Sprintf("train-%d", i), held...))
+	}
+	return s
+}
+
+// pairs is a claim for GPUs each with a NIC on its root, and with CPUs on the
+// NIC's NUMA node; their requests interleaved or in groups.
+func pairs(n int, interleaved, cpus bool) *resourceapi.ResourceClaim {
+	kinds := []string{"gpu", "nic"}
+	classes := map[string]string{"gpu": "gpu.nvidia.com", "nic": "mrdma.google.com", "cpu": "dra.cpu"}
+	if cpus {
+		kinds = append(kinds, "cpu")
+	}
+	c := explaintest.Claim("pairs", nil)
+	add := func(kind string, i int) {
+		r := explaintest.Request(fmt.Sprintf("%s%d", kind, i), classes[kind], 1)
+		if kind == "cpu" {
+			r.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"dra.cpu/cpu": resource.MustParse("4")}}
+		}
+		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, r)
+	}
+	if interleaved {
+		for i := range n {
+			for _, kind := range kinds {
+				add(kind, i)
+			}
+		}
+	} else {
+		for _, kind := range kinds {
+			for i := range n {
+				add(kind, i)
+			}
+		}
+	}
+	for i := range n {
+		gpu, nic, cpu := fmt.Sprintf("gpu%d", i), fmt.Sprintf("nic%d", i), fmt.Sprintf("cpu%d", i)
+		c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, explaintest.Match("resource.kubernetes.io/pcieRoot", gpu, nic))
+		if cpus {
+			c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, explaintest.Match("dra.net/numaNode", cpu, nic))
+		}
+	}
+	return c
+}
+
+func BenchmarkEightPairsInterleaved(b *testing.B) { eightPairs(b, sevenNICs(b), pairs(8, true, false)) }
+func BenchmarkEightPairsGrouped(b *testing.B)     { eightPairs(b, sevenNICs(b), pairs(8, false, false)) }
+func BenchmarkEightPairsFewCPUs(b *testing.B)     { eightPairs(b, fewCPUs(b), pairs(8, true, true)) }
+
+func sevenNICs(tb testing.TB) cluster.Snapshot {
+	s := explaintest.A3(tb, 1)
+	s.Claims = []*resourceapi.ResourceClaim{explaintest.Holding("other", cluster.DeviceID{Driver: "dra.net", Pool: "a3-ultragpu-8g-0", Device: explaintest.A3NICs[0]})}
+	return s
+}
+
+// fewCPUs is a machine with 14 CPUs on each NUMA node: enough for three groups.
+func fewCPUs(tb testing.TB) cluster.Snapshot {
+	s := explaintest.A3(tb, 1)
+	for _, slice := range s.Slices {
+		for i := range slice.Spec.Devices {
+			if has, found := slice.Spec.Devices[i].Capacity["dra.cpu/cpu"]; found {
+				has.Value = resource.MustParse("14")
+				slice.Spec.Devices[i].Capacity["dra.cpu/cpu"] = has
+			}
+		}
+	}
+	return s
+}
+
+// allocatorsPatience is the longest that the scheduler's allocator may take.
+const allocatorsPatience = 30 * time.Second
+
+// eightPairs says why a claim does not fit, and compares the time with what the
+// scheduler's allocator takes to say no.
+func eightPairs(b *testing.B, s cluster.Snapshot, claim *resourceapi.ResourceClaim) {
+	known := cluster.New(s)
+	claims := []*resourceapi.ResourceClaim{claim}
+	selectors := compile.NewSelectors()
+	node := known.NodeNames()[0]
+	for b.Loop() {
+		a, err := reason.NewAsker(compile.New(known, selectors), claims).Ask(context.Background(), known.Node(node))
+		if err != nil || a.Verdict != solver.FitsNot || len(a.Conflict) == 0 {
+			b.Fatalf("%+v, %v", a, err)
+		}
+	}
+	ours := b.Elapsed() / time.Duration(b.N)
+	b.StopTimer()
+	oracle, err := explaintest.NewOracle(context.Background(), known, selectors)
+	if err != nil {
+		b.Fatal(err)
+	}
+	start := time.Now()
+	v, _, _ := oracle.Ask(context.Background(), node, claims, allocatorsPatience)
+	theirs := time.Since(start)
+	if v != solver.FitsNot && v != solver.Unknown {
+		b.Fatalf("the allocator says %d", v)
+	}
+	b.ReportMetric(float64(ours.Microseconds())/1000, "ms/node")
+	b.ReportMetric(float64(ours)/float64(theirs), "of-allocator")
+	b.ReportMetric(theirs.Seconds(), "s-allocator")
+}
