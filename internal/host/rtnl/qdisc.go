@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vishvananda/netlink/nl"
@@ -180,7 +181,7 @@ func (c *Conn) RestoreQueueing(index int, root, ingress *Qdisc) error {
 	}
 	var errs []error
 	if root != nil && root.Handle != 0 && (have.Root == nil || !have.Root.Equal(root.Saved)) {
-		errs = append(errs, c.restoreQdisc(index, root.Saved, unix.NLM_F_CREATE|unix.NLM_F_REPLACE))
+		errs = append(errs, c.replaceRoot(index, have.Root, *root))
 	}
 	if ingress != nil && (have.Ingress == nil || !have.Ingress.Equal(ingress.Saved)) {
 		errs = append(errs, c.restoreQdisc(index, ingress.Saved, unix.NLM_F_CREATE|unix.NLM_F_EXCL))
@@ -188,16 +189,61 @@ func (c *Conn) RestoreQueueing(index int, root, ingress *Qdisc) error {
 	return errors.Join(errs...)
 }
 
+// replaceRoot puts a root back. One of the same handle goes first: it would only
+// be changed, and some settings, such as the flows of fq_codel, cannot be.
+func (c *Conn) replaceRoot(index int, have *Qdisc, want Qdisc) error {
+	if have != nil && have.Handle == want.Handle {
+		err := c.change(unix.RTM_DELQDISC, 0, tcHeader(index, have.Handle, tcRoot))
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("delete queueing discipline %s of link %d: %w", have.Text, index, err)
+		}
+	}
+	return c.restoreQdisc(index, want.Saved, unix.NLM_F_CREATE|unix.NLM_F_REPLACE)
+}
+
 func (c *Conn) restoreQdisc(index int, s Saved, flags int) error {
 	m, err := parseMessage(s.Message, tcBytes)
 	if err == nil {
 		binary.NativeEndian.PutUint32(m.header[4:8], uint32(index))
-		err = c.change(unix.RTM_NEWQDISC, flags, raw(m.without()))
+		var body []byte
+		if body, err = settable(m); err == nil {
+			err = c.change(unix.RTM_NEWQDISC, flags, raw(body))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("restore queueing discipline %s of link %d: %w", s.Text, index, err)
 	}
 	return nil
+}
+
+// codelTimes are the options that the kernel keeps in units of 1024 ns and tells
+// in microseconds (include/net/codel.h): TARGET, INTERVAL and CE_THRESHOLD of
+// include/uapi/linux/pkt_sched.h.
+var codelTimes = map[string][]uint16{"codel": {1, 3, 5}, "fq_codel": {1, 3, 7}}
+
+// settable is the body of a queueing discipline with the options that make what
+// it tells.
+func settable(m message) ([]byte, error) {
+	times := codelTimes[unix.ByteSliceToString(m.get(tcaKind))]
+	if times == nil || m.get(tcaOptions) == nil {
+		return m.without(), nil
+	}
+	options := nl.NewRtAttr(tcaOptions, nil)
+	err := EachAttribute(m.get(tcaOptions), func(kind uint16, value []byte) error {
+		if told := number(value); told != nil && slices.Contains(times, kind) {
+			value = nl.Uint32Attr(codelTime(*told))
+		}
+		options.AddRtAttr(int(kind), value)
+		return nil
+	})
+	return append(m.without(tcaOptions), options.Serialize()...), err
+}
+
+// codelTime is the microseconds of which the kernel makes what it tells as these.
+// It rounds down both ways, so that its own answer would lose one each time.
+func codelTime(told uint32) uint32 {
+	kept := (uint64(told)*1000 + 1023) / 1024
+	return uint32(min((kept*1024+999)/1000, math.MaxUint32))
 }
 
 // AddClsact gives a link a place for filters. It is no error when it has it.

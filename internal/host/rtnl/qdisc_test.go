@@ -7,8 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
@@ -113,6 +117,50 @@ func TestQueueing(t *testing.T) {
 				t.Errorf("after the restore %+v, %v", after, err)
 			}
 		})
+	}
+}
+
+// What the kernel makes of a time that it told is what it told.
+func TestCodelTime(t *testing.T) {
+	kernel := func(us uint32) uint32 { // include/net/codel.h: set, then told
+		kept := uint64(us) * 1000 >> 10
+		return uint32(kept << 10 / 1000)
+	}
+	for us := range uint32(200000) {
+		told := kernel(us)
+		if again := kernel(codelTime(told)); again != told {
+			t.Fatalf("%d us are told as %d, and put back as %d", us, told, again)
+		}
+	}
+	if got := kernel(codelTime(kernel(3000))); got != 2999 {
+		t.Errorf("3 ms come back as %d us", got)
+	}
+}
+
+func TestSettable(t *testing.T) {
+	body := append(append([]byte{}, tcHeader(7, 0x70000, tcRoot)...),
+		nl.NewRtAttr(tcaKind, nl.ZeroTerminated("fq_codel")).Serialize()...)
+	options := nl.NewRtAttr(tcaOptions, nil)
+	options.AddRtAttr(1, nl.Uint32Attr(2999)) // target
+	options.AddRtAttr(2, nl.Uint32Attr(999))  // limit
+	m, err := parseMessage(append(body, options.Serialize()...), tcBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := settable(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = parseMessage(made, tcBytes); err != nil {
+		t.Fatal(err)
+	}
+	var got []uint32
+	err = EachAttribute(m.get(tcaOptions), func(_ uint16, value []byte) error {
+		got = append(got, *number(value))
+		return nil
+	})
+	if err != nil || !slices.Equal(got, []uint32{3000, 999}) || unix.ByteSliceToString(m.get(tcaKind)) != "fq_codel" {
+		t.Errorf("options %d of %s, %v", got, m.get(tcaKind), err)
 	}
 }
 

@@ -76,6 +76,18 @@ func (n Net) Write(ifname, key, value string) error {
 	return netns.Do(n.namespace, func() error { return write(path, ifname, key, value) })
 }
 
+// WriteAll sets a setting of all interfaces of the namespace, those to come
+// among them, and reads it back. It is for what the kernel decides for a whole
+// namespace only.
+func (n Net) WriteAll(key, value string) error {
+	const all = "all"
+	path, err := n.file(all, key)
+	if err != nil {
+		return fmt.Errorf("write %s of all interfaces: %w", key, err)
+	}
+	return netns.Do(n.namespace, func() error { return write(path, all, key, value) })
+}
+
 func write(path, ifname, key, value string) error {
 	err := writeFile(path, value)
 	var got string
@@ -97,11 +109,15 @@ func (n Net) path(ifname, key string) (string, error) {
 	if err := checkInterface(ifname); err != nil {
 		return "", err
 	}
+	return n.file(ifname, key)
+}
+
+func (n Net) file(directory, key string) (string, error) {
 	group, name, ok := cutLast(key)
 	if !ok || !slices.Contains(groups, group) || name == "." || name == ".." || name == "" {
 		return "", fmt.Errorf("the key is not a name below %s", strings.Join(groups, ", "))
 	}
-	return filepath.Join(n.root, "net", group, ifname, name), nil
+	return filepath.Join(n.root, "net", group, directory, name), nil
 }
 
 func cutLast(key string) (group, name string, ok bool) {

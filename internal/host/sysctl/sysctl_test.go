@@ -96,6 +96,25 @@ func TestRestoreAfterAMove(t *testing.T) {
 	}
 }
 
+func TestWriteAll(t *testing.T) {
+	ns := hosttest.NewNamespace(t)
+	hosttest.Veth(t, ns, "nic0", ns, "nic1")
+	net := sysctl.New(root, ns.Fd())
+	if err := net.WriteAll("ipv6/conf/forwarding", "1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"nic0", "nic1"} {
+		if got, err := net.Read(name, "ipv6/conf/forwarding"); got != "1" || err != nil {
+			t.Errorf("forwarding of %s = %q, %v", name, got, err)
+		}
+	}
+	for _, key := range []string{"ipv6/conf/..", "forwarding", "ipv6/conf/nic0/forwarding"} {
+		if err := net.WriteAll(key, "1"); err == nil || errors.Is(err, sysctl.ErrLacks) {
+			t.Errorf("key %q: %v, want a refusal", key, err)
+		}
+	}
+}
+
 func dial(t *testing.T, ns *hosttest.Namespace) *rtnl.Conn {
 	t.Helper()
 	conn, err := rtnl.Dial(ns.Fd())

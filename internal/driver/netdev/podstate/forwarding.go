@@ -36,5 +36,5 @@ func setForwarding(net sysctl.Net, name string, on bool) error {
 	if !on {
 		return nil // the namespace's own switch may be another's
 	}
-	return net.Write("all", "ipv6/conf/forwarding", value)
+	return net.WriteAll("ipv6/conf/forwarding", value)
 }
