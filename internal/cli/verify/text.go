@@ -30,7 +30,7 @@ func writeText(w io.Writer, r *verify.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAMESPACE\tPOD\tNODE\tVERDICT\tREASON\tDEVICES")
 	for _, p := range r.Pods {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Namespace, p.Name, p.Node, p.Verdict, p.Reason, devices(p))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Namespace, p.Name, p.Node, p.Verdict, p.Reason, dash(devices(p)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -79,7 +79,7 @@ func writeThings(w io.Writer, p verify.Pod) error {
 		if thing.Request != "" {
 			claimed = thing.Request + " = " + thing.Device
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(thing.Name), claimed, dash(thing.PCIAddress), dash(thing.PCIeRoot), dash(thing.NUMANodes), more(thing))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(thing.Name), claimed, dash(thing.PCIAddress), dash(thing.PCIeRoot), dash(thing.NUMANodes), dash(more(thing)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -95,7 +95,11 @@ func more(t verify.Thing) string {
 		parts = append(parts, "RDMA "+clean(t.RDMA))
 	}
 	if i := t.Interrupts; i != nil {
-		parts = append(parts, fmt.Sprintf("%d interrupts on CPUs %s of node %s", i.Count, i.CPUs, i.NUMANodes))
+		word := "interrupts"
+		if i.Count == 1 {
+			word = "interrupt"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s on CPUs %s of node %s", i.Count, word, i.CPUs, i.NUMANodes))
 	}
 	if t.CPUs != "" {
 		parts = append(parts, "CPUs "+t.CPUs)

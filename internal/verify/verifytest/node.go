@@ -60,8 +60,28 @@ func Machine(t testing.TB, name string) *model.Machine {
 // NewNode makes a node of a shipped machine.
 func NewNode(t testing.TB, machineName string) *Node {
 	t.Helper()
+	return newNode(t, machineName, t.TempDir())
+}
+
+// NewWholeNode makes a node whose /sys has the whole machine in it, so that it
+// can be scanned.
+func NewWholeNode(t testing.TB, machineName string) *Node {
+	t.Helper()
+	file, err := machine.Open(machineName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := file.Tree.WriteTo(filepath.Join(dir, "sys")); err != nil {
+		t.Fatal(err)
+	}
+	return newNode(t, machineName, dir)
+}
+
+func newNode(t testing.TB, machineName, dir string) *Node {
+	t.Helper()
 	m := Machine(t, machineName)
-	n := &Node{Name: "n1", Machine: m, dir: t.TempDir(), nextPID: 1000}
+	n := &Node{Name: "n1", Machine: m, dir: dir, nextPID: 1000}
 	n.mkdir(t, "proc/1")
 	n.write(t, "proc/1/cgroup", "0::/init.scope\n")
 	n.write(t, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")

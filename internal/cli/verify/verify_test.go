@@ -1,0 +1,214 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/verifytest"
+)
+
+var update = flag.Bool("update", false, "rewrite the outputs in docs/verify.md")
+
+const page = "verify.md"
+
+// cluster is one node with pods, an agent that looks at them, and the API server.
+type cluster struct {
+	node     *verifytest.Node
+	kernel   verify.Kernel
+	pods     []*verifytest.Pod
+	promised []expect.Pod
+	objects  []runtime.Object
+	asked    []string
+	fails    error
+}
+
+func newCluster(t *testing.T) *cluster {
+	n := verifytest.NewNode(t, "a3-ultragpu-8g")
+	c := &cluster{node: n, kernel: n.Reader(t)}
+	c.objects = []runtime.Object{&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "plumbline-system", Name: "plumbline-agent-x",
+			Labels: map[string]string{"app.kubernetes.io/name": "plumbline", "app.kubernetes.io/component": "agent"},
+		},
+		Spec: corev1.PodSpec{NodeName: n.Name}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}}
+	return c
+}
+
+func (c *cluster) start(t *testing.T, name string, gpus, nics []int, cpus cpuset.CPUSet) *verifytest.Pod {
+	t.Helper()
+	p := c.node.NewPod(name)
+	promise := c.node.Give(p, verifytest.Ours(), gpus, nics, cpus)
+	c.node.Write(t, p)
+	c.promised, c.objects = append(c.promised, promise.Expect()), append(c.objects, promise.Pod)
+	c.pods = append(c.pods, p)
+	return p
+}
+
+// time passes on the node: the agent has looked, and every thread ran since.
+func (c *cluster) time(t *testing.T) {
+	t.Helper()
+	verify.Check(c.node.Machine, c.kernel, c.promised, false)
+	for _, p := range c.pods {
+		p.Run()
+		c.node.Tick(t, p)
+	}
+}
+
+// execute is what the agent answers.
+func (c *cluster) execute(_ context.Context, namespace, pod string, command []string) ([]byte, error) {
+	c.asked = append(c.asked, namespace+"/"+pod+" "+strings.Join(command, " "))
+	if c.fails != nil {
+		return nil, c.fails
+	}
+	report := verify.NewReport(c.node.Machine, c.node.Name, time.Now(), verify.Check(c.node.Machine, c.kernel, c.promised, true))
+	return json.Marshal(report)
+}
+
+// run is the command behind its flags.
+func (c *cluster) run(t *testing.T, output string, which selection) (string, error) {
+	t.Helper()
+	c.time(t)
+	client := fake.NewClientset(c.objects...)
+	report, err := look(t.Context(), client, agents{client: client, namespace: "plumbline-system", execute: c.execute}, which)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	o := options{output: output}
+	if err := o.write(&out, report); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), exitOf(report)
+}
+
+func code(err error) int {
+	var exit cmdutil.ExitError
+	errors.As(err, &exit)
+	return exit.Code
+}
+
+// What the documentation shows, the command prints.
+func TestDocumentedOutput(t *testing.T) {
+	c := newCluster(t)
+	c.start(t, "train-0", []int{0}, []int{0}, cpuset.New(4, 5, 6, 7))
+	train1 := c.start(t, "train-1", []int{2}, []int{2}, cpuset.New(8, 9, 10, 11))
+	train1.Pin(cpuset.New(60, 61, 62, 63), cpuset.New(0, 1))
+	train1.Files["/dev/nvidia5"] = c.node.GPUNumber(5)
+	c.node.Write(t, train1)
+	ending := c.start(t, "train-2", []int{4}, nil, cpuset.New())
+	c.pods = c.pods[:2]
+	c.node.Remove(t, ending)
+	for name, test := range map[string]struct {
+		which selection
+		code  int
+	}{
+		"aligned":   {selection{namespace: "default", names: []string{"train-0"}}, 0},
+		"convicted": {selection{namespace: "default", names: []string{"train-1"}}, exitMisaligned},
+		"all":       {selection{}, exitMisaligned},
+	} {
+		out, err := c.run(t, "text", test.which)
+		if code(err) != test.code {
+			t.Errorf("%s: %v, want exit code %d", name, err, test.code)
+		}
+		if *update {
+			docstest.Rewrite(t, page, "output", name, out)
+		}
+		if diff := cmp.Diff(docstest.Get(t, page, "output", name).Text, out); diff != "" {
+			t.Errorf("%s (-is +prints), -update rewrites it:\n%s", page, diff)
+		}
+	}
+}
+
+func TestFormats(t *testing.T) {
+	c := newCluster(t)
+	c.start(t, "train-0", []int{0}, []int{0}, cpuset.New(4, 5))
+	out, err := c.run(t, "json", selection{namespace: "default", names: []string{"train-0"}})
+	var report verify.Report
+	if err != nil || json.Unmarshal([]byte(out), &report) != nil || report.Kind != verify.Kind || report.Pods[0].Verdict != "Aligned" || len(report.Pods[0].Pairs) != 3 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := c.run(t, "yaml", selection{}); err != nil || !strings.Contains(out, "\n  verdict: Aligned\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if want := []string{
+		"plumbline-system/plumbline-agent-x plumbline-agent verify --namespace=default --pod=train-0",
+		"plumbline-system/plumbline-agent-x plumbline-agent verify --pod=train-0",
+	}; !slices.Equal(c.asked, want) {
+		t.Errorf("asked %q, want %q", c.asked, want)
+	}
+}
+
+// Where nobody can look, nothing is said to be aligned, and the exit code tells.
+func TestUnknown(t *testing.T) {
+	tests := map[string]struct {
+		change func(c *cluster)
+		says   string
+	}{
+		"no agent":           {func(c *cluster) { c.objects = c.objects[1:] }, "no agent of plumbline runs on node n1"},
+		"exec fails":         {func(c *cluster) { c.fails = errors.New("container\nnot found") }, "container; not found"},
+		"agent does not see": {func(c *cluster) { c.promised = nil }, "the node's agent does not know it yet"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.start(t, "train-0", []int{0}, nil, cpuset.New())
+			test.change(c)
+			out, err := c.run(t, "text", selection{namespace: "default", names: []string{"train-0"}})
+			if code(err) != exitUnknown || !strings.Contains(out, test.says) || !strings.Contains(out, "train-0 on n1: Unknown") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func TestPodsThatCannotBeVerified(t *testing.T) {
+	c := newCluster(t)
+	c.objects = append(c.objects, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "plain"}})
+	for name, says := range map[string]string{"plain": "has no claim", "nobody": "not found"} {
+		if _, err := c.run(t, "text", selection{namespace: "default", names: []string{name}}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", name, err, says)
+		}
+	}
+	if out, err := c.run(t, "text", selection{}); err != nil || out != "no running pod with a claim\n" {
+		t.Errorf("%v: %q", err, out)
+	}
+	for _, arg := range []string{"claim/x", "pod/", "/x"} {
+		if _, err := podNames([]string{arg}); !errors.As(err, new(cmdutil.UsageError)) {
+			t.Errorf("%q: %v", arg, err)
+		}
+	}
+}
+
+// Names that a pod chose do not play with the terminal.
+func TestHostileNames(t *testing.T) {
+	c := newCluster(t)
+	p := c.start(t, "train-0", []int{0}, []int{0}, cpuset.New())
+	p.Files["/dev/\x1b]0;owned\x07"] = c.node.GPUNumber(5)
+	c.node.Write(t, p)
+	out, err := c.run(t, "text", selection{namespace: "default", names: []string{"train-0"}})
+	if code(err) != exitMisaligned || strings.ContainsAny(out, "\x1b\x07") {
+		t.Errorf("%v\n%q", err, out)
+	}
+}
