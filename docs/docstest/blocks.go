@@ -18,7 +18,7 @@ import (
 //
 //	<!-- example: vrf -->
 type Block struct {
-	// Kind says what it is: "example" (parameters of dra.net), "manifest"
+	// Kind says what it is: "example" (parameters of the page's driver), "manifest"
 	// (objects for kubectl) or "output" (what a command prints).
 	Kind string
 	// Name is its own among those of its kind on the page.
@@ -54,7 +54,7 @@ func Blocks(t testing.TB, page string) []Block {
 	return all
 }
 
-// Examples are the examples of a page, all of them parameters of dra.net as
+// Examples are the examples of a page, all of them parameters of its driver as
 // YAML.
 func Examples(t testing.TB, page string) []Block {
 	t.Helper()

@@ -79,7 +79,8 @@ var (
 )
 
 // sections are the texts under the headings of fields.
-func sections(t *testing.T) map[string]string {
+func sections(t *testing.T, page string) map[string]string {
+	t.Helper()
 	text := docstest.Page(t, page)
 	found := map[string]string{}
 	at := heading.FindAllStringSubmatchIndex(text, -1)
@@ -99,8 +100,13 @@ func sections(t *testing.T) map[string]string {
 
 // Every field has a section, with an example that sets it.
 func TestEveryFieldIsDocumented(t *testing.T) {
-	documented := sections(t)
-	known := fieldPaths("", reflect.TypeFor[v1alpha1.NetworkConfig]())
+	requireDocumented(t, page, reflect.TypeFor[v1alpha1.NetworkConfig](), func(b docstest.Block) []v1alpha1.Leaf { return decode(t, b).Leaves() })
+}
+
+func requireDocumented(t *testing.T, page string, config reflect.Type, leavesOf func(docstest.Block) []v1alpha1.Leaf) {
+	t.Helper()
+	documented := sections(t, page)
+	known := fieldPaths("", config)
 	for name := range documented {
 		if !slices.Contains(known, name) {
 			t.Errorf("%s is documented and is no field", name)
@@ -117,7 +123,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 			if !strings.Contains(section, b.Text) {
 				continue
 			}
-			for _, l := range decode(t, b).Leaves() {
+			for _, l := range leavesOf(b) {
 				leaf := index.ReplaceAllString(l.Path, "[]")
 				shown = shown || leaf == path || strings.HasPrefix(leaf, path+"[")
 			}
@@ -139,7 +145,7 @@ func TestLimitsAreTheSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	checked := 0
-	for path, section := range sections(t) {
+	for path, section := range sections(t, page) {
 		s := root
 		for _, name := range strings.Split(strings.ReplaceAll(path, "[]", ""), ".") {
 			s = root.resolve(s.Properties[name])

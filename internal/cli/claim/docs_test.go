@@ -30,13 +30,15 @@ func TestDocumentedRendering(t *testing.T) {
 
 // What the documentation shows to be applied has nothing to find fault with.
 func TestDocumentedManifests(t *testing.T) {
-	for _, b := range docstest.Blocks(t, page) {
-		if b.Kind != "manifest" {
-			continue
-		}
-		out, err := run(t, b.Text, "lint", "-f", "-")
-		if err != nil || !strings.HasSuffix(out, ": 0 errors, 0 warnings\n") {
-			t.Errorf("manifest %s: %v\n%s", b.Name, err, out)
+	for _, page := range []string{page, "cpu.md"} {
+		for _, b := range docstest.Blocks(t, page) {
+			if b.Kind != "manifest" {
+				continue
+			}
+			out, err := run(t, b.Text, "lint", "-f", "-")
+			if err != nil || !strings.HasSuffix(out, ": 0 errors, 0 warnings\n") {
+				t.Errorf("%s, manifest %s: %v\n%s", page, b.Name, err, out)
+			}
 		}
 	}
 }

@@ -204,9 +204,9 @@ func requireGiven(t *testing.T, m *model.Machine, o slicecodec.CPUOptions, c *re
 // not its search: a claim of n CPUs of a device is refused only where the device
 // has not as many left, and never gets a CPU of another.
 func TestPlanSequences(t *testing.T) {
-	machines, steps := 200, 1000
+	machines, steps := 200, 200 // package placement takes 1,000
 	if testing.Short() {
-		machines, steps = 10, 200
+		machines, steps = 10, 100
 	}
 	for seed := range machines {
 		r := rand.New(rand.NewPCG(uint64(seed), 22))
