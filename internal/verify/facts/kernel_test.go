@@ -1,0 +1,149 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"plumbline.dev/plumbline/internal/host/hosttest"
+)
+
+func realKernel(t *testing.T) *Reader {
+	t.Helper()
+	r, err := Open(Options{Proc: "/proc", Sys: "/sys"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// child runs a script in network and mount namespaces of its own, which says
+// "ready" and then waits.
+func child(t *testing.T, script string) int {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("making namespaces needs root")
+	}
+	cmd := exec.Command("sh", "-c", "set -e; mount --make-rprivate /; "+script+"; echo ready; exec sleep 60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("the child says %q: %v", line, err)
+	}
+	return cmd.Process.Pid
+}
+
+func TestKernelInterfaces(t *testing.T) {
+	r := realKernel(t)
+	pid := child(t, "ip link add left type veth peer name right; mount -t sysfs sysfs /sys")
+	interfaces, err := r.interfaces(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range interfaces {
+		names = append(names, i.Name)
+		if i.PCI != nil {
+			t.Errorf("%s is said to be at %s", i.Name, i.PCI)
+		}
+	}
+	if !slices.Contains(names, "left") || !slices.Contains(names, "right") || !slices.Contains(names, "lo") {
+		t.Errorf("interfaces %q, want lo, left and right", names)
+	}
+}
+
+// A sysfs of another namespace than the process' is not believed, nor anything
+// else that lies at /sys.
+func TestKernelForeignSysfs(t *testing.T) {
+	r := realKernel(t)
+	if _, err := r.interfaces(child(t, "ip link add left type veth peer name right")); err == nil || !strings.Contains(err.Error(), "another network namespace") {
+		t.Errorf("the host's sysfs: %v", err)
+	}
+	if _, err := r.interfaces(child(t, "mount -t tmpfs tmpfs /sys; mkdir -p /sys/class/net; ln -s ../../devices/pci0000:00/0000:00:01.0/net/lo /sys/class/net/lo")); err == nil ||
+		!strings.Contains(err.Error(), "is not the kernel's") {
+		t.Errorf("a pod's own files: %v", err)
+	}
+}
+
+func TestKernelProcess(t *testing.T) {
+	r := realKernel(t)
+	p, err := r.process(os.Getpid(), nil, map[threadKey]uint64{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Allowed.CPUs.IsEmpty() || p.Allowed.Mems.IsEmpty() || len(p.Threads) == 0 || p.Start == 0 {
+		t.Errorf("this process: %+v", p)
+	}
+	for _, thread := range p.Threads {
+		if !p.Allowed.CPUs.Contains(thread.CPU) {
+			t.Errorf("thread %d ran on CPU %d of %s", thread.ID, thread.CPU, p.Allowed.CPUs)
+		}
+	}
+	if _, err := r.files(os.Getpid(), nil); err != nil {
+		t.Errorf("device files: %v", err)
+	}
+	var gone Container
+	r.container(&gone, "x", []int{1 << 22}, nil)
+	if !errors.Is(gone.Err, ErrGone) {
+		t.Errorf("a process that is not there: %v", gone.Err)
+	}
+}
+
+// TestKernelContainer makes a control group such as a container's, in the virtual
+// machine: on a host that is not ours no group is made.
+func TestKernelContainer(t *testing.T) {
+	if !hosttest.OnGuest() {
+		t.Skip("makes a control group: only in the lab's virtual machine (plumblab guest-test)")
+	}
+	id, uid := strings.Repeat("0a", 32), "0-verify-test"
+	pod := filepath.Join("/sys/fs/cgroup", "pod"+uid)
+	group := filepath.Join(pod, id)
+	if err := os.MkdirAll(pod, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(pod) })
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(pod, "cgroup.subtree_control"), "+cpuset")
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(group) })
+	pid := child(t, "mount -t sysfs sysfs /sys")
+	write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(pid))
+	write(filepath.Join(group, "cpuset.cpus"), "1")
+	write(filepath.Join(group, "cpuset.mems"), "0")
+	found := realKernel(t).Look([]Target{{UID: uid, Containers: []TargetContainer{{Name: "main", ID: id}}}}, true)[0]
+	c := found.Containers[0]
+	if c.Err != nil || c.GrantedErr != nil || found.Network.Err != nil {
+		t.Fatalf("%v, %v, %v", c.Err, c.GrantedErr, found.Network.Err)
+	}
+	if c.Granted.CPUs.String() != "1" || c.Granted.Mems.String() != "0" || len(c.Processes) != 1 || c.Processes[0].Allowed.CPUs.String() != "1" {
+		t.Errorf("granted %+v, processes %+v", c.Granted, c.Processes)
+	}
+}
