@@ -83,6 +83,7 @@ var importTable = []struct {
 	{"internal/topoview/matrix", []string{"internal/model/...", "internal/topoview"}},
 	{"internal/topoview/podview", []string{"internal/model/...", "internal/topoview"}},
 	{"internal/topoview/overview", []string{"internal/topoview"}},
+	{"internal/topoview/published", []string{"internal/model/...", "internal/topoview/..."}},
 	{"internal/topoview/poster", []string{"internal/topoview/..."}},
 	{"internal/verify", []string{"internal/verify/...", "internal/model/..."}},
 	{"internal/verify/verifytest", []string{
@@ -104,6 +105,7 @@ var importTable = []struct {
 	}},
 	{"internal/cli/claim", []string{
 		"internal/allocation", "internal/claimgen", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
+		"internal/explain/...", "internal/topoview/...",
 		"api/...", "deploy",
 	}},
 	{"internal/cli/verify", []string{

@@ -12,7 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
-	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
 // readClaims reads the ResourceClaims of files; other objects are passed over.
@@ -43,7 +43,7 @@ func readClaims(files []string) ([]resourceapi.ResourceClaim, error) {
 
 // holdersFrom takes the claims of files as the holders of the machine's devices,
 // whatever pool they name: a machine file is nobody's node.
-func (v *nodeView) holdersFrom(files []string) error {
+func holdersFrom(v *published.View, files []string) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -51,10 +51,6 @@ func (v *nodeView) holdersFrom(files []string) error {
 	if err != nil {
 		return cmdutil.UsageError{Err: err}
 	}
-	v.options.Holders = map[topoview.DeviceID][]topoview.Holder{}
-	for i := range claims {
-		addHolders(v.options.Holders, &claims[i], func(resourceapi.DeviceRequestAllocationResult) bool { return true }, nil)
-	}
-	v.options.HoldersKnown = true
+	v.Options.Holders, v.Options.HoldersKnown = published.HoldersOf(claims), true
 	return nil
 }

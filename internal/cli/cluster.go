@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,31 +18,25 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
-// observed is what is published and claimed at one moment.
-type observed struct {
-	slices []resourceapi.ResourceSlice
-	claims []resourceapi.ResourceClaim
-	// claimsErr says why the claims are not known, such as a missing right; nil
-	// when they are.
-	claimsErr error
-}
-
 // observe lists the slices of a node, or with "" of all nodes, and the claims.
-func observe(ctx context.Context, client kubernetes.Interface, node string) (observed, error) {
-	var o observed
+func observe(ctx context.Context, client kubernetes.Interface, node string) (published.Cluster, error) {
+	var c published.Cluster
 	all, err := listSlices(ctx, client, node)
 	if err != nil {
-		return o, err
+		return c, err
 	}
-	o.slices = current(all)
-	o.claims, o.claimsErr = listClaims(ctx, client)
-	if o.claimsErr != nil && !apierrors.IsForbidden(o.claimsErr) {
-		return o, o.claimsErr
+	c.Slices = published.Current(all)
+	c.Claims, err = listClaims(ctx, client)
+	if apierrors.IsForbidden(err) {
+		c.Unknown = cmdutil.OneLine(err)
+		return c, nil
 	}
-	return o, nil
+	return c, err
 }
 
 func sliceSelector(node string) string {
@@ -78,35 +71,6 @@ func listSlices(ctx context.Context, client kubernetes.Interface, node string) (
 }
 
 var errUnexpected = errors.New("the server answered with something else")
-
-// poolID names a pool: pools of two drivers may have one name.
-type poolID struct{ driver, pool string }
-
-func poolOf(s *resourceapi.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
-
-// current keeps the slices of nodes that the drivers we know publish, of each
-// pool those of the newest generation only: older ones are about to be deleted.
-func current(all []resourceapi.ResourceSlice) []resourceapi.ResourceSlice {
-	newest := map[poolID]int64{}
-	for i := range all {
-		newest[poolOf(&all[i])] = max(newest[poolOf(&all[i])], all[i].Spec.Pool.Generation)
-	}
-	return slices.DeleteFunc(all, func(s resourceapi.ResourceSlice) bool {
-		return s.Spec.NodeName == nil || !slices.Contains(slicecodec.Drivers(), s.Spec.Driver) ||
-			s.Spec.Pool.Generation < newest[poolOf(&s)]
-	})
-}
-
-// ofNode is the slices of one node.
-func (o observed) ofNode(node string) []resourceapi.ResourceSlice {
-	var own []resourceapi.ResourceSlice
-	for _, s := range o.slices {
-		if s.Spec.NodeName != nil && *s.Spec.NodeName == node {
-			own = append(own, s)
-		}
-	}
-	return own
-}
 
 // noSlices says why a node shows nothing: it may not be there at all.
 func noSlices(ctx context.Context, client kubernetes.Interface, node string) error {

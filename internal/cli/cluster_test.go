@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -91,7 +90,7 @@ func nodeTopology(client kubernetes.Interface, node string) (*topoview.Topology,
 	if err != nil {
 		return nil, nil, err
 	}
-	return v.topology(cpuset.New()), v.left, nil
+	return v.Topology(), v.Left, nil
 }
 
 func TestTopoOfANode(t *testing.T) {

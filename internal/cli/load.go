@@ -18,6 +18,7 @@ import (
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
 // scanned is a machine with where it comes from.
@@ -33,26 +34,26 @@ type scanned struct {
 }
 
 // view is what is drawn of a machine that was scanned.
-func (s scanned) view() *nodeView {
-	v := &nodeView{machine: s.machine, options: topoview.Options{Source: s.source, Notes: s.notes}}
+func (s scanned) view() *published.View {
+	v := &published.View{Machine: s.machine, Options: topoview.Options{Source: s.source, Notes: s.notes}}
 	for _, p := range s.problems {
-		v.left = append(v.left, p.String())
+		v.Left = append(v.Left, p.String())
 	}
 	if s.facts != nil {
-		v.options.Products = products(s.facts)
-		v.options.Notes = append(v.options.Notes, "memory sizes and distances of NUMA nodes are assumed: a facts file does not state them")
+		v.Options.Products = products(s.facts)
+		v.Options.Notes = append(v.Options.Notes, "memory sizes and distances of NUMA nodes are assumed: a facts file does not state them")
 	}
 	return v
 }
 
 // watchHost views this host whenever its hardware changes.
-func watchHost(ctx context.Context) (<-chan *nodeView, error) {
+func watchHost(ctx context.Context) (<-chan *published.View, error) {
 	options, source := hostOptions()
 	links, err := inventory.OpenNetlink(ownNamespace, nil)
 	if err != nil {
 		return nil, fmt.Errorf("watch this host: %w", err)
 	}
-	views := make(chan *nodeView)
+	views := make(chan *published.View)
 	go func() {
 		defer close(views)
 		defer links.Close()

@@ -11,12 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
-	"plumbline.dev/plumbline/internal/topoview"
 	"plumbline.dev/plumbline/internal/topoview/overview"
 	"plumbline.dev/plumbline/internal/topoview/poster"
+	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
 // nodesOptions are the flags of topo nodes.
@@ -95,15 +94,15 @@ func (o *nodesOptions) show(ctx context.Context, client kubernetes.Interface, na
 		if err != nil {
 			return err
 		}
-		return showAll(ctx, out, o.output, changes, func(w io.Writer, now observed) error {
-			return o.write(w, now.overview(names))
+		return showAll(ctx, out, o.output, changes, func(w io.Writer, now published.Cluster) error {
+			return o.write(w, now.Overview(names))
 		})
 	}
 	now, err := observe(ctx, client, "")
 	if err != nil {
 		return err
 	}
-	c := now.overview(names)
+	c := now.Overview(names)
 	for _, name := range names {
 		if !slices.ContainsFunc(c.Nodes, func(n overview.Node) bool { return n.Name == name }) {
 			if len(c.Nodes) == 0 && len(names) == 1 {
@@ -127,44 +126,4 @@ func (o *nodesOptions) write(w io.Writer, c *overview.Cluster) error {
 		return poster.Overview(w, c)
 	}
 	return cmdutil.Encode(w, o.output, c)
-}
-
-// overview sums up the nodes with these names, or all of them.
-func (o observed) overview(names []string) *overview.Cluster {
-	byNode := map[string]observed{}
-	for _, s := range o.slices {
-		node := *s.Spec.NodeName
-		if len(names) == 0 || slices.Contains(names, node) {
-			one := byNode[node]
-			one.slices = append(one.slices, s)
-			byNode[node] = one
-		}
-	}
-	var nodes []*topoview.Topology
-	var left []string
-	problems := map[string][]string{}
-	byPool := o.claimsByPool()
-	for node, one := range byNode {
-		one.claimsErr = o.claimsErr
-		for _, s := range one.slices {
-			one.claims = append(one.claims, byPool[poolOf(&s)]...)
-		}
-		v, err := one.withoutRepeatedClaims().view(node)
-		if err != nil {
-			left = append(left, cmdutil.OneLine(err))
-			continue
-		}
-		problems[node] = append(v.left, incomplete(one.slices)...)
-		nodes = append(nodes, v.topology(cpuset.New()))
-	}
-	c := overview.Sum(nodes, o.claimsErr == nil)
-	slices.Sort(left)
-	c.Notes = append(c.Notes, left...)
-	if o.claimsErr != nil {
-		c.Notes = append(c.Notes, "who holds what is unknown: "+cmdutil.OneLine(o.claimsErr))
-	}
-	for i := range c.Nodes {
-		c.Nodes[i].Notes = problems[c.Nodes[i].Name]
-	}
-	return c
 }

@@ -28,6 +28,7 @@ import (
 	"plumbline.dev/plumbline/internal/nodeslices"
 	"plumbline.dev/plumbline/internal/topoview"
 	"plumbline.dev/plumbline/internal/topoview/overview"
+	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
 func golden(t *testing.T, name, got string) {
@@ -161,7 +162,7 @@ func TestWatchNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := (<-changes).overview(nil); c.Room.Pairs.Free != 8 || !c.HoldersKnown {
+	if c := (<-changes).Overview(nil); c.Room.Pairs.Free != 8 || !c.HoldersKnown {
 		t.Fatalf("%+v, want 8 pairs", c.Room)
 	}
 	claim := claimOf("train", nil, result(slicecodec.DriverGPU, "gpu-0"), result(slicecodec.DriverNet, "pci-0000-91-00-0"))
@@ -169,7 +170,7 @@ func TestWatchNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for now := range changes {
-		if c := now.overview(nil); c.Room.Pairs.Free == 7 && len(c.Claims) == 1 {
+		if c := now.Overview(nil); c.Room.Pairs.Free == 7 && len(c.Claims) == 1 {
 			return
 		}
 	}
@@ -196,10 +197,10 @@ func TestShowAll(t *testing.T) {
 // Five thousand nodes are summed up, each claim at its node.
 func TestManyNodes(t *testing.T) {
 	const n = 5000
-	var o observed
+	var o published.Cluster
 	for i := range n {
 		node := "node-" + strings.Repeat("0", 4-len(strconv.Itoa(i))) + strconv.Itoa(i)
-		o.slices = append(o.slices, resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
+		o.Slices = append(o.Slices, resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
 			Driver: slicecodec.DriverGPU, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 1},
 			Devices: []resourceapi.Device{{Name: "gpu-0", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 				slicecodec.AttrPCIBusID: {StringValue: ptr.To("0000:8f:00.0")},
@@ -207,9 +208,9 @@ func TestManyNodes(t *testing.T) {
 		}})
 		claim := claimOf("c", nil, result(slicecodec.DriverGPU, "gpu-0"))
 		claim.Name, claim.Status.Allocation.Devices.Results[0].Pool = node, node
-		o.claims = append(o.claims, *claim)
+		o.Claims = append(o.Claims, *claim)
 	}
-	c := o.overview(nil)
+	c := o.Overview(nil)
 	if len(c.Nodes) != n || len(c.Claims) != n || c.Room.GPUs != (topoview.Tally{Free: 0, Total: n}) {
 		t.Errorf("%d nodes, %d claims, GPUs %+v", len(c.Nodes), len(c.Claims), c.Room.GPUs)
 	}

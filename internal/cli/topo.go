@@ -9,13 +9,13 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/topoview"
 	"plumbline.dev/plumbline/internal/topoview/matrix"
 	"plumbline.dev/plumbline/internal/topoview/poster"
+	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
 const defaultSys = "/sys"
@@ -149,14 +149,14 @@ func (o *topoOptions) run(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, line := range v.left {
+	for _, line := range v.Left {
 		fmt.Fprintln(errOut, "left out:", line)
 	}
 	return o.write(out, v)
 }
 
 // view is what the flags name.
-func (o *topoOptions) view(ctx context.Context) (*nodeView, error) {
+func (o *topoOptions) view(ctx context.Context) (*published.View, error) {
 	switch {
 	case o.node != "":
 		client, err := o.cluster.Client()
@@ -170,7 +170,7 @@ func (o *topoOptions) view(ctx context.Context) (*nodeView, error) {
 			return nil, err
 		}
 		v := s.view()
-		return v, v.holdersFrom(o.files)
+		return v, holdersFrom(v, o.files)
 	}
 	s, err := loadHost(ctx, o.sys)
 	if err != nil {
@@ -180,7 +180,7 @@ func (o *topoOptions) view(ctx context.Context) (*nodeView, error) {
 }
 
 // views are what the flags name, as it changes.
-func (o *topoOptions) views(ctx context.Context) (<-chan *nodeView, error) {
+func (o *topoOptions) views(ctx context.Context) (<-chan *published.View, error) {
 	if o.node == "" {
 		return watchHost(ctx)
 	}
@@ -192,9 +192,9 @@ func (o *topoOptions) views(ctx context.Context) (<-chan *nodeView, error) {
 }
 
 // write draws a view in the output format.
-func (o *topoOptions) write(w io.Writer, v *nodeView) error {
+func (o *topoOptions) write(w io.Writer, v *published.View) error {
 	if o.matrix {
-		m := matrix.Build(v.machine, v.name())
+		m := matrix.Build(v.Machine, name(v))
 		if o.output == "text" {
 			return matrix.Text(w, m)
 		}
@@ -204,7 +204,8 @@ func (o *topoOptions) write(w io.Writer, v *nodeView) error {
 	if err != nil {
 		return cmdutil.Usagef("--reserved-cpus: %v", err)
 	}
-	t := v.topology(reserved)
+	v.Options.Reserved = v.Options.Reserved.Union(reserved)
+	t := v.Topology()
 	switch o.output {
 	case "text":
 		return topoview.Text(w, t, topoview.TextOptions{ASCII: o.ascii})
@@ -215,18 +216,11 @@ func (o *topoOptions) write(w io.Writer, v *nodeView) error {
 }
 
 // name is what the view is called.
-func (v *nodeView) name() string {
-	for _, name := range []string{v.options.Name, v.machine.Name} {
+func name(v *published.View) string {
+	for _, name := range []string{v.Options.Name, v.Machine.Name} {
 		if name != "" {
 			return name
 		}
 	}
 	return "machine"
-}
-
-// topology arranges the view.
-func (v *nodeView) topology(reserved cpuset.CPUSet) *topoview.Topology {
-	options := v.options
-	options.Reserved = options.Reserved.Union(reserved)
-	return topoview.Build(v.machine, options)
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
 // gather is how long follow waits for what comes with a change: a claim's
@@ -25,7 +27,7 @@ const gather = 200 * time.Millisecond
 
 // follow sends what observe finds, and what has become of it after each change,
 // until ctx ends. Claims that may not be listed are not watched either.
-func follow(ctx context.Context, client kubernetes.Interface, node string) (<-chan observed, error) {
+func follow(ctx context.Context, client kubernetes.Interface, node string) (<-chan published.Cluster, error) {
 	first, err := observe(ctx, client, node)
 	if err != nil {
 		return nil, err
@@ -51,11 +53,11 @@ func follow(ctx context.Context, client kubernetes.Interface, node string) (<-ch
 	})
 	go publishedInformer.RunWithContext(ctx)
 	synced := []cache.InformerSynced{publishedInformer.HasSynced}
-	if first.claimsErr == nil {
+	if first.Unknown == "" {
 		go claimInformer.RunWithContext(ctx)
 		synced = append(synced, claimInformer.HasSynced)
 	}
-	out := make(chan observed)
+	out := make(chan published.Cluster)
 	go func() {
 		defer close(out)
 		now := first
@@ -74,8 +76,8 @@ func follow(ctx context.Context, client kubernetes.Interface, node string) (<-ch
 			if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 				return
 			}
-			now = observed{claimsErr: first.claimsErr, claims: listed[resourceapi.ResourceClaim](claimStore)}
-			now.slices = current(listed[resourceapi.ResourceSlice](publishedStore))
+			now = published.Cluster{Unknown: first.Unknown, Claims: listed[resourceapi.ResourceClaim](claimStore)}
+			now.Slices = published.Current(listed[resourceapi.ResourceSlice](publishedStore))
 		}
 	}()
 	return out, nil

@@ -1,0 +1,110 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package published
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/topoview"
+)
+
+// View is a machine and what to say of it: a node as its slices describe it,
+// or any other.
+type View struct {
+	Machine *model.Machine
+	Options topoview.Options
+	// Left are the lines about what could not be read.
+	Left []string
+}
+
+// Topology arranges the view.
+func (v *View) Topology() *topoview.Topology { return topoview.Build(v.Machine, v.Options) }
+
+// Node decodes the slices of a node, and adds the claims that hold its devices.
+func (c Cluster) Node(node string) (*View, error) {
+	published := c.OfNode(node)
+	// A device that cannot be read is left out, all others are there.
+	decoded, err := slicecodec.Decode(published)
+	if decoded == nil {
+		return nil, fmt.Errorf("read the ResourceSlices of node %s: %w", node, err)
+	}
+	v := &View{Machine: decoded.Machine}
+	if err != nil {
+		v.Left = strings.Split(err.Error(), "\n")
+	}
+	v.Options = topoview.Options{
+		Name: node, Source: "the ResourceSlices and ResourceClaims of node " + node,
+		Sockets: map[int]int{}, CPUCounts: map[int]int{}, CPUGroups: decoded.CPUGroups,
+		Published: publishedFacts(published),
+		Notes:     append(incomplete(published), "bridges, cores, memory sizes and distances of NUMA nodes are not published; plumbline topo on the node shows them"),
+	}
+	for _, g := range decoded.CPUGroups {
+		if g.NUMANode == nil {
+			continue
+		}
+		if g.Socket != nil {
+			v.Options.Sockets[*g.NUMANode] = *g.Socket
+		}
+		v.Options.CPUCounts[*g.NUMANode] += g.Count
+	}
+	if c.Unknown != "" {
+		v.Options.Notes = append(v.Options.Notes, "who holds what is unknown: "+c.Unknown)
+	}
+	v.Options.HoldersKnown = c.Unknown == ""
+	v.Options.Holders = holders(published, c.Claims)
+	return v, nil
+}
+
+// publishedFacts are which devices several claims share, and which are tainted.
+func publishedFacts(published []resourceapi.ResourceSlice) map[topoview.DeviceID]topoview.Published {
+	facts := map[topoview.DeviceID]topoview.Published{}
+	for _, s := range published {
+		for _, d := range s.Spec.Devices {
+			p := topoview.Published{Shared: ptr.Deref(d.AllowMultipleAllocations, false)}
+			var taints []string
+			for _, t := range d.Taints {
+				if t.Effect == resourceapi.DeviceTaintEffectNone {
+					continue
+				}
+				text := t.Key
+				if t.Value != "" {
+					text += "=" + t.Value
+				}
+				taints = append(taints, text)
+			}
+			p.Taint = strings.Join(taints, ", ")
+			if p != (topoview.Published{}) {
+				facts[topoview.DeviceID{Driver: s.Spec.Driver, Name: d.Name}] = p
+			}
+		}
+	}
+	return facts
+}
+
+// incomplete names the pools of which slices are missing.
+func incomplete(published []resourceapi.ResourceSlice) []string {
+	missing := map[poolID]int64{}
+	for i := range published {
+		id := poolOf(&published[i])
+		if _, seen := missing[id]; !seen {
+			missing[id] = published[i].Spec.Pool.ResourceSliceCount
+		}
+		missing[id]--
+	}
+	var notes []string
+	for id, n := range missing {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf("%s is publishing pool %s just now: %s missing", id.driver, id.pool, topoview.Count(int(n), "slice is", "slices are")))
+		}
+	}
+	slices.Sort(notes)
+	return notes
+}
