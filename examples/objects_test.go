@@ -73,7 +73,7 @@ func build(t *testing.T, folder string) map[string]any {
 // TestEverythingDecodesStrictly covers the folder that is no document's text
 // too.
 func TestEverythingDecodesStrictly(t *testing.T) {
-	for _, folder := range append([]string{"network-operator-egx"}, documents...) {
+	for _, folder := range append([]string{"network-operator-egx", "exclusive-cpus"}, documents...) {
 		for _, part := range []string{"manifests", "lab"} {
 			if n := len(build(t, filepath.Join(folder, part))); n == 0 {
 				t.Errorf("%s/%s: no objects", folder, part)
