@@ -4,7 +4,10 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
@@ -15,6 +18,7 @@ import (
 	"plumbline.dev/plumbline/internal/guard"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/pciids"
+	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/inventory/filter"
 	"plumbline.dev/plumbline/internal/machine"
@@ -92,4 +96,46 @@ func scanOptions(o Options) (inventory.Options, error) {
 		look.Products[n.Address] = inventory.Product{ID: pciids.ID{Vendor: id.Vendor, Device: id.Device}, Model: n.Model}
 	}
 	return look, nil
+}
+
+// firstScan refuses a host that the options do not fit.
+func firstScan(ctx context.Context, scans <-chan inventory.Snapshot, o Options) (inventory.Snapshot, error) {
+	first, ok := <-scans
+	if !ok {
+		return first, context.Cause(ctx)
+	}
+	if first.Err != nil {
+		return first, fmt.Errorf("scan the machine: %w", first.Err)
+	}
+	if o.GPUMode == GPUSimulated {
+		return first, gpu.RefuseRealHardware(first.Machine)
+	}
+	return first, nil
+}
+
+// openSources says where to look at the machine.
+func openSources(o Options, needed []netip.Addr) (inventory.Sources, func(), error) {
+	gpus, err := gpuSource(o)
+	if err != nil {
+		return inventory.Sources{}, nil, err
+	}
+	own, err := netns.Open(netns.Self)
+	if err != nil {
+		return inventory.Sources{}, nil, err
+	}
+	links, err := inventory.OpenNetlink(own.Fd(), needed)
+	if err != nil {
+		return inventory.Sources{}, nil, errors.Join(err, own.Close())
+	}
+	sys, err := sysfs.Open(o.SysfsRoot)
+	if err != nil {
+		links.Close()
+		return inventory.Sources{}, nil, errors.Join(err, own.Close())
+	}
+	closeAll := func() {
+		links.Close()
+		_ = own.Close()
+		_ = sys.Close()
+	}
+	return inventory.Sources{Sys: sys, Links: links, GPUs: gpus}, closeAll, nil
 }

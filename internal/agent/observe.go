@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/cluster"
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/publish"
@@ -26,7 +27,7 @@ func (o Options) observes() bool { return len(o.Drivers) == 0 }
 // the pods with claims.
 func observe(ctx context.Context, o Options) error {
 	ctx, stop := context.WithCancel(ctx)
-	client, _, err := connect(o.Kubeconfig)
+	client, _, err := cluster.Connect(o.Kubeconfig)
 	if err != nil {
 		stop()
 		return err

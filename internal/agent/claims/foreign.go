@@ -14,10 +14,6 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Manager is whose the fields of objects are that agents write: the API server
-// takes it from how its clients call themselves (rest.Config.UserAgent).
-const Manager = "plumbline-agent"
-
 // refuseSlices returns ErrRival while the node's devices of the driver are
 // published by a server that is none of ours. The kubelet removes what a driver
 // that has left had published after half a minute
@@ -39,7 +35,7 @@ func (n Node) refuseSlices(ctx context.Context, driver string) error {
 		for _, f := range s.ManagedFields {
 			by = append(by, f.Manager)
 		}
-		if len(by) > 0 && !slices.Contains(by, Manager) {
+		if len(by) > 0 && !slices.Contains(by, n.Manager) {
 			return fmt.Errorf("%w: ResourceSlice %s of %s was written by %s, and what two publish is given away twice: "+
 				"remove the other driver; the kubelet removes its slices within a minute", ErrRival, s.Name, driver, strings.Join(by, ", "))
 		}

@@ -30,6 +30,8 @@ type Node struct {
 	// PodUID is the agent's own pod; empty: one agent at a time.
 	PodUID types.UID
 	Client kubernetes.Interface
+	// Manager is whose the fields of slices are that agents of this system write.
+	Manager string
 }
 
 // plugin is one driver as the kubelet sees it.

@@ -40,7 +40,7 @@ func kubeletOf(t *testing.T, slices ...runtime.Object) Node {
 			t.Error(err)
 		}
 	})
-	n := Node{Name: "node", KubeletRoot: dir, AgentsDir: filepath.Join(dir, "agents"), Client: fake.NewClientset(slices...)}
+	n := Node{Name: "node", Manager: "plumbline-agent", KubeletRoot: dir, AgentsDir: filepath.Join(dir, "agents"), Client: fake.NewClientset(slices...)}
 	for _, d := range []string{n.registry(), n.data("dra.net")} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
 			t.Fatal(err)
@@ -179,8 +179,8 @@ func TestForeignSlicesAreRefused(t *testing.T) {
 		managers []string
 		refused  bool
 	}{
-		"of an agent before this one":              {[]string{Manager}, false},
-		"of ours that a person has edited":         {[]string{"kubectl-edit", Manager}, false},
+		"of an agent before this one":              {[]string{"plumbline-agent"}, false},
+		"of ours that a person has edited":         {[]string{"kubectl-edit", "plumbline-agent"}, false},
 		"of another server":                        {[]string{"dranet"}, true},
 		"of nobody knows whom, as old servers say": {nil, false},
 	} {

@@ -14,11 +14,12 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Loop keeps what is published true. Picture, Publishers, Scans and Held have to
-// be set.
+// Loop keeps what is published true. Picture, Scans and Held have to be set.
 type Loop struct {
 	Picture    *Picture
 	Publishers []*Publisher
+	// Registered are further publishers, as they come.
+	Registered <-chan *Publisher
 	// Scans are those of inventory.Watch; their end is the loop's.
 	Scans <-chan inventory.Snapshot
 	// Held lists the NICs of all records.
@@ -122,6 +123,8 @@ func (l *Loop) next(ctx context.Context, timer <-chan time.Time) error {
 	case <-l.Described:
 		l.Picture.Redescribe()
 	case <-l.FaultsChanged:
+	case p := <-l.Registered:
+		l.Publishers = append(l.Publishers, p)
 	}
 	return nil
 }

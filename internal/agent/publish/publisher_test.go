@@ -128,3 +128,30 @@ func TestFlappingCarrierIsPaced(t *testing.T) {
 		<-done
 	})
 }
+
+// A driver that is registered late is published then.
+func TestPublisherThatComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scans, registered := make(chan inventory.Snapshot), make(chan *Publisher)
+		l := &Loop{
+			Picture: &Picture{}, Registered: registered, Scans: scans,
+			Held: func(context.Context) ([]model.NIC, error) { return nil, nil },
+		}
+		if err := l.Take(t.Context(), inventory.Snapshot{Machine: machineWith(t, nic("eth0", 1, "up"))}); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); l.Run(t.Context()) }()
+		f := &fakeHelper{}
+		registered <- netPublisher(f)
+		synctest.Wait()
+		if f.writes != 1 {
+			t.Errorf("%d writes, want 1", f.writes)
+		}
+		close(scans)
+		<-done
+		if len(l.Publishers) != 1 {
+			t.Errorf("%d publishers to stop, want 1", len(l.Publishers))
+		}
+	})
+}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package cluster
 
 import (
 	"net/http"
@@ -35,11 +35,11 @@ func TestNodeWhileTheAPIServerIsAway(t *testing.T) {
 	}
 	for _, now := range []bool{false, true} {
 		away = now
-		node, err := getNode(t.Context(), client, "n1", file)
+		node, err := Node(t.Context(), client, "n1", file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := neededAddresses(node, config); node.Labels["a"] != "b" || len(got) != 2 || got[0].String() != "192.0.2.1" {
+		if got := NeededAddresses(node, config); node.Labels["a"] != "b" || len(got) != 2 || got[0].String() != "192.0.2.1" {
 			t.Errorf("away %t: labels %v, addresses %v; want those of the node", away, node.Labels, got)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package cluster
 
 import (
 	"bytes"
@@ -25,11 +25,11 @@ import (
 // do: the pods of the node wait for their devices.
 const remembered = time.Second
 
-// getNode reads the node's labels and addresses, and keeps them in file. While
+// Node reads the node's labels and addresses, and keeps them in file. While
 // the API server is away, an agent that has been here before goes on with what
 // is kept; the first one asks until it is answered, since without the node's
 // addresses nobody knows which NIC it cannot spare.
-func getNode(ctx context.Context, client kubernetes.Interface, name, file string) (*corev1.Node, error) {
+func Node(ctx context.Context, client kubernetes.Interface, name, file string) (*corev1.Node, error) {
 	logger := klog.FromContext(ctx)
 	kept, err := readNode(file, name)
 	if err != nil {

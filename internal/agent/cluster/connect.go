@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package cluster
 
 import (
 	"fmt"
@@ -13,12 +13,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"plumbline.dev/plumbline/internal/agent/claims"
 )
 
-// connect builds the client; kubeconfig is empty inside a cluster.
-func connect(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
+// Manager is whose the fields of objects are that agents write: the API server
+// takes it from how its clients call themselves (rest.Config.UserAgent).
+const Manager = "plumbline-agent"
+
+// Connect builds the client; kubeconfig is empty inside a cluster.
+func Connect(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
 	config, err := rest.InClusterConfig()
 	if kubeconfig != "" {
 		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -26,7 +28,7 @@ func connect(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	config.UserAgent = claims.Manager
+	config.UserAgent = Manager
 	// Every byte of an object as it is stored, which JSON does not keep: a claim's
 	// status is given back with it.
 	config.ContentType = runtime.ContentTypeProtobuf
@@ -40,9 +42,9 @@ func connect(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
 	return client, config, nil
 }
 
-// neededAddresses are the node's own and the API server's: the links that own
+// NeededAddresses are the node's own and the API server's: the links that own
 // or lead to them are never offered.
-func neededAddresses(node *corev1.Node, config *rest.Config) []netip.Addr {
+func NeededAddresses(node *corev1.Node, config *rest.Config) []netip.Addr {
 	var needed []netip.Addr
 	for _, a := range node.Status.Addresses {
 		if a.Type != corev1.NodeInternalIP {
