@@ -9,23 +9,23 @@ import "slices"
 
 // questions is the most questions that the search for the smallest conflict may
 // ask; after that the smallest one found so far is the answer.
-const questions = 2000
+const questions = 1000
 
 // Smallest returns, sorted, a smallest set of the n members that conflicts, when
 // all of them do. Without any one of its members the set does not conflict.
 // exact says that no smaller one does.
-func Smallest(n int, conflicts func(on []bool) bool) (set []int, exact bool) {
+func Smallest(n int, conflicts func(on []bool) bool) (smallest []int, exact bool) {
 	f := finder{n: n, ask: conflicts}
 	all := make([]bool, n)
 	for i := range all {
 		all[i] = true
 	}
-	best := f.shrink(all)
-	set, exact = f.smaller(best)
+	f.reduce(all, everything(n))
+	found, exact := f.smaller(all)
 	// A conflict may not be one with more members: a device that ends the whole
 	// search with an error does not when something else has it. Then the set is
 	// shrunk until no member can go.
-	return members(f.shrink(of(n, set))), exact
+	return members(f.shrink(of(n, found))), exact
 }
 
 type finder struct {
@@ -79,22 +79,66 @@ func (f *finder) smaller(best []bool) ([]int, bool) {
 	return members(best), false
 }
 
-// correction grows a set that does not conflict as far as it goes, and returns
-// what is left: what would have to go.
+// reduce takes members out of a conflict as long as it stays one, the last
+// first, and many at a time.
+func (f *finder) reduce(on []bool, some []int) {
+	if len(some) == 0 {
+		return
+	}
+	set(on, some, false)
+	if f.conflicts(on) {
+		return
+	}
+	set(on, some, true)
+	if len(some) > 1 {
+		f.reduce(on, some[len(some)/2:])
+		f.reduce(on, some[:len(some)/2])
+	}
+}
+
+// correction grows a set that does not conflict as far as it goes, many members
+// at a time, and returns what is left: what would have to go.
 func (f *finder) correction(on []bool) []int {
-	on = slices.Clone(on)
-	var left []int
-	for i := range f.n {
-		if on[i] {
-			continue
-		}
-		on[i] = true
-		if f.conflicts(on) {
-			on[i] = false
-			left = append(left, i)
+	var out []int
+	for i, is := range on {
+		if !is {
+			out = append(out, i)
 		}
 	}
-	return left
+	on = slices.Clone(on)
+	// All of them conflict, that much is known.
+	f.grow(on, out[:len(out)/2])
+	f.grow(on, out[len(out)/2:])
+	return slices.DeleteFunc(out, func(i int) bool { return on[i] })
+}
+
+func (f *finder) grow(on []bool, some []int) {
+	if len(some) == 0 {
+		return
+	}
+	set(on, some, true)
+	if !f.conflicts(on) {
+		return
+	}
+	set(on, some, false)
+	if len(some) > 1 {
+		f.grow(on, some[:len(some)/2])
+		f.grow(on, some[len(some)/2:])
+	}
+}
+
+func set(on []bool, some []int, to bool) {
+	for _, i := range some {
+		on[i] = to
+	}
+}
+
+func everything(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // smallestHitting is a smallest set with a member of each of the sets, nil if

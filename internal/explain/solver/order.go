@@ -12,41 +12,38 @@ import (
 // those with few devices first: then a dead end shows early, and few constraints
 // are open at a time. The answer does not depend on it.
 func (q *search) reorder() {
-	left := q.order
-	q.order = make([]place, 0, len(left))
+	left := slices.Clone(q.order)
+	q.order = q.order[:0]
+	open := make([][]bool, len(q.p.Claims))
+	for c := range q.p.Claims {
+		open[c] = make([]bool, len(q.p.Claims[c].Constraints))
+	}
 	for len(left) > 0 {
 		best, bestTies, bestDevices := -1, 0, 0
 		for i, r := range left {
-			ties, devices := q.ties(r), q.devicesOf(r)
+			ties, devices := q.ties(r, open[r.claim]), q.devicesOf(r)
 			if best < 0 || ties > bestTies || ties == bestTies && devices < bestDevices {
 				best, bestTies, bestDevices = i, ties, devices
 			}
 		}
-		q.order = append(q.order, left[best])
-		left = slices.Delete(slices.Clone(left), best, best+1)
+		r := left[best]
+		for _, k := range q.s.touches[r.claim][r.request] {
+			open[r.claim][k] = true
+		}
+		q.order = append(q.order, r)
+		left = slices.Delete(left, best, best+1)
 	}
 }
 
 // ties counts the constraints that a request shares with those placed.
-func (q *search) ties(r place) int {
+func (q *search) ties(r place, open []bool) int {
 	n := 0
-	for k := range q.p.Claims[r.claim].Constraints {
-		if !q.touches(r, k) {
-			continue
-		}
-		for _, before := range q.order {
-			if before.claim == r.claim && q.touches(before, k) {
-				n++
-				break
-			}
+	for _, k := range q.s.touches[r.claim][r.request] {
+		if open[k] && q.constraintOn[r.claim][k] {
+			n++
 		}
 	}
 	return n
-}
-
-// touches says whether a constraint applies to any alternative of a request.
-func (q *search) touches(r place, k int) bool {
-	return q.constraintOn[r.claim][k] && slices.Contains(q.p.Claims[r.claim].Constraints[k].Applies[r.request], true)
 }
 
 func (q *search) devicesOf(r place) int {
@@ -59,17 +56,22 @@ func (q *search) devicesOf(r place) int {
 
 // findOpen finds for each position which constraints matter from there on.
 func (q *search) findOpen() {
+	last := make([][]int, len(q.p.Claims))
+	for c := range q.p.Claims {
+		last[c] = make([]int, len(q.p.Claims[c].Constraints))
+	}
+	for at, r := range q.order {
+		for _, k := range q.s.touches[r.claim][r.request] {
+			last[r.claim][k] = at + 1
+		}
+	}
 	q.open = make([][]constraintID, len(q.order)+1)
-	for c, claim := range q.p.Claims {
-		for k := range claim.Constraints {
-			last := -1
-			for at, r := range q.order {
-				if r.claim == c && q.touches(r, k) {
-					last = at
+	for c := range last {
+		for k, until := range last[c] {
+			for at := range until {
+				if q.constraintOn[c][k] {
+					q.open[at] = append(q.open[at], constraintID{c, k})
 				}
-			}
-			for at := range last + 1 {
-				q.open[at] = append(q.open[at], constraintID{c, k})
 			}
 		}
 	}

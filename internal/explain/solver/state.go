@@ -86,22 +86,11 @@ func (q *search) countersSuffice(d int) bool {
 	return true
 }
 
-// applying are the constraints on an alternative.
-func (q *search) applying(claim, request, a int) []int {
-	var all []int
-	for k := range q.p.Claims[claim].Constraints {
-		if q.constraintOn[claim][k] && q.p.Claims[claim].Constraints[k].Applies[request][a] {
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
 // refusing is the first constraint that does not take the device, -1 if all do.
 func (q *search) refusing(r place, a, d int) int {
-	for k := range q.p.Claims[r.claim].Constraints {
+	for _, k := range q.s.applies[r.claim][r.request][a] {
 		c := &q.p.Claims[r.claim].Constraints[k]
-		if q.constraintOn[r.claim][k] && c.Applies[r.request][a] && !c.takes(q.values[r.claim][k], c.Values[d]) {
+		if q.constraintOn[r.claim][k] && !c.takes(q.values[r.claim][k], c.Values[d]) {
 			return k
 		}
 	}
@@ -145,8 +134,8 @@ func (q *search) put(r place, a, d int) bool {
 			q.counters[t.Counter] -= t.Amount
 		}
 	}
-	for k := range q.p.Claims[r.claim].Constraints {
-		if c := &q.p.Claims[r.claim].Constraints[k]; q.constraintOn[r.claim][k] && c.Applies[r.request][a] {
+	for _, k := range q.s.applies[r.claim][r.request][a] {
+		if c := &q.p.Claims[r.claim].Constraints[k]; q.constraintOn[r.claim][k] {
 			placed := &q.values[r.claim][k]
 			v := c.Values[d]
 			if !c.Distinct && v.Kind == Set && len(*placed) > 0 {
@@ -183,8 +172,8 @@ func (q *search) take(r place, a, d int) {
 		q.by[d] &^= 1 << r.claim
 		q.taken[q.s.class[d]]--
 	}
-	for k := range q.p.Claims[r.claim].Constraints {
-		if q.constraintOn[r.claim][k] && q.p.Claims[r.claim].Constraints[k].Applies[r.request][a] {
+	for _, k := range q.s.applies[r.claim][r.request][a] {
+		if q.constraintOn[r.claim][k] {
 			placed := &q.values[r.claim][k]
 			*placed = (*placed)[:len(*placed)-1]
 		}

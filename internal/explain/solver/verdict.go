@@ -67,6 +67,10 @@ type Solver struct {
 	// candidates are the devices that fit or abort, by claim, request and
 	// alternative.
 	candidates [][][][]int
+	// applies are the constraints on each alternative, and touches those on any
+	// alternative of a request.
+	applies [][][][]int
+	touches [][][]int
 	// memo is kept between searches for its memory only.
 	memo map[string]outcome
 }
@@ -97,7 +101,29 @@ func New(p *Problem) *Solver {
 		}
 	}
 	s.classify()
+	s.tie()
 	return s
+}
+
+// tie finds which constraints are on which requests.
+func (s *Solver) tie() {
+	for _, claim := range s.p.Claims {
+		applies, touches := make([][][]int, len(claim.Requests)), make([][]int, len(claim.Requests))
+		for r := range claim.Requests {
+			applies[r] = make([][]int, len(claim.Requests[r].Alternatives))
+			for k := range claim.Constraints {
+				for a := range applies[r] {
+					if claim.Constraints[k].Applies[r][a] {
+						applies[r][a] = append(applies[r][a], k)
+					}
+				}
+				if slices.Contains(claim.Constraints[k].Applies[r], true) {
+					touches[r] = append(touches[r], k)
+				}
+			}
+		}
+		s.applies, s.touches = append(s.applies, applies), append(s.touches, touches)
+	}
 }
 
 // Members are those of the problem.
@@ -176,7 +202,10 @@ func (q *search) dependsOnOrder() bool {
 					return true
 				}
 			}
-			for _, k := range q.applying(r.claim, r.request, a) {
+			for _, k := range q.s.applies[r.claim][r.request][a] {
+				if !q.constraintOn[r.claim][k] {
+					continue
+				}
 				constraint := &q.p.Claims[r.claim].Constraints[k]
 				if alternative.WantsAll {
 					return true
