@@ -40,10 +40,9 @@ func (j *judge) request(claim *resourceapi.ResourceClaim, index int) Request {
 	view := Request{Name: r.Name}
 	asks := Asks(index, r)
 	if len(asks) == 0 {
-		view.Alternatives = []Alternative{{
-			Ask:     Ask{Name: r.Name, Path: fmt.Sprintf("spec.devices.requests[%d]", index)},
-			Refused: "it has neither exactly nor firstAvailable", Why: make([]Why, len(j.node.Devices)), Takes: make([]amounts, len(j.node.Devices)),
-		}}
+		a := j.blank(Ask{Name: r.Name, Path: fmt.Sprintf("spec.devices.requests[%d]", index)})
+		a.Refused = "it has neither exactly nor firstAvailable"
+		view.Alternatives = []Alternative{a}
 	}
 	for _, ask := range asks {
 		view.Alternatives = append(view.Alternatives, j.alternative(ask))
@@ -51,14 +50,20 @@ func (j *judge) request(claim *resourceapi.ResourceClaim, index int) Request {
 	return view
 }
 
-func (j *judge) alternative(ask Ask) Alternative {
+// blank is an alternative that no device is for.
+func (j *judge) blank(ask Ask) Alternative {
 	a := Alternative{Ask: ask, Why: make([]Why, len(j.node.Devices)), Takes: make([]amounts, len(j.node.Devices))}
+	for d := range a.Why {
+		a.Why[d].Obstacle = OtherClass
+	}
+	return a
+}
+
+func (j *judge) alternative(ask Ask) Alternative {
+	a := j.blank(ask)
 	class := j.cluster.Classes[ask.Class]
 	a.Refused, a.Refusal = j.refuses(&ask, class)
-	if a.Refused != "" && class == nil {
-		for d := range a.Why {
-			a.Why[d].Obstacle = OtherClass
-		}
+	if class == nil {
 		return a
 	}
 	if len(ask.Derived) > 0 && j.cluster.Gates.DerivedAttributes {

@@ -55,6 +55,9 @@ const (
 // Find proposes fixes for a node on which claims do not fit. Elsewhere are nodes
 // that a part of the claims may go to.
 func Find(ctx context.Context, a *reason.Answer, cause string, claims []*resourceapi.ResourceClaim, selectors *cel.Cache, elsewhere []string) []Fix {
+	if cause == reason.Malformed {
+		return nil
+	}
 	f := &finder{ctx: ctx, a: a, cause: cause, claims: claims, selectors: selectors, elsewhere: elsewhere}
 	for _, find := range []func(){
 		f.names, f.guard, f.gates, f.tolerate, f.free, f.relax, f.lessCapacity, f.fewer, f.split, f.drop,
