@@ -5,7 +5,9 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"os"
 
 	"golang.org/x/sync/errgroup"
 
@@ -127,6 +129,15 @@ func (w *Workshop) fetchGuest(ctx context.Context, parts *Parts) (err error) {
 	}
 	parts.QEMU, err = w.archive.QEMU(ctx)
 	return err
+}
+
+// Program is the path of one of plumbline's own programs, as last built.
+func (w *Workshop) Program(name string) (string, error) {
+	path := w.cache.Path("bin", name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find %s: %w", name, err)
+	}
+	return path, nil
 }
 
 func (w *Workshop) build(ctx context.Context, parts *Parts, seccomp <-chan string) (err error) {

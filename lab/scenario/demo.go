@@ -22,6 +22,8 @@ type Demo struct {
 	// Image runs in every pod and in the probe.
 	Image string
 	Out   io.Writer
+	// Plumbline is the command of that name.
+	Plumbline string
 	// Further is a part that runs elsewhere, after all others; nil for none.
 	Further func(context.Context) (bool, error)
 }
@@ -63,7 +65,7 @@ func (d Demo) Run(ctx context.Context) (err error) {
 		return err
 	}
 	ok := true
-	for _, part := range []func(context.Context) (bool, error){d.forbidden, d.alignment, d.mpi, d.azure} {
+	for _, part := range []func(context.Context) (bool, error){d.forbidden, d.alignment, d.Convict, d.mpi, d.azure} {
 		good, err := part(ctx)
 		if err != nil {
 			return err

@@ -39,8 +39,8 @@ const (
 // Convict is the part of the tour where a pod is proved aligned, another GPU's
 // device file is smuggled into it, and it is convicted: by plumbline verify, by
 // the condition of its claim, and by the demo's own probe, which knows nothing of
-// verify. plumbline is the command's path.
-func (d Demo) Convict(ctx context.Context, plumbline string) (bool, error) {
+// verify.
+func (d Demo) Convict(ctx context.Context) (bool, error) {
 	d.heading("Is it true? plumbline verify asks the kernel")
 	if _, err := d.Kubectl.Run(ctx, "apply", "-k", d.overlay("gke-device-alignment")); err != nil {
 		return false, err
@@ -48,7 +48,7 @@ func (d Demo) Convict(ctx context.Context, plumbline string) (bool, error) {
 	if err := d.waitForPod(ctx, "default", suspect); err != nil {
 		return false, err
 	}
-	proved, err := d.verdictOf(ctx, plumbline, verifyAligned, metav1.ConditionTrue)
+	proved, err := d.verdictOf(ctx, verifyAligned, metav1.ConditionTrue)
 	if err != nil {
 		return false, err
 	}
@@ -58,7 +58,7 @@ func (d Demo) Convict(ctx context.Context, plumbline string) (bool, error) {
 		return false, err
 	}
 	fmt.Fprintf(d.Out, "  %s\n\n", strings.TrimSpace(file))
-	convicted, err := d.verdictOf(ctx, plumbline, verifyMisaligned, metav1.ConditionFalse)
+	convicted, err := d.verdictOf(ctx, verifyMisaligned, metav1.ConditionFalse)
 	if err != nil {
 		return false, err
 	}
@@ -83,9 +83,9 @@ func (d Demo) Convict(ctx context.Context, plumbline string) (bool, error) {
 
 // verdictOf runs the command on the suspect, prints what it says, and waits for
 // the claim's condition to say the same.
-func (d Demo) verdictOf(ctx context.Context, plumbline string, want int, condition metav1.ConditionStatus) (Verdict, error) {
+func (d Demo) verdictOf(ctx context.Context, want int, condition metav1.ConditionStatus) (Verdict, error) {
 	var out, complaint bytes.Buffer
-	cmd := exec.CommandContext(ctx, plumbline, "verify", "pod/"+suspect, "-n", "default")
+	cmd := exec.CommandContext(ctx, d.Plumbline, "verify", "pod/"+suspect, "-n", "default")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.Kubectl.Kubeconfig)
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err := cmd.Run()

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -70,29 +69,6 @@ func (g *global) tpu(ctx context.Context, cmd *cobra.Command) (ok bool, err erro
 	return demo.TPU(ctx, c.NodeShell)
 }
 
-// newBench measures what only a cluster can show, and prints it as Go's
-// benchmarks do, for the same report.
-func newBench(g *global) *cobra.Command {
-	options := cluster.Options{Machine: "a3-ultragpu-8g"}
-	return &cobra.Command{
-		Use:   "bench",
-		Short: "Start the cluster and measure the idle agent",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			demo, _, err := g.demo(cmd, options)
-			if err != nil {
-				return err
-			}
-			bytes, err := demo.IdleAgent(cmd.Context())
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "BenchmarkAgentIdle 1 %.1f MB-resident\n", float64(bytes)/1e6)
-			return err
-		},
-	}
-}
-
 // demo brings the cluster up and returns it and what runs scenarios on it.
 func (g *global) demo(cmd *cobra.Command, options cluster.Options) (scenario.Demo, *cluster.Cluster, error) {
 	source, err := g.checkout()
@@ -111,9 +87,13 @@ func (g *global) demo(cmd *cobra.Command, options cluster.Options) (scenario.Dem
 		return scenario.Demo{}, c, err
 	}
 	argv, kubeconfig, err := c.KubectlCommand()
+	if err != nil {
+		return scenario.Demo{}, c, err
+	}
+	plumbline, err := w.Program("plumbline")
 	return scenario.Demo{
 		Kubectl: scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig},
 		Node:    options.Machine, Examples: filepath.Join(source, "examples"),
-		Image: image.Busybox, Out: cmd.OutOrStdout(),
+		Plumbline: plumbline, Image: image.Busybox, Out: cmd.OutOrStdout(),
 	}, c, err
 }

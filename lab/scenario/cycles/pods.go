@@ -84,6 +84,7 @@ func manifest(c Cycle, config Config) *corev1.Pod {
 			TerminationGracePeriodSeconds: ptr.To[int64](1),
 			AutomountServiceAccountToken:  ptr.To(false),
 			RestartPolicy:                 config.RestartPolicy,
+			DNSPolicy:                     corev1.DNSDefault, // the lab has no cluster DNS
 			Containers:                    []corev1.Container{container},
 			ResourceClaims: []corev1.PodResourceClaim{{
 				Name: claimName, ResourceClaimTemplateName: ptr.To(templateName),
