@@ -13,35 +13,16 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// sysOf opens /sys as a network namespace shows it, by a mount that nobody else
-// sees.
+// sysOf opens /sys as a network namespace shows it.
 func sysOf(t testing.TB, ns *hosttest.Namespace) *sysfs.Dir {
 	t.Helper()
-	var mount int
-	ns.Do(t, func() error {
-		config, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
-		if err != nil {
-			return fmt.Errorf("fsopen: %w", err)
-		}
-		defer func() { _ = unix.Close(config) }()
-		if err := unix.FsconfigCreate(config); err != nil {
-			return fmt.Errorf("fsconfig: %w", err)
-		}
-		if mount, err = unix.Fsmount(config, unix.FSMOUNT_CLOEXEC, 0); err != nil {
-			return fmt.Errorf("fsmount: %w", err)
-		}
-		return nil
-	})
-	t.Cleanup(func() { _ = unix.Close(mount) })
-	dir, err := sysfs.Open(fmt.Sprintf("/proc/self/fd/%d", mount))
+	dir, err := sysfs.Open(ns.Sys(t))
 	if err != nil {
 		t.Fatal(err)
 	}
