@@ -26,6 +26,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/agent/verifying"
 	"plumbline.dev/plumbline/internal/cdi"
+	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
 )
@@ -93,6 +94,7 @@ func run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	look.Lost = a.metrics.Resynced
 	scans := inventory.Watch(ctx, sources, look, resync)
 	first, err := firstScan(ctx, scans, o)
 	if err != nil {
@@ -107,6 +109,7 @@ func run(ctx context.Context, o Options) error {
 		return err
 	}
 	a.countHoldings(ctx)
+	a.countCPUs(ctx)
 	loop, err := a.newLoop(ctx, scans)
 	if err != nil {
 		return err
@@ -146,6 +149,7 @@ func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
 		Options: o, client: client, events: events, picture: &publish.Picture{}, runtime: runtimehooks.New(o.NRISocket),
 		status: status.NewWriter(client, events), heldChanged: make(chan struct{}, 1), metrics: metrics.New(),
 	}
+	a.status.Failed = a.metrics.StatusFailed
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make state directory: %w", err)
 	}
@@ -191,7 +195,11 @@ func (a *agent) readJournal(ctx context.Context) error {
 		}
 		p.Missing, p.Guard = p.MissingNICs, guardPath
 		if p.Pinner != nil {
-			p.Confine, p.Resolve = a.runtime.Confine, a.refuseUnmirrored
+			p.Confine = a.runtime.Confine
+			beside := besides(a.CPUs.Mode, records)
+			p.Resolve = func(ctx context.Context, c driver.Claim) (driver.Claim, error) {
+				return a.refuseUnmirrored(ctx, beside(c))
+			}
 		}
 		a.clouds.serve(p)
 		if err := p.Recover(ctx); err != nil {

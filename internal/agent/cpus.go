@@ -5,8 +5,11 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -41,4 +44,31 @@ func ParseCPUMode(mode, groupBy string) (slicecodec.CPUMode, error) {
 		return slicecodec.SingleCPUs, nil
 	}
 	return "", fmt.Errorf("--cpu-device-mode=%q: want %s or %s", mode, CPUsGrouped, CPUsIndividual)
+}
+
+// besides returns what adds to a claim of CPUs the NICs and GPUs that its pods
+// hold by other claims: the kubelet prepares a pod's claims one driver after the
+// other, in no order, so that it may be none of them. Where a device is one NUMA
+// node anyway, nobody looks.
+func besides(mode slicecodec.CPUMode, records *journal.Journal) func(driver.Claim) driver.Claim {
+	return func(c driver.Claim) driver.Claim {
+		if mode != slicecodec.PerSocket && mode != slicecodec.WholeMachine {
+			return c
+		}
+		for _, name := range []string{slicecodec.DriverNet, slicecodec.DriverGPU} {
+			held, _, err := records.List(name)
+			if err != nil {
+				continue // it is only about what is better
+			}
+			for _, r := range held {
+				if !slices.ContainsFunc(r.Pods, func(p driver.PodRef) bool { return slices.Contains(c.Pods, p) }) {
+					continue
+				}
+				for _, d := range r.Devices {
+					c.Beside = append(c.Beside, driver.DeviceRef{Driver: name, Device: d.Device})
+				}
+			}
+		}
+		return c
+	}
 }

@@ -36,10 +36,16 @@ type Claim struct {
 	// Devices are the allocation results of this driver on this node, in the
 	// order of the allocation.
 	Devices []Allocation
+	// Beside are devices of other drivers that its pods hold by other claims, as far
+	// as those are prepared by now.
+	Beside []DeviceRef
 	// Object is the claim as the API server has it, for who hands it on to
 	// others; nil when nobody asked the API server.
 	Object *resourceapi.ResourceClaim
 }
+
+// DeviceRef names a device of this node.
+type DeviceRef struct{ Driver, Device string }
 
 // Allocation is one allocation result.
 type Allocation struct {

@@ -228,21 +228,26 @@ func TestNearTheClaimsNIC(t *testing.T) {
 	match := func(requests ...string) resourceapi.DeviceConstraint {
 		return resourceapi.DeviceConstraint{Requests: requests, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(slicecodec.AttrPCIeRoot))}
 	}
+	beside := driver.DeviceRef{Driver: slicecodec.DriverNet, Device: "pci-0000-91-00-0"}
 	for name, test := range map[string]struct {
 		object *resourceapi.ResourceClaim
 		pool   string
 		want   string
+		beside []driver.DeviceRef
 	}{
-		"no other device":              {&resourceapi.ResourceClaim{}, "node", "0-1"},
-		"nobody looked":                {nil, "node", "0-1"},
-		"a NIC":                        {bound(), "node", "4-5"},
-		"bound to it":                  {bound(match("cpus", "nic")), "node", "4-5"},
-		"bound to something else":      {bound(match("cpus", "gpu")), "node", "0-1"},
-		"a constraint among others":    {bound(match("nic", "gpu")), "node", "4-5"},
-		"a NIC of another node's pool": {bound(), "elsewhere", "0-1"},
+		"no other device":                   {&resourceapi.ResourceClaim{}, "node", "0-1", nil},
+		"nobody looked":                     {nil, "node", "0-1", nil},
+		"a NIC":                             {bound(), "node", "4-5", nil},
+		"bound to it":                       {bound(match("cpus", "nic")), "node", "4-5", nil},
+		"bound to something else":           {bound(match("cpus", "gpu")), "node", "0-1", nil},
+		"a constraint among others":         {bound(match("nic", "gpu")), "node", "4-5", nil},
+		"a NIC of the pod by another claim": {&resourceapi.ResourceClaim{}, "node", "4-5", []driver.DeviceRef{beside}},
+		"one that is not there":             {nil, "node", "0-1", []driver.DeviceRef{{Driver: slicecodec.DriverNet, Device: "gone"}}},
+		"bound to its own device first":     {bound(match("cpus", "gpu")), "node", "0-1", []driver.DeviceRef{beside}},
+		"a NIC of another node's pool":      {bound(), "elsewhere", "0-1", nil},
 	} {
 		c := claim("mine", "cpudevmachine", 2)
-		c.Object, c.Devices[0].Pool = test.object, test.pool
+		c.Object, c.Devices[0].Pool, c.Beside = test.object, test.pool, test.beside
 		r, err := Driver{}.Plan(c, m, nil)
 		if err != nil {
 			t.Fatal(err)

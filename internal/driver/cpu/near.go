@@ -14,17 +14,25 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// near are the CPUs closest to the NICs and GPUs that the claim holds beside
-// these CPUs: those that a constraint binds to the request, or else all; empty
-// where there are none, or nothing is known of them.
+// near are the CPUs closest to the NICs and GPUs that belong to these CPUs: those
+// of the claim that a constraint binds to the request, or else all of the claim,
+// or else what its pods hold by other claims; empty where there are none, or
+// nothing is known of them.
 func (p *planner) near(a driver.Allocation) cpuset.CPUSet {
 	bound := p.boundTo(a.Request)
-	near := cpuset.New()
-	for _, r := range p.besides(a.Pool) {
-		if len(bound) > 0 && !slices.Contains(bound, mainRequest(r.Request)) {
-			continue
+	var devices []driver.DeviceRef
+	others := p.besides(a.Pool)
+	for _, r := range others {
+		if len(bound) == 0 || slices.Contains(bound, mainRequest(r.Request)) {
+			devices = append(devices, driver.DeviceRef{Driver: r.Driver, Device: r.Device})
 		}
-		node := p.nodeOf(r.Driver, r.Device)
+	}
+	if len(others) == 0 {
+		devices = p.claim.Beside
+	}
+	near := cpuset.New()
+	for _, d := range devices {
+		node := p.nodeOf(d.Driver, d.Device)
 		if node == nil {
 			continue
 		}
