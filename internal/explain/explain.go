@@ -249,14 +249,14 @@ func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully
 	if a.Verdict == solver.Unknown || !fully {
 		return nil
 	}
-	elsewhere := slices.DeleteFunc(slices.Clone(e.candidates()), func(n string) bool { return n == first.name })
-	out.Fixes = fixes.Find(e.ctx, a, cause.Code, e.subject.Claims, e.selectors, elsewhere)
 	if len(fitting) > 0 && a.Verdict == solver.FitsNot {
 		out.Fixes = append(out.Fixes, fixes.Fix{
 			Kind: fixes.AnotherNode, Text: "use node " + fitting[0] + moreThan(len(fitting)) + ": it fits there",
 			Trials: []fixes.Trial{{Cluster: e.cluster, Node: fitting[0], Claims: e.subject.Claims}},
 		})
 	}
+	elsewhere := slices.DeleteFunc(e.candidates(), func(n string) bool { return n == first.name })
+	out.Fixes = append(out.Fixes, fixes.Find(e.ctx, a, cause.Code, e.subject.Claims, e.selectors, elsewhere)...)
 	return nil
 }
 

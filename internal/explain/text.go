@@ -22,7 +22,11 @@ func (r *Report) Text(w io.Writer) error {
 		if f.Field != "" {
 			where += " " + f.Field
 		}
-		t.line(0, "wrong: %s: %s", where, f.Message)
+		word := "wrong"
+		if f.Cause == ExtendedResource {
+			word = "beware" // it works, only not as one may think
+		}
+		t.line(0, "%s: %s: %s", word, where, f.Message)
 	}
 	for _, p := range r.Allocation {
 		t.line(1, "%s has %s/%s of pool %s", p.Request, p.Driver, p.Device, p.Pool)
@@ -122,7 +126,7 @@ func nodeNames(names []string) string {
 	if len(names) <= maxNodesNamed {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more nodes like them", strings.Join(names[:maxNodesNamed-1], ", "), len(names)-maxNodesNamed+1)
+	return fmt.Sprintf("%s and %d more nodes", strings.Join(names[:maxNodesNamed-1], ", "), len(names)-maxNodesNamed+1)
 }
 
 // Printable shows what a terminal may act on, or what may be taken for a line of

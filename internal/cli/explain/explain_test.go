@@ -1,0 +1,155 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/explain"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files and the documentation")
+
+// run runs the command, with a cluster if it is given one.
+func run(t *testing.T, stdin string, client kubernetes.Interface, args ...string) (string, error) {
+	t.Helper()
+	// No configuration of this machine's user is looked at.
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
+	o := &options{}
+	if client != nil {
+		o.client = func() (kubernetes.Interface, error) { return client, nil }
+	}
+	cmd := o.command("")
+	var out bytes.Buffer
+	cmd.SetArgs(append([]string{}, args...))
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetContext(t.Context())
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update rewrites it:\n%s", path, diff)
+	}
+}
+
+const examples = "../../../examples/"
+
+// The mission's manifests, on machine files alone.
+func TestExamplesOnMachines(t *testing.T) {
+	for _, tc := range []struct {
+		golden string
+		fits   bool
+		args   []string
+	}{
+		{"aligned.txt", true, []string{"-f", examples + "gke-device-alignment/manifests", "--machine", "a3-ultragpu-8g"}},
+		{"numa.txt", true, []string{"-f", examples + "distributed-training-numa/manifests", "--machine", "azure-nd96isr-h100-v5", "--machine", "a3-ultragpu-8g"}},
+		{"mpi.txt", true, []string{"-f", examples + "mpi-operator-gpudirect/manifests", "--machine", "a3-ultragpu-8g=2"}},
+		{"tpu.txt", false, []string{"-f", examples + "tpu-v6e-multi-nic/manifests", "--machine", "gcp-ct6e-standard-4t"}},
+	} {
+		out, err := run(t, "", nil, tc.args...)
+		if err != nil && !errors.Is(err, cmdutil.ErrReported) || (err == nil) != tc.fits {
+			t.Errorf("%s: %v, want fits: %v", tc.golden, err, tc.fits)
+		}
+		golden(t, tc.golden, out)
+	}
+}
+
+// JSON and YAML say the same as the text.
+func TestFormats(t *testing.T) {
+	args := []string{"-f", examples + "gke-device-alignment/manifests/misaligned-claim.yaml", "--machine", "a3-ultragpu-8g", "-o"}
+	var fromJSON, fromYAML []explain.Report
+	out, err := run(t, "", nil, append(args, "json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(out), &fromJSON); err != nil {
+		t.Fatal(err)
+	}
+	out, err = run(t, "", nil, append(args, "yaml")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal([]byte(out), &fromYAML); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fromJSON, fromYAML); diff != "" {
+		t.Error(diff)
+	}
+	if len(fromJSON) != 1 || fromJSON[0].Verdict != explain.Fits || len(fromJSON[0].Groups[0].Placed) != 3 {
+		t.Errorf("%+v", fromJSON)
+	}
+}
+
+// A wrong command line says what would be right.
+func TestUsage(t *testing.T) {
+	claim := examples + "gke-device-alignment/manifests/aligned-claim.yaml"
+	for _, tc := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"aligned"}, "want claim/NAME, pod/NAME or template/NAME"},
+		{[]string{"node/x"}, "want claim/NAME"},
+		{[]string{"claim/a/b"}, "want claim/NAME"},
+		{[]string{"-o", "xml"}, "want text, json or yaml"},
+		{[]string{"-l", "a=b=c"}, "--selector"},
+		{[]string{"-f", claim, "-A"}, "all of the files is explained already"},
+		{[]string{"-f", claim, "--machine", "a3-ultragpu-8g=0"}, "want a count from 1 to 5000"},
+		{[]string{"-f", claim, "--machine", "a3-ultragpu-8g", "--kubernetes-version", "2"}, "want 1.34 or newer"},
+		{[]string{"-f", claim, "--machine", "a3-ultragpu-8g", "--feature-gates", "DRAThing=true"}, "want one of DRAAdminAccess"},
+		{[]string{"-f", claim, "--machine", "a3-ultragpu-8g", "--feature-gates", "DRAAdminAccess"}, "want NAME=true or NAME=false"},
+	} {
+		_, err := run(t, "", nil, tc.args...)
+		if !errors.As(err, new(cmdutil.UsageError)) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%q: %v: want %q", tc.args, err, tc.says)
+		}
+	}
+}
+
+// What is not there is said, with what may have been meant.
+func TestAbsent(t *testing.T) {
+	claim := examples + "gke-device-alignment/manifests/aligned-claim.yaml"
+	for _, tc := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"claim/aligned-resource-clam", "-f", claim, "--machine", "a3-ultragpu-8g"}, "did you mean aligned-resource-claim?"},
+		{[]string{"-f", claim, "--machine", "a3-ultragpu-8", "-o", "text"}, "a3-ultragpu-8"},
+		{[]string{"-f", claim, "--machine", "a3-ultragpu-8g", "--node", "a3-ultragpu-8h"}, "did you mean a3-ultragpu-8g?"},
+		{[]string{"-f", examples + "gke-device-alignment/manifests/kustomization.yaml", "--machine", "a3-ultragpu-8g"}, "no ResourceClaim"},
+		{[]string{"-f", "nowhere.yaml", "--machine", "a3-ultragpu-8g"}, "nowhere.yaml"},
+	} {
+		_, err := run(t, "", nil, tc.args...)
+		if err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%q: %v: want %q", tc.args, err, tc.says)
+		}
+	}
+}
