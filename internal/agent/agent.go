@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -79,13 +78,13 @@ func Run(ctx context.Context, o Options) error {
 func run(ctx context.Context, o Options) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	a, needed, err := open(ctx, o)
+	a, follower, err := open(ctx, o)
 	if err != nil {
 		return err
 	}
 
 	a.health.waitFor("the first scan of the machine")
-	sources, closeSources, err := openSources(o, needed)
+	sources, closeSources, err := openSources(ctx, o, follower)
 	if err != nil {
 		return err
 	}
@@ -138,7 +137,7 @@ func run(ctx context.Context, o Options) error {
 // open connects to the API server, answers health probes from now on, and
 // learns what the node is: its labels choose the drivers, its addresses the
 // links that it cannot spare.
-func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
+func open(ctx context.Context, o Options) (*agent, *cluster.Follower, error) {
 	client, config, err := cluster.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, nil, err
@@ -157,12 +156,15 @@ func open(ctx context.Context, o Options) (*agent, []netip.Addr, error) {
 	if err := errors.Join(a.serveSocket(ctx), a.serveMetrics(ctx)); err != nil {
 		return nil, nil, err
 	}
-	node, err := cluster.Node(ctx, client, o.NodeName, filepath.Join(o.StateDir, "node.json"))
+	kept := filepath.Join(o.StateDir, "node.json")
+	node, err := cluster.Node(ctx, client, o.NodeName, kept)
 	if err != nil {
 		return nil, nil, err
 	}
 	a.Drivers = o.served(labels.Set(node.Labels))
-	return a, cluster.NeededAddresses(node, config), nil
+	return a, &cluster.Follower{
+		Client: client, Config: config, Name: o.NodeName, File: kept, Addresses: cluster.NeededAddresses(node, config),
+	}, nil
 }
 
 // readJournal opens what is on disk, and makes the CDI directory agree with it.

@@ -7,10 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/cluster"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/cpu"
 	"plumbline.dev/plumbline/internal/driver/gpu"
@@ -113,8 +113,9 @@ func firstScan(ctx context.Context, scans <-chan inventory.Snapshot, o Options) 
 	return first, nil
 }
 
-// openSources says where to look at the machine.
-func openSources(o Options, needed []netip.Addr) (inventory.Sources, func(), error) {
+// openSources says where to look at the machine. The links that the node cannot
+// spare are followed until ctx ends.
+func openSources(ctx context.Context, o Options, node *cluster.Follower) (inventory.Sources, func(), error) {
 	gpus, err := gpuSource(o)
 	if err != nil {
 		return inventory.Sources{}, nil, err
@@ -123,7 +124,7 @@ func openSources(o Options, needed []netip.Addr) (inventory.Sources, func(), err
 	if err != nil {
 		return inventory.Sources{}, nil, err
 	}
-	links, err := inventory.OpenNetlink(own.Fd(), needed)
+	links, err := inventory.OpenNetlink(own.Fd(), node.Addresses)
 	if err != nil {
 		return inventory.Sources{}, nil, errors.Join(err, own.Close())
 	}
@@ -137,5 +138,6 @@ func openSources(o Options, needed []netip.Addr) (inventory.Sources, func(), err
 		_ = own.Close()
 		_ = sys.Close()
 	}
+	go node.Run(ctx, links.SetNodeAddresses)
 	return inventory.Sources{Sys: sys, Links: links, GPUs: gpus}, closeAll, nil
 }

@@ -1,0 +1,65 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+// Follower asks for the node again: it may get another address, and what an
+// agent kept of it may be old. A watch would need leave to list all nodes.
+type Follower struct {
+	Client kubernetes.Interface
+	// Config is the client's, for the API server's address.
+	Config *rest.Config
+	// Name is the node's, and File is where it is kept.
+	Name, File string
+	// Addresses are those of NeededAddresses as they are known now.
+	Addresses []netip.Addr
+}
+
+// pace is the time between two questions: little enough for a cluster of
+// thousands of nodes.
+const pace = 5 * time.Minute
+
+// Run tells the addresses when they are others, until ctx ends. While the API
+// server does not answer, the last ones stay true.
+func (f *Follower) Run(ctx context.Context, tell func([]netip.Addr)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pace):
+		}
+		f.ask(ctx, tell)
+	}
+}
+
+func (f *Follower) ask(ctx context.Context, tell func([]netip.Addr)) {
+	attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	node, err := f.Client.CoreV1().Nodes().Get(attempt, f.Name, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	now := NeededAddresses(node, f.Config)
+	if len(now) == 0 || slices.Equal(now, f.Addresses) {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	logger.Info("the node has other addresses; the links that own or lead to them are not offered", "were", f.Addresses, "are", now)
+	f.Addresses = now
+	tell(now)
+	if err := keepNode(f.File, node); err != nil {
+		logger.Error(err, "an agent that starts while the API server is away goes by what is kept")
+	}
+}
