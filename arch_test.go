@@ -79,6 +79,9 @@ var importTable = []struct {
 	{"internal/agent/verifying", []string{
 		"internal/agent/metrics", "internal/agent/status", "internal/driver", "internal/model", "internal/verify", "internal/verify/...",
 	}},
+	{"internal/simulate/where", []string{"internal/simulate", "internal/machine", "internal/nodeslices", "internal/topoview/..."}},
+	{"internal/cli/claim/generate", []string{"internal/claimgen", "internal/cli/cmdutil"}},
+	{"internal/simulate", []string{"internal/allocation", "internal/explain/...", "internal/topoview/..."}},
 	{"internal/topoview", []string{"internal/model/...", "api/..."}},
 	{"internal/topoview/matrix", []string{"internal/model/...", "internal/topoview"}},
 	{"internal/topoview/podview", []string{"internal/model/...", "internal/topoview"}},
@@ -104,8 +107,8 @@ var importTable = []struct {
 		"api/nearest", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/selector", "deploy",
 	}},
 	{"internal/cli/claim", []string{
-		"internal/allocation", "internal/claimgen", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
-		"internal/explain/...", "internal/topoview/...",
+		"internal/cli/claim/generate", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
+		"internal/explain/...", "internal/simulate/...",
 		"api/...", "deploy",
 	}},
 	{"internal/cli/verify", []string{
@@ -137,7 +140,7 @@ var libraryOwners = map[string][]string{
 	"tags.cncf.io/container-device-interface":          {"internal/cdi"},
 	"github.com/prometheus/client_golang":              {"internal/agent/metrics"},
 	"k8s.io/dynamic-resource-allocation/resourceslice": {"internal/agent/publish"},
-	"k8s.io/dynamic-resource-allocation/structured":    {"internal/allocation"},
+	"k8s.io/dynamic-resource-allocation/structured":    {"internal/allocation", "internal/explain", "internal/explain/cluster", "internal/explain/explaintest"},
 }
 
 type goPackage struct {

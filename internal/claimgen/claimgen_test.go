@@ -120,11 +120,26 @@ func TestAllocated(t *testing.T) {
 // What is near is taken first: on a machine where each GPU has a NIC of its
 // root, a claim with a fallback takes none from afar.
 func TestNearFirst(t *testing.T) {
-	o := claimgen.Options{GPUs: 2, NICs: 2, Align: claimgen.PCIe, Fallback: claimgen.NUMA}
-	for i, pod := range fill(t, cluster(t, "a3-ultragpu-8g"), o) {
-		for _, r := range pod[0].Status.Allocation.Devices.Results {
-			if strings.HasSuffix(r.Request, "/far") {
-				t.Errorf("claim %d has %s for %s", i, r.Device, r.Request)
+	for _, tc := range []struct {
+		machine string
+		o       claimgen.Options
+		want    int
+	}{
+		{"a3-ultragpu-8g", claimgen.Options{GPUs: 2, NICs: 2, Align: claimgen.PCIe, Fallback: claimgen.NUMA}, 4},
+		// Two GPUs share a NIC's root here: the second claim has to pass over one.
+		{"aws-p4d.24xlarge", claimgen.Options{GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: claimgen.NUMA}, 4},
+		{"aws-p4d.24xlarge", claimgen.Options{GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: claimgen.Any}, 4},
+		{"aws-p4d.24xlarge", claimgen.Options{GPUs: 2, NICs: 1, Align: claimgen.PCIe, Fallback: claimgen.NUMA}, 4},
+	} {
+		pods := fill(t, cluster(t, tc.machine), tc.o)
+		if len(pods) != tc.want {
+			t.Errorf("%d claims %+v fit %s, want %d", len(pods), tc.o, tc.machine, tc.want)
+		}
+		for i, pod := range pods {
+			for _, r := range pod[0].Status.Allocation.Devices.Results {
+				if strings.HasSuffix(r.Request, "/far") {
+					t.Errorf("claim %d on %s has %s for %s", i, tc.machine, r.Device, r.Request)
+				}
 			}
 		}
 	}

@@ -96,6 +96,12 @@ func (g *generator) unit(gpus, nics int) []string {
 		return nearby
 	}
 	g.match(slicecodec.AttrPCIeRoot, nearby)
+	if eitherGPU && gpus == 1 && nics == 1 {
+		// No two devices share an address: a GPU that could have a near NIC
+		// elsewhere is not given a far one. Without this the allocator takes the
+		// first GPU, and any NIC for it.
+		g.match(slicecodec.AttrPCIBusID, []string{gpu + "/" + near, "nic-" + index + "/" + far})
+	}
 	if g.o.Fallback == NUMA {
 		g.match(slicecodec.AttrNUMANode, all)
 	}

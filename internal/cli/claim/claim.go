@@ -6,6 +6,7 @@ package claim
 import (
 	"github.com/spf13/cobra"
 
+	"plumbline.dev/plumbline/internal/cli/claim/generate"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
@@ -13,11 +14,18 @@ import (
 func NewCommand(group string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "claim",
-		Short:   "Check claims, and show what comes of their parameters",
+		Short:   "Write claims, check them, and say where they fit",
 		GroupID: group,
-		Long: `Check the parameters of ResourceClaims, their templates and DeviceClasses, and
-show what comes of them, by the code of the driver that applies them.`,
-		Example: `  # is everything right in these manifests?
+		Long: `Write ResourceClaims for aligned devices, and say on which nodes they fit. Check
+the parameters of claims, their templates and DeviceClasses, and show what comes of
+them, by the code of the driver that applies them.`,
+		Example: `  # a claim for four aligned pairs of a GPU and a NIC, with CPUs beside them
+  {{program}} claim new training --gpus 4 --nics 4 --cpus 16 --template > training.yaml
+
+  # where does it fit, and how many times?
+  {{program}} claim simulate -f training.yaml --machine a3-ultragpu-8g
+
+  # is everything right in these manifests?
   {{program}} claim lint -f manifests/
 
   # what will each request of this template get?
@@ -28,6 +36,6 @@ show what comes of them, by the code of the driver that applies them.`,
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newNewCommand(), newLintCommand(), newRenderCommand())
+	cmd.AddCommand(generate.NewCommand(), newLintCommand(), newRenderCommand(), newSimulateCommand())
 	return cmd
 }

@@ -1,7 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package claim
+// Package generate is the command that writes claims. What it writes is
+// claimgen's to decide; here are its flags and the form of the manifest.
+package generate
 
 import (
 	"fmt"
@@ -26,7 +28,8 @@ type newOptions struct {
 	output          string
 }
 
-func newNewCommand() *cobra.Command {
+// NewCommand returns claim new.
+func NewCommand() *cobra.Command {
 	o := newOptions{}
 	cmd := &cobra.Command{
 		Use:   "new [NAME]",
@@ -117,9 +120,9 @@ func (o *newOptions) run(out io.Writer) error {
 func (o *newOptions) object(spec *resourceapi.ResourceClaimSpec) (map[string]any, error) {
 	meta := metav1.ObjectMeta{Name: o.name, Namespace: o.namespace}
 	var typed runtime.Object = &resourceapi.ResourceClaim{ObjectMeta: meta, Spec: *spec}
-	kind := kindClaim
+	kind := "ResourceClaim"
 	if o.template {
-		kind = kindTemplate
+		kind = "ResourceClaimTemplate"
 		typed = &resourceapi.ResourceClaimTemplate{ObjectMeta: meta, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: *spec}}
 	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)

@@ -1,0 +1,117 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+)
+
+// written is what claim new writes.
+func written(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := run(t, "", append([]string{"new"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// What new writes has nothing that lint finds fault with, whatever is asked
+// for.
+func TestNewIsFaultless(t *testing.T) {
+	for _, args := range []string{
+		"pair --gpus 1 --nics 1 --cpus 4",
+		"four --gpus 4 --nics 4 --cpus 16 --align pcie --fallback numa --template",
+		"four --gpus 4 --nics 4 --cpus 16 --align numa --template -n training",
+		"whole --gpus 8 --nics 8 --cpus 64 --numa-nodes 2 --interface-prefix rdma --mtu 8896",
+		"far --gpus 2 --nics 2 --fallback any --interface-prefix rdma",
+		"shares --gpus 8 --nics 4 --gpu-product H200",
+		"nics --nics 3 --any-nic --align numa --cpus 30",
+		"cpus --cpus 8",
+	} {
+		t.Run(args, func(t *testing.T) {
+			out, err := run(t, written(t, strings.Fields(args)...), "lint", "-f", "-")
+			if err != nil || !strings.HasSuffix(out, ": 0 errors, 0 warnings\n") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func TestNewGolden(t *testing.T) {
+	requireGolden(t, "new-fallback.yaml", written(t, "training", "--gpus", "2", "--nics", "2", "--cpus", "8", "--fallback", "numa", "--template", "--mtu", "8896"))
+	requireGolden(t, "new-whole.yaml", written(t, "whole", "--gpus", "8", "--nics", "8", "--cpus", "64", "--numa-nodes", "2"))
+}
+
+func TestNewRefusals(t *testing.T) {
+	for args, want := range map[string]string{
+		"new":                              "the claim is for nothing",
+		"new a b":                          `unexpected argument "b"`,
+		"new Not_A_Name --gpus 1":          `name "Not_A_Name"`,
+		"new --gpus 8 --nics 32":           "split it into 2 claims of --gpus 4 --nics 16",
+		"new --gpus 1 -o text":             `output format "text": want yaml or json`,
+		"new --gpus 1 --align socket":      "align by socket",
+		"simulate":                         "nothing to read",
+		"simulate -f x --limit 0":          "--limit 0: want 1 or more",
+		"simulate -f x --machine a -l b=c": "--machine is about hardware",
+		"simulate -f x --node a -l b=c":    "--node and -l: want one of them",
+	} {
+		_, err := run(t, "", strings.Fields(args)...)
+		if !errors.As(err, new(cmdutil.UsageError)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+	manifest := written(t, "--gpus", "1")
+	for args, want := range map[string]string{
+		"simulate -f - --machine a3-ultragpu-8g=none": "want NAME or NAME=COUNT",
+		"simulate -f - --machine no-such-machine":     "no-such-machine",
+	} {
+		if _, err := run(t, manifest, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+}
+
+func TestSimulateGolden(t *testing.T) {
+	machines := []string{"--machine", "a3-ultragpu-8g=2", "--machine", "azure-nd96isr-h100-v5", "--machine", "aws-p4d.24xlarge", "--machine", "egx-t4-cx5"}
+	four := written(t, "training", "--gpus", "4", "--nics", "4", "--cpus", "16", "--template")
+	pair := written(t, "pair", "--gpus", "1", "--nics", "1", "--fallback", "numa")
+	out, err := run(t, four+"---\n"+pair, append([]string{"simulate", "-f", "-"}, machines...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireGolden(t, "simulate.txt", out)
+	out, err = run(t, pair, append([]string{"simulate", "-f", "-", "-o", "json"}, machines...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireGolden(t, "simulate.json", out)
+}
+
+// A pod is filled in with all its claims; what fits nowhere is told by the exit
+// code.
+func TestSimulatePods(t *testing.T) {
+	pod := written(t, "training", "--gpus", "4", "--nics", "4", "--template") + "---\n" + written(t, "more", "--gpus", "4", "--nics", "4", "--template") + `---
+apiVersion: v1
+kind: Pod
+metadata: {name: worker}
+spec:
+  resourceClaims:
+    - {name: a, resourceClaimTemplateName: training}
+    - {name: b, resourceClaimTemplateName: more}
+  containers: [{name: c, image: i, resources: {claims: [{name: a}, {name: b}]}}]
+`
+	out, err := run(t, pod, "simulate", "-f", "-", "--machine", "a3-ultragpu-8g")
+	if err != nil || strings.Count(out, "once") != 1 || !strings.HasPrefix(out, "Pod worker\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = run(t, pod, "simulate", "-f", "-", "--machine", "egx-t4-cx5")
+	if !errors.Is(err, cmdutil.ErrReported) || !strings.Contains(out, "0 pods in all") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,196 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulate fills nodes with claims until no more fit, and says what is
+// left then. Whether claims fit is explain's verdict, which comes fast also where
+// they do not; what they get is the scheduler's own allocator's choice.
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plumbline.dev/plumbline/internal/allocation"
+	"plumbline.dev/plumbline/internal/explain"
+	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/topoview/published"
+)
+
+// searchLimit is how long the scheduler looks on one node
+// (kubernetes/pkg/scheduler/framework/plugins/dynamicresources, the default of
+// its filter timeout).
+const searchLimit = 10 * time.Second
+
+// Place is a node to fill, or several alike.
+type Place struct {
+	// Node may lack labels; then claims that select by them do not fit.
+	Node *corev1.Node
+	// Count is how many nodes there are of the kind; 1 for a real one.
+	Count int
+	// Slices are those of the node.
+	Slices []resourceapi.ResourceSlice
+}
+
+// Options are what Fill is told beside the place.
+type Options struct {
+	Classes map[string]*resourceapi.DeviceClass
+	// Held are claims that hold devices already.
+	Held []resourceapi.ResourceClaim
+	// Limit is the most pods on a node.
+	Limit int
+}
+
+// Node is what became of a node.
+type Node struct {
+	Name string `json:"node"`
+	// Count is how many nodes are alike; everything else is of each of them.
+	Count int `json:"count"`
+	// Pods is how many pods have their claims, AtLimit that there may be more.
+	Pods    int  `json:"pods"`
+	AtLimit bool `json:"atLimit,omitempty"`
+	// Why says why there are no more.
+	Why string `json:"why,omitempty"`
+	// Room is what is left.
+	Room topoview.Room `json:"room"`
+	// Stranded are devices that were not stranded before.
+	Stranded []string `json:"stranded,omitempty"`
+	// First are the devices of the first pod, "request=device".
+	First []string `json:"first,omitempty"`
+}
+
+// Fill fills a place with the claims of pod after pod.
+func Fill(ctx context.Context, p Place, subject explain.Subject, o Options) (*Node, error) {
+	f := filler{place: p, subject: subject, options: o}
+	for i := range p.Slices {
+		f.slices = append(f.slices, &p.Slices[i])
+	}
+	for i := range o.Held {
+		f.claims = append(f.claims, &o.Held[i])
+	}
+	n := &Node{Name: p.Node.Name, Count: max(1, p.Count)}
+	before, err := f.topology()
+	if err != nil {
+		return nil, err
+	}
+	for n.Pods < o.Limit {
+		claims, why, err := f.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if n.Why = why; claims == nil {
+			break
+		}
+		if n.Pods == 0 {
+			n.First = devices(claims)
+		}
+		n.Pods++
+		f.claims = append(f.claims, claims...)
+	}
+	n.AtLimit = n.Pods == o.Limit
+	after, err := f.topology()
+	if err != nil {
+		return nil, err
+	}
+	n.Room = after.Room
+	was := map[string]bool{}
+	for _, name := range before.Room.Stranded {
+		was[name] = true
+	}
+	for _, name := range after.Room.Stranded {
+		if !was[name] {
+			n.Stranded = append(n.Stranded, name)
+		}
+	}
+	return n, nil
+}
+
+// filler is a node on the way to be full.
+type filler struct {
+	place   Place
+	subject explain.Subject
+	options Options
+	slices  []*resourceapi.ResourceSlice
+	claims  []*resourceapi.ResourceClaim
+	pods    int
+}
+
+// next allocates the claims of one more pod, or says why not.
+func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, string, error) {
+	report, err := explain.Explain(ctx, cluster.New(cluster.Snapshot{
+		Minor: cluster.Newest, Gates: allocation.Features(), Nodes: []*corev1.Node{f.place.Node},
+		Slices: f.slices, Classes: f.options.Classes, Claims: f.claims,
+	}), f.subject)
+	if err != nil {
+		return nil, "", err
+	}
+	if report.Verdict == explain.FitsNot || report.Verdict == explain.Aborts {
+		return nil, reason(report), nil
+	}
+	search, cancel := context.WithTimeout(ctx, searchLimit)
+	defer cancel()
+	c := allocation.New(f.options.Classes, f.slices, f.claims)
+	pods, _, err := c.Fill(search, f.place.Node, 1, f.subject.Claims...)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return nil, fmt.Sprintf("the scheduler's search takes longer than its %s", searchLimit), nil
+	case err != nil:
+		return nil, "", err
+	case len(pods) == 0:
+		return nil, "the scheduler's allocator finds no devices", nil
+	}
+	f.pods++
+	for i, claim := range pods[0] {
+		claim.Name = fmt.Sprintf("%s-%d", f.subject.Claims[i].Name, f.pods)
+	}
+	return pods[0], "", nil
+}
+
+// reason is what is wrong with the claims, or with the node.
+func reason(r *explain.Report) string {
+	for _, g := range r.Groups {
+		if g.Message != "" {
+			return g.Message
+		}
+	}
+	var all []string
+	for _, finding := range r.Findings {
+		all = append(all, finding.Message)
+	}
+	return strings.Join(all, "; ")
+}
+
+// topology is the node with the claims on it.
+func (f *filler) topology() (*topoview.Topology, error) {
+	c := published.Cluster{Slices: f.place.Slices}
+	for _, claim := range f.claims {
+		c.Claims = append(c.Claims, *claim)
+	}
+	v, err := c.Node(f.place.Node.Name)
+	if err != nil {
+		return nil, err
+	}
+	return v.Topology(), nil
+}
+
+func devices(claims []*resourceapi.ResourceClaim) []string {
+	var all []string
+	for _, claim := range claims {
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			all = append(all, r.Request+"="+r.Device)
+		}
+	}
+	return all
+}
+
+// NamedNode is a node of which nothing but the name is known.
+func NamedNode(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+}

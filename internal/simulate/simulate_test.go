@@ -1,0 +1,115 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"plumbline.dev/plumbline/deploy"
+	"plumbline.dev/plumbline/internal/allocation"
+	"plumbline.dev/plumbline/internal/claimgen"
+	"plumbline.dev/plumbline/internal/explain"
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/simulate"
+	"plumbline.dev/plumbline/internal/simulate/where"
+)
+
+func shippedClasses(t *testing.T) map[string]*resourceapi.DeviceClass {
+	t.Helper()
+	classes := map[string]*resourceapi.DeviceClass{}
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(deploy.DeviceClasses()), 4096)
+	for {
+		var class resourceapi.DeviceClass
+		if err := decoder.Decode(&class); err != nil {
+			break
+		}
+		if class.Name != "" {
+			classes[class.Name] = &class
+		}
+	}
+	if len(classes) == 0 {
+		t.Fatal("no classes are shipped")
+	}
+	return classes
+}
+
+// On every shipped machine as many generated claims fit as the scheduler's
+// allocator by itself says.
+func TestAsOftenAsTheAllocatorSays(t *testing.T) {
+	for _, name := range machine.Names() {
+		place, err := where.Machine(context.Background(), name, &bytes.Buffer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []claimgen.Options{
+			{GPUs: 1, NICs: 1, CPUs: 4, Align: claimgen.PCIe},
+			{GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: claimgen.NUMA},
+			{GPUs: 2, NICs: 2, Align: claimgen.NUMA, Fallback: claimgen.Any},
+			{GPUs: 4, NICs: 4, CPUs: 8, Align: claimgen.NUMA},
+			{NICs: 1, CPUs: 30, Align: claimgen.NUMA, WithoutRDMA: true},
+		} {
+			t.Run(fmt.Sprintf("%s %+v", name, o), func(t *testing.T) {
+				spec, err := claimgen.Spec(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Spec: *spec}
+				options := simulate.Options{Classes: shippedClasses(t), Limit: 50}
+				n, err := simulate.Fill(context.Background(), place, explain.OfClaim(claim), options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var slices []*resourceapi.ResourceSlice
+				for i := range place.Slices {
+					slices = append(slices, &place.Slices[i])
+				}
+				pods, _, err := allocation.New(options.Classes, slices, nil).Fill(context.Background(), place.Node, 50, claim)
+				if err != nil || len(pods) != n.Pods {
+					t.Errorf("%d pods, the allocator serves %d: %v", n.Pods, len(pods), err)
+				}
+				if n.Why == "" {
+					t.Error("it does not say why there are no more")
+				}
+				if n.Pods > 0 && len(n.First) == 0 {
+					t.Error("it does not say what the first pod has")
+				}
+			})
+		}
+	}
+}
+
+// What others hold is not free, and what was stranded before is not the
+// claim's doing.
+func TestAmongHolders(t *testing.T) {
+	place, err := where.Machine(context.Background(), "a3-ultragpu-8g", &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "held"}}
+	held.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a3-ultragpu-8g", Device: "gpu-0"},
+		{Request: "gpu", Driver: "gpu.nvidia.com", Pool: "a3-ultragpu-8g", Device: "gpu-1"},
+	}}}
+	spec, err := claimgen.Spec(claimgen.Options{GPUs: 1, Align: claimgen.PCIe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gpu"}, Spec: *spec}
+	n, err := simulate.Fill(context.Background(), place, explain.OfClaim(claim), simulate.Options{
+		Classes: shippedClasses(t), Held: []resourceapi.ResourceClaim{held}, Limit: 5,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Pods != 5 || !n.AtLimit || n.Room.GPUs.Free != 1 || len(n.Room.Stranded) != 7 || len(n.Stranded) != 7-2 {
+		t.Errorf("%+v, want 5 pods at the limit, 1 GPU free, 5 NICs newly stranded", n)
+	}
+}

@@ -1,0 +1,94 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"plumbline.dev/plumbline/internal/topoview"
+)
+
+// Report is the answer for one subject.
+type Report struct {
+	// Subject is such as "ResourceClaimTemplate default/train".
+	Subject string `json:"subject"`
+	// Pods is how many fit on all nodes together.
+	Pods  int    `json:"pods"`
+	Nodes []Node `json:"nodes"`
+}
+
+// Add adds a node to the report.
+func (r *Report) Add(n *Node) {
+	r.Nodes = append(r.Nodes, *n)
+	r.Pods += n.Pods * n.Count
+}
+
+// Text writes a line for each node, then why there are no more.
+func Text(w io.Writer, reports []Report) error {
+	out := bufio.NewWriter(w)
+	for i, r := range reports {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintf(out, "%s\n\n", topoview.Printable(r.Subject))
+		table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		fmt.Fprintln(table, "NODE\tNODES\tFITS\tLEFT FREE\tSTRANDED")
+		for _, n := range r.Nodes {
+			fits := strconv.Itoa(n.Pods) + " times"
+			switch {
+			case n.AtLimit:
+				fits = "at least " + fits
+			case n.Pods == 1:
+				fits = "once"
+			case n.Pods == 0:
+				fits = "no"
+			}
+			if n.Count > 1 && n.Pods > 0 {
+				fits += " each"
+			}
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", topoview.Printable(n.Name), n.Count, fits, left(&n.Room), stranded(&n))
+		}
+		table.Flush() //nolint:errcheck // out keeps the error until its own Flush
+		fmt.Fprintf(out, "\n%s in all\n", topoview.Count(r.Pods, "pod", "pods"))
+		for _, n := range r.Nodes {
+			if n.Why != "" {
+				more := "no more on "
+				if n.Pods == 0 {
+					more = "not on "
+				}
+				fmt.Fprintf(out, "· %s%s: %s\n", more, topoview.Printable(n.Name), topoview.Printable(n.Why))
+			}
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write simulation: %w", err)
+	}
+	return nil
+}
+
+// left is what nobody has when the node is full.
+func left(r *topoview.Room) string {
+	var parts []string
+	for _, one := range []struct {
+		tally     topoview.Tally
+		one, many string
+	}{{r.GPUs, "GPU", "GPUs"}, {r.NICs, "NIC", "NICs"}, {r.CPUs, "CPU", "CPUs"}} {
+		if one.tally.Total > 0 {
+			parts = append(parts, topoview.Count(one.tally.Free, one.one, one.many))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func stranded(n *Node) string {
+	if len(n.Stranded) == 0 {
+		return "none"
+	}
+	return topoview.Printable(strings.Join(n.Stranded, ", "))
+}

@@ -1,0 +1,114 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package where finds the nodes to fill: of machine files, or of a cluster.
+package where
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/nodeslices"
+	"plumbline.dev/plumbline/internal/simulate"
+	"plumbline.dev/plumbline/internal/topoview/published"
+)
+
+// UsageError is a machine or a node that was named wrongly.
+type UsageError struct{ Err error }
+
+func (e UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e UsageError) Unwrap() error { return e.Err }
+
+// Machine reads "NAME" or "NAME=COUNT". Nodes of one machine are alike, so
+// one is filled for all.
+func Machine(ctx context.Context, arg string, errOut io.Writer) (simulate.Place, error) {
+	name, count := arg, 1
+	if before, after, ok := strings.Cut(arg, "="); ok {
+		n, err := strconv.Atoi(after)
+		if err != nil || n < 1 {
+			return simulate.Place{}, UsageError{fmt.Errorf("--machine %q: want NAME or NAME=COUNT, the count 1 or more", arg)}
+		}
+		name, count = before, n
+	}
+	file, err := machine.Open(name)
+	if err != nil {
+		return simulate.Place{}, err
+	}
+	all, problems, err := nodeslices.OfFile(ctx, file, nodeslices.Options{})
+	if err != nil {
+		return simulate.Place{}, err
+	}
+	for _, p := range problems {
+		fmt.Fprintln(errOut, "left out:", p)
+	}
+	return simulate.Place{Node: simulate.NamedNode(nodeslices.NodeName(file.Name)), Count: count, Slices: all}, nil
+}
+
+// Pick says which nodes of a cluster are meant: all where both are empty.
+type Pick struct {
+	Names  []string
+	Labels string
+}
+
+// Cluster is the nodes of the cluster with their slices. What its claims hold
+// goes into the simulation, and its device classes beside those that are there.
+func Cluster(ctx context.Context, client kubernetes.Interface, pick Pick, simulation *simulate.Options) ([]simulate.Place, error) {
+	resources := client.ResourceV1()
+	all, err := resources.ResourceSlices().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list ResourceSlices: %w", err)
+	}
+	claims, err := resources.ResourceClaims(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list ResourceClaims, to know what is free: %w", err)
+	}
+	simulation.Held = claims.Items
+	classes, err := resources.DeviceClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list DeviceClasses: %w", err)
+	}
+	for i := range classes.Items {
+		if c := &classes.Items[i]; simulation.Classes[c.Name] == nil {
+			simulation.Classes[c.Name] = c
+		}
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: pick.Labels})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	return pick.from(nodes.Items, all.Items)
+}
+
+// from joins nodes and their slices.
+func (p Pick) from(nodes []corev1.Node, all []resourceapi.ResourceSlice) ([]simulate.Place, error) {
+	c := published.Cluster{Slices: all}
+	for _, name := range p.Names {
+		if !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == name }) {
+			return nil, UsageError{fmt.Errorf("node %q is not in the cluster", name)}
+		}
+	}
+	var places []simulate.Place
+	for i := range nodes {
+		n := &nodes[i]
+		if own := c.OfNode(n.Name); len(own) > 0 && (len(p.Names) == 0 || slices.Contains(p.Names, n.Name)) {
+			places = append(places, simulate.Place{Node: n, Count: 1, Slices: own})
+		}
+	}
+	if len(places) == 0 {
+		return nil, errors.New("no such node publishes devices: does plumbline-agent run there?")
+	}
+	return places, nil
+}
