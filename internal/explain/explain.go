@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/cel"
 
 	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/compile"
@@ -23,6 +22,9 @@ import (
 
 // maxExplained is how many groups of nodes get a cause and fixes of their own.
 const maxExplained = 20
+
+// maxDetailed is on how many nodes all that is known is kept.
+const maxDetailed = 500
 
 // Explain answers for a subject, on every node of a cluster. An error is the
 // context's; whatever is odd about the objects is in the report.
@@ -62,7 +64,7 @@ type explainer struct {
 	ctx       context.Context
 	cluster   *cluster.Cluster
 	subject   Subject
-	selectors *cel.Cache
+	selectors *compile.Selectors
 	asker     *reason.Asker
 	groups    []*grouped
 }
@@ -87,6 +89,9 @@ type grouped struct {
 // ask asks about all nodes, several at a time.
 func (e *explainer) ask() ([]*answered, error) {
 	names := e.cluster.NodeNames()
+	// Only the first answer of a kind is looked at again: with thousands of
+	// nodes the others' details are not worth their memory.
+	slim := len(names) > maxDetailed
 	answers := make([]*answered, len(names))
 	work, ctx := errgroup.WithContext(e.ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
@@ -99,7 +104,7 @@ func (e *explainer) ask() ([]*answered, error) {
 				if a.answer != nil && a.answer.Verdict == solver.FitsNot {
 					a.code = a.answer.Hardware().Code
 				}
-				if a.answer != nil && e.slim() {
+				if a.answer != nil && slim {
 					a.answer = a.answer.WithoutDetails()
 				}
 			}
@@ -109,10 +114,6 @@ func (e *explainer) ask() ([]*answered, error) {
 	}
 	return answers, work.Wait()
 }
-
-// slim says whether only the first answer of a kind is looked at again: with
-// thousands of nodes the others' details are not worth their memory.
-func (e *explainer) slim() bool { return len(e.cluster.NodeNames()) > 500 }
 
 // group puts nodes together of which the same is to be said.
 func (e *explainer) group(answers []*answered) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/cel"
 	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/explain/cluster"
@@ -36,14 +35,14 @@ type tried struct {
 	seed      uint64
 	c         explaintest.Case
 	known     *cluster.Cluster
-	selectors *cel.Cache
+	selectors *compile.Selectors
 	late      int
 }
 
 // ask asks the scheduler's allocator.
 func (x *tried) ask(known *cluster.Cluster, node string, claims []*resourceapi.ResourceClaim) solver.Verdict {
 	x.t.Helper()
-	oracle, err := explaintest.NewOracle(x.t.Context(), known, x.selectors)
+	oracle, err := explaintest.NewOracle(x.t.Context(), known, x.selectors.Compiled())
 	if err != nil {
 		x.t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/cel"
 
 	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/solver"
@@ -19,25 +18,16 @@ import (
 // most.
 const maxClaims = 64
 
-// selectorsKept is how many compiled selectors are kept.
-const selectorsKept = 1000
-
 // Compiler compiles for nodes of one cluster. It may be used by several
 // goroutines.
 type Compiler struct {
-	cluster *cluster.Cluster
-	cel     *cel.Cache
-}
-
-// NewSelectors makes a store of compiled selectors. One does for all clusters:
-// what is stored in an API server is compiled with all that any gate allows.
-func NewSelectors() *cel.Cache {
-	return cel.NewCache(selectorsKept, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
+	cluster   *cluster.Cluster
+	evaluator *Selectors
 }
 
 // New makes a compiler.
-func New(c *cluster.Cluster, selectors *cel.Cache) *Compiler {
-	return &Compiler{cluster: c, cel: selectors}
+func New(c *cluster.Cluster, selectors *Selectors) *Compiler {
+	return &Compiler{cluster: c, evaluator: selectors}
 }
 
 // Device is a device of a node.
@@ -102,7 +92,7 @@ func (c *Compiler) Compile(ctx context.Context, node *corev1.Node, claims []*res
 	for _, pool := range pools {
 		n.addPool(pool)
 	}
-	j := judge{Compiler: c, ctx: ctx, node: n, results: map[resultKey]result{}}
+	j := judge{Compiler: c, ctx: ctx, node: n}
 	for _, claim := range claims {
 		view := Claim{Claim: claim}
 		for i := range claim.Spec.Devices.Requests {
@@ -135,5 +125,5 @@ func (n *Node) shared(d *Device) bool {
 	return n.Cluster.Gates.ConsumableCapacity && d.Device.AllowMultipleAllocations != nil && *d.Device.AllowMultipleAllocations
 }
 
-// Selectors is the store of compiled selectors.
-func (c *Compiler) Selectors() *cel.Cache { return c.cel }
+// Selectors is the store of selectors.
+func (c *Compiler) Selectors() *Selectors { return c.evaluator }

@@ -6,6 +6,7 @@ package compile
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -115,28 +116,24 @@ func (ids numbering) value(a *resourceapi.DeviceAttribute, lists bool) solver.Va
 // Values lists the values of an attribute with their type, and says whether it
 // is a list. Of lists the allocator takes the first kind that has any.
 func Values(a *resourceapi.DeviceAttribute) (values []string, list bool) {
+	switch {
+	case a.StringValue != nil:
+		return []string{"string " + *a.StringValue}, false
+	case a.IntValue != nil:
+		return []string{"int " + strconv.FormatInt(*a.IntValue, 10)}, false
+	case a.BoolValue != nil:
+		return []string{"bool " + strconv.FormatBool(*a.BoolValue)}, false
+	case a.VersionValue != nil:
+		return []string{"version " + *a.VersionValue}, false
+	}
 	for _, l := range [][]string{
 		texts("int", a.IntValues), texts("bool", a.BoolValues), texts("string", a.StringValues), texts("version", a.VersionValues),
 	} {
-		if len(l) > 0 && !scalar(a) {
+		if len(l) > 0 {
 			return l, true
 		}
 	}
-	switch {
-	case a.StringValue != nil:
-		return texts("string", []string{*a.StringValue}), false
-	case a.IntValue != nil:
-		return texts("int", []int64{*a.IntValue}), false
-	case a.BoolValue != nil:
-		return texts("bool", []bool{*a.BoolValue}), false
-	case a.VersionValue != nil:
-		return texts("version", []string{*a.VersionValue}), false
-	}
 	return nil, false
-}
-
-func scalar(a *resourceapi.DeviceAttribute) bool {
-	return a.StringValue != nil || a.IntValue != nil || a.BoolValue != nil || a.VersionValue != nil
 }
 
 func texts[T any](kind string, values []T) []string {

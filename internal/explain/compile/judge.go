@@ -10,7 +10,6 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"plumbline.dev/plumbline/internal/explain/cluster"
@@ -19,20 +18,8 @@ import (
 // judge looks at the devices of a node.
 type judge struct {
 	*Compiler
-	ctx     context.Context
-	node    *Node
-	results map[resultKey]result
-}
-
-// resultKey is an expression and a device by its index.
-type resultKey struct {
-	expression string
-	device     int
-}
-
-type result struct {
-	matches bool
-	err     error
+	ctx  context.Context
+	node *Node
 }
 
 func (j *judge) request(claim *resourceapi.ResourceClaim, index int) Request {
@@ -177,35 +164,15 @@ func (j *judge) selectors(selectors []resourceapi.DeviceSelector, d int, mismatc
 		if s.CEL == nil {
 			return Why{Obstacle: mismatch, Selector: i}
 		}
-		r := j.evaluate(s.CEL.Expression, d)
-		if r.err != nil {
-			return Why{Obstacle: SelectorFails, Selector: i, Detail: r.err.Error()}
+		matches, err := j.evaluator.evaluate(j.ctx, s.CEL.Expression, &j.node.Devices[d])
+		if err != nil {
+			return Why{Obstacle: SelectorFails, Selector: i, Detail: err.Error()}
 		}
-		if !r.matches {
+		if !matches {
 			return Why{Obstacle: mismatch, Selector: i}
 		}
 	}
 	return Why{}
-}
-
-func (j *judge) evaluate(expression string, d int) result {
-	key := resultKey{expression, d}
-	if known, seen := j.results[key]; seen {
-		return known
-	}
-	device := &j.node.Devices[d]
-	compiled := j.cel.GetOrCompile(expression)
-	var r result
-	if compiled.Error != nil {
-		r.err = fmt.Errorf("it does not compile: %w", compiled.Error)
-	} else {
-		r.matches, _, r.err = compiled.DeviceMatches(j.ctx, cel.Device{
-			Driver: device.ID.Driver, AllowMultipleAllocations: device.Device.AllowMultipleAllocations,
-			Attributes: device.Device.Attributes, Capacity: device.Device.Capacity,
-		})
-	}
-	j.results[key] = r
-	return r
 }
 
 // operationsMissing says whether a device wants node operations to be skipped

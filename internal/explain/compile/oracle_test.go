@@ -39,7 +39,7 @@ func TestVerdictsAreTheAllocators(t *testing.T) {
 		at := *seed + uint64(i)
 		c := explaintest.Random(at)
 		known := cluster.New(c.Snapshot)
-		oracle, err := explaintest.NewOracle(t.Context(), known, selectors)
+		oracle, err := explaintest.NewOracle(t.Context(), known, selectors.Compiled())
 		if err != nil {
 			t.Fatal(err)
 		}

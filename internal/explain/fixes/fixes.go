@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/cel"
 
 	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/compile"
@@ -54,7 +53,7 @@ const (
 
 // Find proposes fixes for a node on which claims do not fit. Elsewhere are nodes
 // that a part of the claims may go to.
-func Find(ctx context.Context, a *reason.Answer, cause string, claims []*resourceapi.ResourceClaim, selectors *cel.Cache, elsewhere []string) []Fix {
+func Find(ctx context.Context, a *reason.Answer, cause string, claims []*resourceapi.ResourceClaim, selectors *compile.Selectors, elsewhere []string) []Fix {
 	if cause == reason.Malformed {
 		return nil
 	}
@@ -77,7 +76,7 @@ type finder struct {
 	a         *reason.Answer
 	cause     string
 	claims    []*resourceapi.ResourceClaim
-	selectors *cel.Cache
+	selectors *compile.Selectors
 	elsewhere []string
 	trials    int
 	fixes     []Fix
