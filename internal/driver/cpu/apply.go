@@ -19,7 +19,7 @@ func (d Driver) Exclusive(records []driver.Record) (driver.Pin, error) {
 	var pin driver.Pin
 	anywhere := false
 	for _, r := range records {
-		plans, err := Plans(r)
+		plans, err := plansOf(r)
 		if err != nil {
 			return driver.Pin{}, err
 		}

@@ -4,6 +4,7 @@
 package cpu
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -174,8 +175,8 @@ func TestMemoryBesideCPUs(t *testing.T) {
 		{name: "a node", device: "cpudevnuma000", n: 1, mems: "0"},
 		{name: "a node without memory", device: "cpudevnuma001", n: 2, mems: "0,2"},
 		{name: "a CPU of no node", device: "cpudev006", n: 1, mems: ""},
-		{name: "huge pages", device: "cpudevnuma002", n: 1, pages: "4Mi", mems: "2", amount: "4194304"},
-		{name: "huge pages of two nodes", device: "cpudevmachine", n: 1, pages: "12Mi", mems: "0,2", amount: "12582912"},
+		{name: "huge pages", device: "cpudevnuma002", n: 1, pages: "4Mi", mems: "2", amount: "map[{2 2097152}:4194304]"},
+		{name: "huge pages of two nodes", device: "cpudevmachine", n: 1, pages: "12Mi", mems: "0,2", amount: "map[{0 2097152}:6291456 {2 2097152}:6291456]"},
 		{name: "more than are free", device: "cpudevnuma000", n: 1, pages: "8Mi",
 			why: "wants 8Mi of dra.cpu/hugepages2Mi of NUMA node 0, of which 6Mi are free: 2Mi of its 8Mi belong to other claims"},
 		{name: "half a page", device: "cpudevnuma000", n: 1, pages: "1Mi", why: "consumed capacity dra.cpu/hugepages2Mi is 1Mi: want whole pages of 2Mi"},
@@ -201,12 +202,12 @@ func TestMemoryBesideCPUs(t *testing.T) {
 				t.Fatal(err)
 			}
 			pin, err := Driver{}.Exclusive([]driver.Record{r})
-			amounts, errAmounts := HugepagesOf(r)
-			if err != nil || errAmounts != nil || pin.Mems.String() != test.mems {
-				t.Errorf("memory of %q, %v, %v, want %q", pin.Mems, err, errAmounts, test.mems)
+			if err != nil || pin.Mems.String() != test.mems {
+				t.Errorf("memory of %q, %v, want %q", pin.Mems, err, test.mems)
 			}
-			if got := resource.NewQuantity(amounts["hugepages-2Mi"], resource.DecimalSI).String(); test.amount != "" && got != test.amount {
-				t.Errorf("got %s bytes of huge pages, want %s", got, test.amount)
+			taken, err := takenBy([]driver.Record{r})
+			if got := fmt.Sprint(taken.pages); err != nil || test.amount != "" && got != test.amount {
+				t.Errorf("got huge pages %s, %v, want %s", got, err, test.amount)
 			}
 		})
 	}

@@ -29,22 +29,6 @@ type pool struct {
 	pageBytes int64
 }
 
-// HugepagesOf is how many bytes of huge pages a record holds, by the name that
-// containers ask for them by, such as hugepages-2Mi.
-func HugepagesOf(r driver.Record) (map[string]int64, error) {
-	plans, err := Plans(r)
-	if err != nil {
-		return nil, err
-	}
-	total := map[string]int64{}
-	for _, p := range plans {
-		for _, h := range p.Hugepages {
-			total["hugepages-"+binary(h.PageBytes)] += h.Bytes
-		}
-	}
-	return total, nil
-}
-
 func binary(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
 
 // hugepages takes what the allocation consumes of each size, from the nodes of

@@ -99,8 +99,8 @@ func Env(r driver.Record) (string, error) {
 	return fmt.Sprintf("DRA_CPUSET_%s=%s", r.Claim.UID, taken.cpus), nil
 }
 
-// Plans are the plans of a record's devices, in order.
-func Plans(r driver.Record) ([]Plan, error) {
+// plansOf are the plans of a record's devices, in order.
+func plansOf(r driver.Record) ([]Plan, error) {
 	plans := make([]Plan, len(r.Devices))
 	for i, device := range r.Devices {
 		if err := json.Unmarshal(device.Plan, &plans[i]); err != nil {
@@ -125,7 +125,7 @@ type taken struct {
 func takenBy(records []driver.Record) (taken, error) {
 	all := taken{cpus: cpuset.New(), pages: map[pool]int64{}}
 	for _, r := range records {
-		plans, err := Plans(r)
+		plans, err := plansOf(r)
 		if err != nil {
 			return taken{}, err
 		}

@@ -159,7 +159,7 @@ func requireGiven(t *testing.T, m *model.Machine, o slicecodec.CPUOptions, c *re
 	if err != nil {
 		t.Fatal(err)
 	}
-	plans, err := Plans(r)
+	plans, err := plansOf(r)
 	if err != nil {
 		t.Fatal(err)
 	}
