@@ -34,6 +34,7 @@ func observe(ctx context.Context, o Options) error {
 	}
 	events := status.NewEvents(ctx, o.NodeName)
 	a := &agent{Options: o, client: client, events: events, picture: &publish.Picture{}, status: status.NewWriter(client, events), metrics: metrics.New()}
+	a.status.Failed = a.metrics.StatusFailed
 	defer func() { stop(); a.serving.Wait() }()
 	a.serving.Go(func() { events.Run(ctx, client) })
 	a.health.waitFor("the first scan of the machine")

@@ -59,6 +59,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, contain
 	}
 	klog.FromContext(ctx).Info("synchronised with the container runtime", "pods", len(pods), "containers", len(containers), "movedByIt", len(updates))
 	synced()
+	h.metrics.Joined()
 	return updates, nil
 }
 

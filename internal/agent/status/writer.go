@@ -37,6 +37,9 @@ type wanted struct {
 // Writer writes status.devices of claims. Nobody waits for it, and it
 // tries until the API server has taken it.
 type Writer struct {
+	// Failed hears of writes that will be tried again; nil: nobody does.
+	Failed func()
+
 	client kubernetes.Interface
 	events *Events
 	queue  workqueue.TypedRateLimitingInterface[claimKey]
@@ -104,6 +107,9 @@ func (w *Writer) Run(ctx context.Context) {
 		if err := w.write(ctx, key); err != nil {
 			klog.FromContext(ctx).V(2).Info("claim status not written, will retry", "driver", key.driver, "claimUID", key.uid, "reason", err.Error())
 			w.queue.AddRateLimited(key)
+			if w.Failed != nil {
+				w.Failed()
+			}
 		} else {
 			w.queue.Forget(key)
 		}

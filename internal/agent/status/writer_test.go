@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,7 @@ type apiServer struct {
 	refuse  int // answers this many writes with an error
 	code    int // of the refusal
 	written []string
+	failed  atomic.Int32 // what the writer says
 }
 
 // claimWith has devices of another driver too, and opaque parameters as some
@@ -174,6 +176,7 @@ func startWriter(t *testing.T, s *apiServer) *Writer {
 		t.Fatal(err)
 	}
 	w := NewWriter(client, nil)
+	w.Failed = func() { s.failed.Add(1) }
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() { w.Run(ctx) })
@@ -198,6 +201,9 @@ func TestStatusIsRetriedUntilWritten(t *testing.T) {
 		agenttest.Eventually(t, "the status is written", func() bool { return len(s.seen()) == 1 })
 		if got, want := s.seen()[0], writtenPath+" nic0 Ready=True:Attached NetworkReady=True:Attached net1"; got != want {
 			t.Errorf("after %d: got  %s\nwant %s", code, got, want)
+		}
+		if got := s.failed.Load(); got != 3 {
+			t.Errorf("after %d: %d failures told, want 3", code, got)
 		}
 	}
 }
