@@ -72,13 +72,13 @@ func (v *verdicts) pod(t *told, r verify.Result, claims map[string]types.UID) {
 	}
 	t.doubt = false
 	before := t.verdict
-	if key := r.Verdict.Key(); key != t.key {
+	if key := r.Key(); key != t.key {
 		t.key = key
 		v.event(r, before)
 	}
 	t.verdict = r.Verdict
 	for name, uid := range claims {
-		one := r.Verdict.OfClaim(name)
+		one := r.OfClaim(name)
 		if key := one.Key(); t.claims[uid] != key {
 			t.claims[uid] = key
 			v.condition(uid, &status.Alignment{Status: conditionStatus(one.Status), Reason: string(one.Reason), Message: one.Message, Since: v.now()})

@@ -15,7 +15,7 @@ import (
 )
 
 // groupDepth is how far below the root a pod's control group may lie:
-// /kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/…
+// /kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice.
 const groupDepth = 5
 
 func (r *Reader) groupRoot() string { return filepath.Join(r.options.Sys, "fs/cgroup") }

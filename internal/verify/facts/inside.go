@@ -51,7 +51,7 @@ func isOf(f *os.File, kind int64) error {
 	if err := unix.Fstatfs(int(f.Fd()), &s); err != nil {
 		return fmt.Errorf("%s in the container: %w", f.Name(), err)
 	}
-	if int64(s.Type) != kind {
+	if s.Type != kind {
 		return fmt.Errorf("%s in the container is not the kernel's: its file system is of type %#x, want %#x", f.Name(), s.Type, kind)
 	}
 	return nil

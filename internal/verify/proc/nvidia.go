@@ -20,7 +20,7 @@ func ParseGPUMinor(text []byte) (int, error) {
 		}
 		minor, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 20)
 		if err != nil {
-			return 0, errors.New("Device Minor: want a number")
+			return 0, errors.New("line Device Minor: want a number")
 		}
 		return int(minor), nil
 	}

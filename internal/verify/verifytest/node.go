@@ -133,7 +133,7 @@ func (n *Node) Options(t testing.TB) facts.Options {
 		t.Fatal(err)
 	}
 	return facts.Options{
-		Proc: filepath.Join(n.dir, "proc"), Sys: filepath.Join(n.dir, "sys"), SysfsType: int64(s.Type), Device: deviceFile,
+		Proc: filepath.Join(n.dir, "proc"), Sys: filepath.Join(n.dir, "sys"), SysfsType: s.Type, Device: deviceFile,
 	}
 }
 
