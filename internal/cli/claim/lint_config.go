@@ -102,10 +102,12 @@ func (l linter) claim() {
 		if c.MatchAttribute != nil {
 			l.attribute(at.Child("matchAttribute"), string(*c.MatchAttribute))
 		}
+		l.pairwise(at, c)
 		if c.DistinctAttribute != nil {
 			l.attribute(at.Child("distinctAttribute"), string(*c.DistinctAttribute))
 		}
 	}
+	l.tooMany(devices.Child("requests"))
 	reported := map[string]bool{}
 	for i, c := range l.o.claim.Devices.Config {
 		at := devices.Child("config").Index(i)
