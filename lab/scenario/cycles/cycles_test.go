@@ -110,7 +110,7 @@ func see(w *Watcher, story string) {
 		case strings.Contains(word, "b"):
 			s.Processes = []Process{process}
 		}
-		w.see(s)
+		w.see(s, 0)
 	}
 }
 
@@ -149,5 +149,26 @@ func TestWorstRepairCountsFromTheAgentsReturn(t *testing.T) {
 	see(w, "un b b b ub ub un")
 	if worst, samples := w.Worst(); worst != 2 || samples != 7 {
 		t.Errorf("worst repair %.1fs in %d samples, want 2s in 7", worst, samples)
+	}
+}
+
+// A look begun before the agent was killed may end after: it must not count as
+// the agent's return.
+func TestWatcherDistrustsOldLooks(t *testing.T) {
+	w := NewWatcher(2)
+	w.add("a", Cycle{})
+	serving := Sample{Up: true, Time: 1, Processes: []Process{{Pod: "a", PID: 7, NICs: []string{"nic0"}}}}
+	w.see(serving, 0)
+	if _, _, _, settled := w.place("a"); !settled {
+		t.Fatal("a pod that has its NIC while the agent serves is not settled")
+	}
+	w.ended()
+	w.see(serving, 0)
+	if _, _, _, settled := w.place("a"); settled {
+		t.Error("a look from before the kill settles the pod")
+	}
+	w.see(serving, 1)
+	if _, _, _, settled := w.place("a"); !settled {
+		t.Error("a look from after the kill does not settle the pod")
 	}
 }

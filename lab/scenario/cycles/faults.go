@@ -14,7 +14,10 @@ import (
 // needed to look meanwhile. The guest's first program, and on a host the lab's,
 // starts containerd and the kubelet again.
 const (
-	killProcess = `pid=$(find_process "$1"); [ -z "$pid" ] || kill -9 "$pid"`
+	// killProcess waits until the process is gone: one that is dying still holds
+	// its connections.
+	killProcess = `pid=$(find_process "$1"); [ -z "$pid" ] || kill -9 "$pid"
+	while [ -n "$pid" ] && [ -e "/proc/$pid/exe" ]; do sleep 0.05; done`
 	// removeLink leaves the function away for a second.
 	removeLink = `( echo 1 >"/sys/bus/pci/devices/$1/remove"; sleep 1; echo 1 >/sys/bus/pci/rescan ) >/dev/null 2>&1 &`
 	renameLink = `nsenter -t "$1" -n sh -c "ip link set net1 down; ip link set net1 name mine0; ip link set mine0 up"`
@@ -35,9 +38,9 @@ func (r *run) inject(ctx context.Context, p *pod) (bool, error) {
 	pid, sandbox, nics, _ := r.watch.place(p.uid)
 	switch p.cycle.Fault {
 	case AgentKilled:
-		return true, r.script(ctx, killProcess, "plumbline-agent")
+		return true, r.kill(ctx, "plumbline-agent")
 	case RuntimeRestarted:
-		return true, r.script(ctx, killProcess, "containerd")
+		return true, r.kill(ctx, "containerd")
 	case KubeletRestarted:
 		return true, r.script(ctx, killProcess, "hyperkube")
 	case ForceDeleted:
@@ -71,6 +74,12 @@ func (r *run) inject(ctx context.Context, p *pod) (bool, error) {
 		return true, r.script(ctx, endSandbox, strconv.Itoa(sandbox))
 	}
 	return false, fmt.Errorf("unknown fault %q", p.cycle.Fault)
+}
+
+// kill ends a process without which no agent serves.
+func (r *run) kill(ctx context.Context, name string) error {
+	defer r.watch.ended()
+	return r.script(ctx, killProcess, name)
 }
 
 func (r *run) script(ctx context.Context, script string, args ...string) error {

@@ -103,14 +103,15 @@ func (r *run) end(ctx context.Context, err error) error {
 // look takes samples until it is told to stop.
 func (r *run) look(ctx context.Context) error {
 	for {
-		sample, err := r.config.Node.sample(ctx, r.watch.uids())
+		uids, faults := r.watch.uids()
+		sample, err := r.config.Node.sample(ctx, uids)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		r.watch.see(sample)
+		r.watch.see(sample, faults)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -22,6 +22,8 @@ type Watcher struct {
 	worst      float64
 	samples    int
 	sandboxPID map[string]int
+	// faults counts those that ended a process.
+	faults int
 }
 
 type watched struct {
@@ -66,14 +68,23 @@ func (w *Watcher) excuse(uid string) {
 	}
 }
 
-func (w *Watcher) uids() []string {
+// uids are the pods to look at, and how many faults there were before the look.
+func (w *Watcher) uids() (uids []string, faults int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var uids []string
 	for uid := range w.pods {
 		uids = append(uids, uid)
 	}
-	return uids
+	return uids, w.faults
+}
+
+// ended says that the agent or the runtime has just been ended: what was seen
+// before says nothing of whether the agent serves.
+func (w *Watcher) ended() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults++
+	w.upSince = -1
 }
 
 // place is where a pod's container runs and what it has.
@@ -87,12 +98,12 @@ func (w *Watcher) place(uid string) (pid, sandbox int, nics []string, settled bo
 	return p.pid, w.sandboxPID[uid], p.nics, p.pid != 0 && (p.has || p.excused) && w.upSince >= 0
 }
 
-// see takes a sample in.
-func (w *Watcher) see(s Sample) {
+// see takes a sample in that was begun after so many faults.
+func (w *Watcher) see(s Sample, faults int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.samples++
-	if !s.Up {
+	if !s.Up || faults != w.faults {
 		w.upSince = -1
 	} else if w.upSince < 0 {
 		w.upSince = s.Time
