@@ -69,6 +69,7 @@ type Namespaces interface {
 // Prepare makes a claim ready to be used. Asked again, it answers the same.
 func (p *Preparer) Prepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
 	r, err := p.tryPrepare(ctx, c)
+	p.Metrics.Claim(p.Name(), metrics.CallPrepare, reasonOf(err))
 	if err != nil {
 		p.Status(p.refused(c, err))
 		return driver.Record{}, err
@@ -82,34 +83,36 @@ func (p *Preparer) Prepare(ctx context.Context, c driver.Claim) (driver.Record, 
 func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
 	if p.NeedsRuntime() {
 		if err := p.RuntimeReady(); err != nil {
-			return driver.Record{}, fmt.Errorf("prepare claim %s for %s: %w", c.ClaimRef, p.Name(), err)
+			return driver.Record{}, at(reasonRuntime, fmt.Errorf("prepare claim %s for %s: %w", c.ClaimRef, p.Name(), err))
 		}
 	}
 	start := time.Now()
 	unlock, err := p.Journal.LockClaim(ctx, p.Name(), c.UID)
 	if err != nil {
-		return driver.Record{}, err
+		return driver.Record{}, at(metrics.StepLock, err)
 	}
 	defer unlock()
 	p.Metrics.Prepared(p.Name(), metrics.StepLock, start)
 	planning := time.Now()
 	r, err := p.record(ctx, c)
 	if err != nil {
-		return driver.Record{}, err
+		return driver.Record{}, at(metrics.StepPlan, err)
 	}
 	p.Metrics.Prepared(p.Name(), metrics.StepPlan, planning)
+	confining := time.Now()
 	if err := p.confine(ctx); err != nil {
-		return driver.Record{}, fmt.Errorf("prepare claim %s: other containers still run where it does: %w", c.ClaimRef, err)
+		return driver.Record{}, at(metrics.StepConfine, fmt.Errorf("prepare claim %s: other containers still run where it does: %w", c.ClaimRef, err))
 	}
 	p.Took(StepConfined)
+	p.Metrics.Prepared(p.Name(), metrics.StepConfine, confining)
 	staging := time.Now()
 	if r, err = p.stage(ctx, r); err != nil {
-		return driver.Record{}, err
+		return driver.Record{}, at(metrics.StepStage, err)
 	}
 	p.Metrics.Prepared(p.Name(), metrics.StepStage, staging)
 	writing := time.Now()
 	if err := p.writeSpec(r); err != nil {
-		return driver.Record{}, err
+		return driver.Record{}, at(metrics.StepCDI, err)
 	}
 	p.Took(StepSpecWritten)
 	p.Metrics.Prepared(p.Name(), metrics.StepCDI, writing)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 )
@@ -19,6 +20,12 @@ import (
 // Unprepare undoes a claim by its UID alone; the claim may be deleted, and the
 // process another one. It is no error when there is nothing to undo.
 func (p *Preparer) Unprepare(ctx context.Context, claim driver.ClaimRef) error {
+	err := p.tryUnprepare(ctx, claim)
+	p.Metrics.Claim(p.Name(), metrics.CallUnprepare, reasonOf(err))
+	return err
+}
+
+func (p *Preparer) tryUnprepare(ctx context.Context, claim driver.ClaimRef) error {
 	unlock, err := p.Journal.LockClaim(ctx, p.Name(), claim.UID)
 	if err != nil {
 		return err

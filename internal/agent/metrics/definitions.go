@@ -20,11 +20,19 @@ const (
 	// StepPlan is the decision, under the driver's allocation lock, and its
 	// journaling.
 	StepPlan = "plan"
+	// StepConfine has other containers leave what the claim holds.
+	StepConfine = "confine"
 	// StepStage is the slow work on the device itself, such as DHCP.
 	StepStage = "stage"
 	// StepCDI is the writing of the CDI file.
 	StepCDI   = "cdi"
 	StepTotal = "total"
+)
+
+// Calls of the kubelet.
+const (
+	CallPrepare   = "prepare"
+	CallUnprepare = "unprepare"
 )
 
 // Places where the agent says no. The container runtime and the kubelet ask
@@ -55,6 +63,9 @@ var (
 	attachSeconds  = Definition{prefix + "attach_seconds", histogram, []string{"driver", "result"}, "Time to bring the devices of one claim into a pod; repairs that found nothing to do are in it."}
 	detachSeconds  = Definition{prefix + "detach_seconds", histogram, []string{"driver", "result"}, "Time to bring the devices of one claim back to the host, as they were."}
 	prepareSeconds = Definition{prefix + "prepare_seconds", histogram, []string{"driver", "step"}, "Time that preparing one claim took, by step; total is the whole."}
+	claimCalls     = Definition{prefix + "claims_total", counter, []string{"driver", "call", "result", "reason"}, "Claims that the kubelet asked to prepare or to unprepare; reason is the step of preparing that failed, runtime where the container runtime was away, other, or nothing."}
+	nodeCPUs       = Definition{prefix + "cpus", gauge, []string{"numa_node", "state"}, "CPUs of each NUMA node by what they are for: allocated to claims, available to claims, reserved, or offline."}
+	cpusPerClaim   = Definition{prefix + "claim_cpus", gauge, []string{"cpus"}, "Prepared claims by how many CPUs they hold."}
 	claimsPrepared = Definition{prefix + "claims_prepared", gauge, []string{"driver"}, "Claims that are prepared on this node now."}
 	devicesHeld    = Definition{prefix + "devices_held", gauge, []string{"driver"}, "Devices that prepared claims hold now."}
 	devicesOffered = Definition{prefix + "devices_published", gauge, []string{"driver"}, "Devices in the node's ResourceSlices, those that claims hold included."}
@@ -62,6 +73,7 @@ var (
 	restores       = Definition{prefix + "restores_total", counter, []string{"driver", "result"}, "Claims whose devices were brought back and compared with what the journal remembers."}
 	repairs        = Definition{prefix + "repairs_total", counter, []string{"driver", "result"}, "Claims that did not look as the journal says, and were put right or not."}
 	pinWrites      = Definition{prefix + "pin_writes_total", counter, nil, "Sets of CPUs or memory nodes written into containers' control groups."}
+	quotasLifted   = Definition{prefix + "quotas_lifted_total", counter, nil, "Quotas of CPU time taken from containers with CPUs of their own, and from their pods."}
 	pinRepairs     = Definition{prefix + "pin_repairs_total", counter, []string{"container"}, "Containers that somebody else had moved and that were put back, by what they are: exclusive, with CPUs of their own, or shared."}
 	publishWrites  = Definition{prefix + "publish_writes_total", counter, []string{"driver"}, "Changes of what the driver publishes; attaching and detaching must not count here."}
 	hookRefusals   = Definition{prefix + "hook_refusals_total", counter, []string{"hook"}, "Answers of no, by the call that was refused. Whoever asked asks again."}
@@ -76,7 +88,7 @@ var (
 // Definitions lists the agent's own metrics in the order of the documentation.
 func Definitions() []Definition {
 	return []Definition{
-		attachSeconds, detachSeconds, prepareSeconds, claimsPrepared, devicesHeld, restores, repairs, pinWrites, pinRepairs, hookRefusals,
+		attachSeconds, detachSeconds, prepareSeconds, claimCalls, claimsPrepared, devicesHeld, nodeCPUs, cpusPerClaim, restores, repairs, pinWrites, pinRepairs, quotasLifted, hookRefusals,
 		devicesOffered, devicesTainted, publishWrites, netlinkResyncs, runtimeJoins, statusFailures,
 		verifiedPods, misalignments, verifySeconds,
 	}

@@ -14,14 +14,16 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	attach, detach, prepare                                    *prometheus.HistogramVec
-	restores, repairs, pinRepairs, publishWrites, hookRefusals *prometheus.CounterVec
-	pinWrites, netlinkResyncs, runtimeJoins, statusFailures    prometheus.Counter
-	devicesOffered, devicesTainted                             *prometheus.GaugeVec
-	holdings                                                   *holdings
-	verified                                                   *prometheus.GaugeVec
-	misalignments                                              *prometheus.CounterVec
-	verify                                                     prometheus.Observer
+	attach, detach, prepare                                               *prometheus.HistogramVec
+	restores, repairs, pinRepairs, publishWrites, hookRefusals            *prometheus.CounterVec
+	pinWrites, quotasLifted, netlinkResyncs, runtimeJoins, statusFailures prometheus.Counter
+	devicesOffered, devicesTainted                                        *prometheus.GaugeVec
+	claimCalls                                                            *prometheus.CounterVec
+	holdings                                                              *holdings
+	cpus                                                                  *cpus
+	verified                                                              *prometheus.GaugeVec
+	misalignments                                                         *prometheus.CounterVec
+	verify                                                                prometheus.Observer
 }
 
 // New returns figures that are all zero.
@@ -32,19 +34,20 @@ func New() *Metrics {
 		attach:   newHistogram(r, attachSeconds), detach: newHistogram(r, detachSeconds), prepare: newHistogram(r, prepareSeconds),
 		restores: newCounter(r, restores), repairs: newCounter(r, repairs), pinRepairs: newCounter(r, pinRepairs),
 		pinWrites:     newCounter(r, pinWrites).WithLabelValues(),
+		quotasLifted:  newCounter(r, quotasLifted).WithLabelValues(),
 		publishWrites: newCounter(r, publishWrites), hookRefusals: newCounter(r, hookRefusals),
 		netlinkResyncs: newCounter(r, netlinkResyncs).WithLabelValues(),
 		runtimeJoins:   newCounter(r, runtimeJoins).WithLabelValues(),
 		statusFailures: newCounter(r, statusFailures).WithLabelValues(),
 		devicesOffered: newGauge(r, devicesOffered), devicesTainted: newGauge(r, devicesTainted),
-		holdings: newHoldings(),
+		claimCalls: newCounter(r, claimCalls), holdings: newHoldings(), cpus: newCPUs(),
 		verified: newGauge(r, verifiedPods), misalignments: newCounter(r, misalignments),
 		verify: newHistogram(r, verifySeconds).WithLabelValues(),
 	}
 	// The process's own memory and CPU time are the kubelet's to tell
 	// (container_memory_working_set_bytes): the library's collectors for them
 	// would cost this one a megabyte on every node.
-	r.MustRegister(m.holdings)
+	r.MustRegister(m.holdings, m.cpus)
 	return m
 }
 
@@ -53,6 +56,18 @@ func (m *Metrics) Prepared(driver, step string, since time.Time) {
 	if m != nil {
 		m.prepare.WithLabelValues(driver, step).Observe(time.Since(since).Seconds())
 	}
+}
+
+// Claim counts a call of the kubelet; reason is empty where it was answered.
+func (m *Metrics) Claim(driver, call, reason string) {
+	if m == nil {
+		return
+	}
+	result := "ok"
+	if reason != "" {
+		result = "error"
+	}
+	m.claimCalls.WithLabelValues(driver, call, result, reason).Inc()
 }
 
 // Attached times the attaching of one claim's devices.
@@ -88,6 +103,13 @@ func (m *Metrics) Repaired(driver string, err error) {
 func (m *Metrics) Placed(writes int) {
 	if m != nil {
 		m.pinWrites.Add(float64(writes))
+	}
+}
+
+// Lifted counts quotas of CPU time that were taken away.
+func (m *Metrics) Lifted(quotas int) {
+	if m != nil {
+		m.quotasLifted.Add(float64(quotas))
 	}
 }
 

@@ -22,7 +22,7 @@ var errBroken = errors.New("broken")
 func used() *Metrics {
 	m := New()
 	long := time.Now().Add(-time.Second)
-	for _, step := range []string{StepLock, StepRead, StepPlan, StepStage, StepCDI, StepTotal} {
+	for _, step := range []string{StepLock, StepRead, StepPlan, StepConfine, StepStage, StepCDI, StepTotal} {
 		m.Prepared("dra.net", step, long)
 	}
 	m.Attached("dra.net", long, nil)
@@ -30,7 +30,13 @@ func used() *Metrics {
 	m.Detached("dra.net", long, nil)
 	m.Restored("dra.net", nil)
 	m.Repaired("dra.net", errBroken)
+	m.Claim("dra.cpu", CallPrepare, "")
+	m.Claim("dra.cpu", CallPrepare, StepPlan)
+	m.CPUsFrom(func() CPUs {
+		return CPUs{Nodes: map[string]map[string]int{"0": {"allocated": 2, "available": 5}}, Claims: map[int]int{2: 1}}
+	})
 	m.Placed(3)
+	m.Lifted(2)
 	m.PutBack(true)
 	m.Refused(HookPrepare)
 	m.Refused(HookPrepare)

@@ -18,7 +18,7 @@ type Container struct {
 	Init bool
 	// Claims are the ResourceClaims that it names.
 	Claims []string
-	// Requests has cpu, Limits the huge pages.
+	// Requests has cpu, Limits cpu and the huge pages.
 	Requests, Limits corev1.ResourceList
 }
 
@@ -31,6 +31,14 @@ func (f *Facts) Requested(claims []string) resource.Quantity {
 // Limit is the same for the limit of a kind of huge pages, such as hugepages-2Mi.
 func (f *Facts) Limit(claims []string, name string) resource.Quantity {
 	return f.most(claims, func(c Container) resource.Quantity { return c.Limits[corev1.ResourceName(name)] })
+}
+
+// AllLimited says whether every container has a limit of CPU.
+func (f *Facts) AllLimited() bool {
+	return len(f.Containers) > 0 && !slices.ContainsFunc(f.Containers, func(c Container) bool {
+		q := c.Limits[corev1.ResourceCPU]
+		return q.Sign() <= 0
+	})
 }
 
 func (f *Facts) most(claims []string, of func(Container) resource.Quantity) resource.Quantity {
@@ -63,7 +71,7 @@ func standard(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 		small.Requests = corev1.ResourceList{corev1.ResourceCPU: q}
 	}
 	for name, q := range r.Limits {
-		if !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+		if name != corev1.ResourceCPU && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
 			continue
 		}
 		if small.Limits == nil {

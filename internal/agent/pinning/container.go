@@ -26,6 +26,9 @@ type Container struct {
 	Own cpuset.CPUSet
 	// Pin is what its claims give it; without CPUs it shares the pool.
 	Pin driver.Pin
+	// AllLimited: every container of the pod has a CPU limit, so that the pod's
+	// own quota is no more than their sum and may go.
+	AllLimited bool
 	// Stays: what it holds is in doubt, and it stays where it is.
 	Stays bool
 }

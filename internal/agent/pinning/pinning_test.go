@@ -231,6 +231,54 @@ func TestOneThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// A container with CPUs of its own is stopped by no quota, nor is its pod where
+// every container has one; whoever brings them back loses them at the next look.
+func TestQuotas(t *testing.T) {
+	for name, v1 := range map[string]bool{"version 1": true, "version 2": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newTree(t, v1)
+			limit := func(group, limited string) {
+				if v1 {
+					f.write(t, group, "cpu.cfs_quota_us", limited)
+					f.write(t, group, "cpu.cfs_period_us", "100000")
+					return
+				}
+				f.write(t, group, "cpu.max", limited+" 100000")
+			}
+			var groups []string
+			limitAll := func() {
+				for _, group := range groups {
+					limit(group, "200000")
+				}
+			}
+			lone := exclusive(f.add(t, "lone", "0-7"), set(t, "4-5"), set(t, "1"))
+			lone.AllLimited = true
+			mixed := exclusive(f.add(t, "mixed", "0-7"), set(t, "6-7"), set(t, "1"))
+			shared := f.add(t, "shared", "0-7")
+			for _, id := range []string{"lone", "mixed", "shared"} {
+				groups = append(groups, "kubepods/burstable/pod-"+id, "kubepods/burstable/pod-"+id+"/"+id)
+			}
+			p := f.open(t)
+			all := []Container{lone, mixed, shared}
+			for _, step := range []struct {
+				again bool
+				want  int
+			}{{true, 3}, {false, 0}, {true, 3}} {
+				if step.again {
+					limitAll()
+				} else if !v1 { // the kernel says max 100000, a plain file what was written
+					for _, group := range []string{"kubepods/burstable/pod-lone", "kubepods/burstable/pod-lone/lone", "kubepods/burstable/pod-mixed/mixed"} {
+						limit(group, "max")
+					}
+				}
+				if out := p.Place(all, set(t, "0-3"), true); out.Lifted != step.want || len(out.Failed) > 0 {
+					t.Errorf("%s, %d lifted; want %d", brief(out), out.Lifted, step.want)
+				}
+			}
+		})
+	}
+}
+
 func TestIdle(t *testing.T) {
 	f := newTree(t, false)
 	c := f.add(t, "c", "")

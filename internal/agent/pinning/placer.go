@@ -47,6 +47,8 @@ func (p *Placer) Close() error { return p.groups.Close() }
 type Outcome struct {
 	// Writes is how many sets were written.
 	Writes int
+	// Lifted is how many quotas of CPU time were taken away.
+	Lifted int
 	// Moved are the containers that were elsewhere.
 	Moved []Container
 	// Drifted are those of Moved that had been put where they belong before, and
@@ -107,6 +109,11 @@ func (p *Placer) place(c Container, want target, leave, look bool, out *Outcome)
 	}
 	found, writes, err := p.move(c.Group, want, known && !look)
 	out.Writes += writes
+	if err == nil {
+		var lifted int
+		lifted, err = p.lift(c)
+		out.Lifted += lifted
+	}
 	switch {
 	case errors.Is(err, cgroup.ErrGone):
 		delete(p.placed, c.ID)
@@ -159,6 +166,37 @@ func (p *Placer) move(path string, want target, trust bool) (found cgroup.Placem
 		n, err = g.Place(want.Placement)
 	}
 	return found, writes + n, err
+}
+
+// lift takes the quota of CPU time (CFS bandwidth control) from a container that
+// has CPUs of its own: they cannot use more than those, and the quota would stop
+// them within a period that begins on several of them at once. Its pod's goes too
+// where it adds nothing to the quotas of its containers.
+func (p *Placer) lift(c Container) (lifted int, err error) {
+	if !c.Exclusive() {
+		return 0, nil
+	}
+	g, err := p.groups.Group(c.Group)
+	if err != nil {
+		return 0, err
+	}
+	groups := []cgroup.Group{g}
+	if c.AllLimited {
+		groups = []cgroup.Group{g.Parent(), g} // version 1 wants no less around than inside
+	}
+	for _, group := range groups {
+		had, err := group.LiftQuota()
+		if errors.Is(err, cgroup.ErrNoController) || errors.Is(err, cgroup.ErrGone) {
+			continue // no quota either
+		}
+		if err != nil {
+			return lifted, err
+		}
+		if had {
+			lifted++
+		}
+	}
+	return lifted, nil
 }
 
 // covers says whether a container at have is where want wants it, which may

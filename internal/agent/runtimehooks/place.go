@@ -71,6 +71,7 @@ func (h *hooks) placeLocked(ctx context.Context, containers []runningContainer, 
 // report counts what somebody else had moved, and tells its pod.
 func (h *hooks) report(ctx context.Context, out pinning.Outcome) {
 	h.metrics.Placed(out.Writes)
+	h.metrics.Lifted(out.Lifted)
 	for _, d := range out.Drifted {
 		note := fmt.Sprintf("container %s was on %s, by whoever wrote its control group, and is on %s again", d.Container.Name, d.Found, d.Want)
 		klog.FromContext(ctx).Info("put back", "container", d.Container.String(), "found", d.Found.String(), "now", d.Want.String())

@@ -128,6 +128,10 @@ func (h *hooks) seats(ctx context.Context, s *seating, containers []runningConta
 		if err == nil && !seat.Exclusive() && !seat.Stays {
 			err = s.poolErr
 		}
+		if seat.Exclusive() {
+			facts := h.pods.Get(c.sandbox.UID)
+			seat.AllLimited = facts != nil && facts.AllLimited()
+		}
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "container stays where it is", "pod", c.sandbox.String(), "container", c.facts.Name)
 			continue

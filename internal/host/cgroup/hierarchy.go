@@ -15,6 +15,9 @@ import (
 // ErrGone says that a group, or its process, ended meanwhile.
 var ErrGone = errors.New("the control group is gone")
 
+// ErrNoController says that a controller is off for a group.
+var ErrNoController = errors.New("the controller is not enabled for it")
+
 // Hierarchy is a host's control groups. Close it when done.
 type Hierarchy struct {
 	files   files
@@ -122,7 +125,7 @@ func (g Group) explain(controller, name string, err error) error {
 		if !g.h.files.exists(g.file(controller, "cgroup.procs")) {
 			return fmt.Errorf("control group %s: %w", g, ErrGone)
 		}
-		return fmt.Errorf("control group %s has no %s: want the %s controller enabled for it (cgroup.subtree_control of the group above)", g, name, controller)
+		return fmt.Errorf("control group %s has no %s, since %w: want %s in cgroup.subtree_control of the group above", g, name, ErrNoController, controller)
 	}
 	return fmt.Errorf("control group %s: %s: %w", g, name, err)
 }

@@ -1,0 +1,70 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// CPUs is what a node's CPUs are for.
+type CPUs struct {
+	// Nodes counts them by NUMA node and state.
+	Nodes map[string]map[string]int
+	// Claims counts claims by how many CPUs they hold.
+	Claims map[int]int
+}
+
+// CPUsFrom says where to ask, at each reading, what the CPUs are for. The journal
+// knows, which two agents may share.
+func (m *Metrics) CPUsFrom(ask func() CPUs) {
+	if m == nil {
+		return
+	}
+	m.cpus.mu.Lock()
+	defer m.cpus.mu.Unlock()
+	m.cpus.ask = ask
+}
+
+// cpus collects two gauges by asking.
+type cpus struct {
+	nodes, claims *prometheus.Desc
+
+	mu  sync.Mutex
+	ask func() CPUs // nil where CPUs are not served
+}
+
+func newCPUs() *cpus {
+	return &cpus{
+		nodes:  prometheus.NewDesc(nodeCPUs.Name, nodeCPUs.Help, nodeCPUs.Labels, nil),
+		claims: prometheus.NewDesc(cpusPerClaim.Name, cpusPerClaim.Help, cpusPerClaim.Labels, nil),
+	}
+}
+
+// Describe is part of prometheus.Collector.
+func (c *cpus) Describe(out chan<- *prometheus.Desc) {
+	out <- c.nodes
+	out <- c.claims
+}
+
+// Collect is part of prometheus.Collector.
+func (c *cpus) Collect(out chan<- prometheus.Metric) {
+	c.mu.Lock()
+	ask := c.ask
+	c.mu.Unlock()
+	if ask == nil {
+		return
+	}
+	now := ask()
+	for node, states := range now.Nodes {
+		for state, n := range states {
+			out <- prometheus.MustNewConstMetric(c.nodes, prometheus.GaugeValue, float64(n), node, state)
+		}
+	}
+	for size, n := range now.Claims {
+		out <- prometheus.MustNewConstMetric(c.claims, prometheus.GaugeValue, float64(n), strconv.Itoa(size))
+	}
+}
