@@ -1,0 +1,55 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeslices_test
+
+import (
+	"context"
+	"testing"
+
+	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/nodeslices"
+)
+
+// Every shipped machine makes slices that belong together, of one node.
+func TestOfShippedMachines(t *testing.T) {
+	for _, name := range machine.Names() {
+		file, err := machine.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		published, problems, err := nodeslices.OfFile(context.Background(), file, nodeslices.Options{Node: "n1"})
+		if err != nil || len(problems) > 0 {
+			t.Fatal(name, err, problems)
+		}
+		pools, names := map[string]int64{}, map[string]bool{}
+		for _, s := range published {
+			pools[s.Spec.Driver] += 1
+			names[s.Name] = true
+			if *s.Spec.NodeName != "n1" || s.Spec.Pool.Name != "n1" || len(s.Spec.Devices) == 0 {
+				t.Errorf("%s: slice %s of pool %s on %s has %d devices", name, s.Name, s.Spec.Pool.Name, *s.Spec.NodeName, len(s.Spec.Devices))
+			}
+		}
+		for _, s := range published {
+			if s.Spec.Pool.ResourceSliceCount != pools[s.Spec.Driver] {
+				t.Errorf("%s: slice %s counts %d slices of %d", name, s.Name, s.Spec.Pool.ResourceSliceCount, pools[s.Spec.Driver])
+			}
+		}
+		if len(names) != len(published) {
+			t.Errorf("%s: %d names for %d slices", name, len(names), len(published))
+		}
+	}
+}
+
+func TestNodeNames(t *testing.T) {
+	file, err := machine.Open("a3-ultragpu-8g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := nodeslices.OfFile(context.Background(), file, nodeslices.Options{Node: "Not A Name"}); err == nil {
+		t.Error("a node name that the API refuses is taken")
+	}
+	if got := nodeslices.NodeName(""); got != "node" {
+		t.Errorf("a machine without a name is node %q", got)
+	}
+}
