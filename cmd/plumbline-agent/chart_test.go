@@ -28,7 +28,7 @@ logLevel: 5
 // TestChartSpeaksToThisAgent: an argument that the agent does not know would
 // keep it from starting on every node.
 func TestChartSpeaksToThisAgent(t *testing.T) {
-	for _, values := range []string{"", everything} {
+	for _, values := range []string{"", "observe: true", everything} {
 		var parsed map[string]any
 		if err := yaml.Unmarshal([]byte(values), &parsed); err != nil {
 			t.Fatal(err)
