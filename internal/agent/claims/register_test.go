@@ -225,3 +225,40 @@ func TestTheKubeletIsToldOfFaults(t *testing.T) {
 		t.Errorf("the kubelet heard %v", got)
 	}
 }
+
+// An agent's mark goes with it; one that was killed leaves its to the next agent.
+func TestMarksDoNotPileUp(t *testing.T) {
+	n := kubeletOf(t)
+	if err := os.MkdirAll(n.AgentsDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(n.AgentsDir, "dra.net-killed-reg.sock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unmark, err := n.mark("dra.net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := n
+	other.PodUID = "other"
+	unmarkOther, err := other.mark("dra.net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks := func() int {
+		t.Helper()
+		entries, err := os.ReadDir(n.AgentsDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	if got := marks(); got != 2 {
+		t.Errorf("two agents have %d marks", got)
+	}
+	unmark()
+	unmarkOther()
+	if got := marks(); got != 0 {
+		t.Errorf("%d marks are left of agents that have ended", got)
+	}
+}
