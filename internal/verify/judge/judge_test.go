@@ -1,0 +1,122 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/facts"
+)
+
+// machine has two NUMA nodes of four CPUs, and a NIC on each.
+func machine(t testing.TB) *model.Machine {
+	t.Helper()
+	var cpus []model.CPU
+	for id := range 8 {
+		cpus = append(cpus, model.CPU{ID: id, Online: true, NUMANode: ptr.To(id / 4)})
+	}
+	m, err := model.New(model.Machine{
+		CPUs:      cpus,
+		NUMANodes: []model.NUMANode{{ID: 0, CPUs: cpuset.New(0, 1, 2, 3)}, {ID: 1, CPUs: cpuset.New(4, 5, 6, 7)}},
+		Roots:     []model.PCIRoot{{Name: "pci0000:10", NUMANode: ptr.To(0)}, {Name: "pci0000:20", NUMANode: ptr.To(1)}},
+		Functions: []model.PCIFunction{
+			{Address: model.PCIAddress{Bus: 0x11}, Root: "pci0000:10", Class: 0x020000, NUMANode: ptr.To(0)},
+			{Address: model.PCIAddress{Bus: 0x21}, Root: "pci0000:20", Class: 0x020000, NUMANode: ptr.To(1)},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// pod has both NICs, and CPUs; the NICs publish their near nodes as a list where
+// lists is set.
+func pod(cpus cpuset.CPUSet, lists bool, c resourceapi.DeviceConstraint) (expect.Pod, facts.Pod) {
+	id := strings.Repeat("a", 64)
+	claim := expect.Claim{Name: "c", UID: "u", Constraints: []resourceapi.DeviceConstraint{c}}
+	var network facts.Network
+	for i, bus := range []uint8{0x11, 0x21} {
+		a := model.PCIAddress{Bus: bus}
+		d := expect.Device{Request: []string{"near", "far"}[i], Driver: slicecodec.DriverNet, Name: a.String(), Kind: expect.NIC, PCI: &a}
+		if lists {
+			d.Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{slicecodec.AttrNUMANode: {IntValues: []int64{0, 1}}}
+		}
+		claim.Devices = append(claim.Devices, d)
+		network.Interfaces = append(network.Interfaces, facts.Interface{Name: "net" + a.String()[5:7], PCI: &a})
+	}
+	claim.Devices = append(claim.Devices, expect.Device{Request: "cpus", Driver: slicecodec.DriverCPU, Name: "group", Kind: expect.CPUs, CPUCount: cpus.Size()})
+	granted := facts.Sets{CPUs: cpus, Mems: cpuset.New(0, 1)}
+	return expect.Pod{Name: "p", Containers: []expect.Container{{Name: "main", ID: id, Uses: map[string][]string{"c": {""}}}}, Claims: []expect.Claim{claim}},
+		facts.Pod{Network: network, Containers: []facts.Container{{Name: "main", ID: id, Granted: granted, Processes: []facts.Process{{PID: 1, Allowed: granted}}}}}
+}
+
+func TestConstraints(t *testing.T) {
+	match := func(attribute string, requests ...string) resourceapi.DeviceConstraint {
+		return resourceapi.DeviceConstraint{Requests: requests, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(attribute))}
+	}
+	distinct := func(attribute string, requests ...string) resourceapi.DeviceConstraint {
+		return resourceapi.DeviceConstraint{Requests: requests, DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName(attribute))}
+	}
+	for _, test := range []struct {
+		name  string
+		cpus  cpuset.CPUSet
+		lists bool
+		c     resourceapi.DeviceConstraint
+		want  Status
+	}{
+		{"CPUs beside the NIC", cpuset.New(0, 1), false, match(slicecodec.AttrLegacyNUMANode, "near", "cpus"), Aligned},
+		{"CPUs on the other node", cpuset.New(4), false, match(slicecodec.AttrLegacyNUMANode, "near", "cpus"), Misaligned},
+		{"CPUs of both nodes", cpuset.New(3, 4), false, match(slicecodec.AttrNUMANode, "near", "cpus"), Misaligned},
+		{"everything on one node, which it is not", cpuset.New(0), false, match(slicecodec.AttrNUMANode), Misaligned},
+		{"apart on purpose", cpuset.New(4), false, distinct(slicecodec.AttrLegacyNUMANode, "near", "cpus"), Aligned},
+		{"apart on purpose, and together", cpuset.New(0), false, distinct(slicecodec.AttrLegacyNUMANode, "near", "cpus"), Misaligned},
+		{"two NICs below one root", cpuset.New(0), false, match(slicecodec.AttrPCIeRoot, "near", "far"), Misaligned},
+		{"CPUs near a root", cpuset.New(0), false, match(slicecodec.AttrPCIeRoot, "near", "cpus"), Aligned},
+		{"near nodes, as the drivers list them", cpuset.New(0), true, match(slicecodec.AttrNUMANode, "near", "far"), Aligned},
+		{"no fact of the hardware", cpuset.New(0), false, match("gce.dra.net/block", "near", "far"), Aligned},
+		{"a socket that the kernel does not tell", cpuset.New(0), false, match("dra.cpu/socketID", "cpus"), Unknown},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			promised, found := pod(test.cpus, test.lists, test.c)
+			if got := Judge(machine(t), promised, found); got.Status != test.want {
+				t.Errorf("%s, want %s: %+v", got.Status, test.want, got.Findings)
+			}
+		})
+	}
+}
+
+// FuzzJudge: whatever the API server says of a pod and its claim, there is a
+// verdict; and with nothing read it is never a good one.
+func FuzzJudge(f *testing.F) {
+	f.Add(`{"metadata":{"uid":"u","name":"p"},"spec":{"resourceClaims":[{"name":"a","resourceClaimName":"c"}],"containers":[{"name":"main","resources":{"claims":[{"name":"a"}]}}]},
+		"status":{"containerStatuses":[{"name":"main","containerID":"containerd://`+strings.Repeat("a", 64)+`","state":{"running":{}}}]}}`,
+		`{"metadata":{"name":"c","uid":"x"},"spec":{"devices":{"constraints":[{"matchAttribute":"dra.net/numaNode"},{}]}},
+		"status":{"allocation":{"devices":{"results":[{"request":"n","driver":"dra.net","pool":"p","device":"pci-0000-11-00-0"},{"request":"c/x","driver":"dra.cpu","device":"cpudevnuma000","consumedCapacity":{"dra.cpu/cpu":"-3"}}]}}}}`)
+	f.Fuzz(func(t *testing.T, podText, claimText string) {
+		var p corev1.Pod
+		var claim resourceapi.ResourceClaim
+		if json.Unmarshal([]byte(podText), &p) != nil || json.Unmarshal([]byte(claimText), &claim) != nil {
+			return
+		}
+		promised := expect.Of(&p, map[string]*resourceapi.ResourceClaim{claim.Name: &claim}, nil)
+		found := facts.Pod{Network: facts.Network{Err: facts.ErrGone}}
+		for _, c := range promised.Containers {
+			found.Containers = append(found.Containers, facts.Container{Name: c.Name, ID: c.ID, Err: facts.ErrGone})
+		}
+		if got := Judge(machine(t), promised, found); got.Status == Aligned {
+			t.Errorf("aligned although nothing was read: %+v", got.Findings)
+		}
+	})
+}
