@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	cases = flag.Int("cases", 1000, "how many random cases are explained; a tenth with -short")
+	cases = flag.Int("cases", 1500, "how many random cases are explained; a tenth with -short")
 	seed  = flag.Uint64("seed", 0, "the first case")
 )
 

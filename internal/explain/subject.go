@@ -192,23 +192,29 @@ func (s *Subject) excludes(node *corev1.Node) string {
 	if s.Pod == nil {
 		return ""
 	}
-	if name := s.Pod.Spec.NodeName; name != "" && name != node.Name {
+	return podExcludes(s.Pod, node)
+}
+
+// podExcludes says why a pod's own spec keeps it from a node. Of a node that is
+// known by name only nothing is known.
+func podExcludes(p *corev1.Pod, node *corev1.Node) string {
+	if name := p.Spec.NodeName; name != "" && name != node.Name {
 		return "the pod is bound to node " + name
 	}
 	if node.Spec.Unschedulable {
 		return "the node is cordoned"
 	}
-	if len(node.Labels) > 0 || len(node.Spec.Taints) > 0 {
-		if !labels.SelectorFromSet(s.Pod.Spec.NodeSelector).Matches(labels.Set(node.Labels)) {
+	if len(node.Labels) > 0 {
+		if !labels.SelectorFromSet(p.Spec.NodeSelector).Matches(labels.Set(node.Labels)) {
 			return "the pod's nodeSelector does not match"
 		}
-		if matches, err := nodeaffinity.GetRequiredNodeAffinity(s.Pod).Match(node); err == nil && !matches {
+		if matches, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(node); err == nil && !matches {
 			return "the pod's node affinity does not match"
 		}
 	}
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
-		if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(s.Pod.Spec.Tolerations, t) {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(p.Spec.Tolerations, t) {
 			return fmt.Sprintf("the pod does not tolerate the node's taint %s=%s:%s", t.Key, t.Value, t.Effect)
 		}
 	}

@@ -5,6 +5,7 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 
@@ -86,49 +87,45 @@ func (in *objects) add(u *unstructured.Unstructured, scheme *runtime.Scheme) err
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
 		return err
 	}
-	switch u.GetKind() {
+	return in.keep(u.GetKind(), typed, scheme)
+}
+
+// keep keeps an object as v1 of whatever version it is written in.
+func (in *objects) keep(kind string, typed runtime.Object, scheme *runtime.Scheme) error {
+	switch kind {
 	case "Node":
 		in.nodes = append(in.nodes, typed.(*corev1.Node))
 	case kindPod:
 		in.addPod(typed.(*corev1.Pod))
 	case kindClaim:
-		c := &resourceapi.ResourceClaim{}
-		if err := scheme.Convert(typed, c, nil); err != nil {
-			return err
-		}
-		if c.Namespace == "" {
-			c.Namespace = namespaced
-		}
-		in.claims = append(in.claims, c)
+		return convert(scheme, typed, func(c *resourceapi.ResourceClaim) {
+			c.Namespace = cmp.Or(c.Namespace, namespaced)
+			in.claims = append(in.claims, c)
+		})
 	case kindTemplate:
-		t := &resourceapi.ResourceClaimTemplate{}
-		if err := scheme.Convert(typed, t, nil); err != nil {
-			return err
-		}
-		if t.Namespace == "" {
-			t.Namespace = namespaced
-		}
-		in.templates = append(in.templates, t)
+		return convert(scheme, typed, func(t *resourceapi.ResourceClaimTemplate) {
+			t.Namespace = cmp.Or(t.Namespace, namespaced)
+			in.templates = append(in.templates, t)
+		})
 	case "DeviceClass":
-		c := &resourceapi.DeviceClass{}
-		if err := scheme.Convert(typed, c, nil); err != nil {
-			return err
-		}
-		in.addClass(c)
+		return convert(scheme, typed, in.addClass)
 	case "ResourceSlice":
-		s := &resourceapi.ResourceSlice{}
-		if err := scheme.Convert(typed, s, nil); err != nil {
-			return err
-		}
-		in.slices = append(in.slices, s)
+		return convert(scheme, typed, func(s *resourceapi.ResourceSlice) { in.slices = append(in.slices, s) })
 	}
 	return nil
 }
 
-func (in *objects) addPod(p *corev1.Pod) {
-	if p.Namespace == "" {
-		p.Namespace = namespaced
+func convert[T any](scheme *runtime.Scheme, typed runtime.Object, add func(*T)) error {
+	object := new(T)
+	if err := scheme.Convert(typed, object, nil); err != nil {
+		return err
 	}
+	add(object)
+	return nil
+}
+
+func (in *objects) addPod(p *corev1.Pod) {
+	p.Namespace = cmp.Or(p.Namespace, namespaced)
 	in.pods = append(in.pods, p)
 }
 

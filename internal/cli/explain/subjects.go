@@ -32,7 +32,27 @@ func (in *objects) subjects(refs []reference, namespace, selector string, files 
 	if err != nil {
 		return nil, fmt.Errorf("selector %q: %w", selector, err)
 	}
-	named := map[string]bool{}
+	all, named := in.waitingPods(chosen, files)
+	for _, c := range in.claims {
+		if c.Status.Allocation == nil && !named[kindClaim+c.Namespace+"/"+c.Name] && chosen.Matches(labels.Set(c.Labels)) {
+			all = append(all, explain.OfClaim(c))
+		}
+	}
+	if !files {
+		return all, nil
+	}
+	for _, t := range in.templates {
+		if !named[kindTemplate+t.Namespace+"/"+t.Name] && chosen.Matches(labels.Set(t.Labels)) {
+			all = append(all, explain.OfTemplate(t))
+		}
+	}
+	return all, nil
+}
+
+// waitingPods are the pods with claims, of a cluster those that are not
+// scheduled; and which claims and templates any of the pods names.
+func (in *objects) waitingPods(chosen labels.Selector, files bool) (all []explain.Subject, named map[string]bool) {
+	named = map[string]bool{}
 	for _, p := range in.pods {
 		if len(p.Spec.ResourceClaims) == 0 {
 			continue
@@ -50,20 +70,7 @@ func (in *objects) subjects(refs []reference, namespace, selector string, files 
 			all = append(all, s)
 		}
 	}
-	for _, c := range in.claims {
-		if c.Status.Allocation == nil && !named[kindClaim+c.Namespace+"/"+c.Name] && chosen.Matches(labels.Set(c.Labels)) {
-			all = append(all, explain.OfClaim(c))
-		}
-	}
-	if !files {
-		return all, nil
-	}
-	for _, t := range in.templates {
-		if !named[kindTemplate+t.Namespace+"/"+t.Name] && chosen.Matches(labels.Set(t.Labels)) {
-			all = append(all, explain.OfTemplate(t))
-		}
-	}
-	return all, nil
+	return all, named
 }
 
 // waits says whether a pod has not been scheduled yet.

@@ -166,7 +166,7 @@ func (n *Node) countPool(pool *cluster.Pool, index map[counterKey]int) {
 		}
 		held := device.Held != nil && device.Held.Shares > 0
 		n.Problem.Devices[d].CountersHeld = held
-		if !(held && n.shared(device)) {
+		if !held || !n.shared(device) {
 			n.withoutCounters(d, overdrawn, first)
 		}
 	}

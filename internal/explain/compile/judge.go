@@ -69,19 +69,10 @@ func (j *judge) alternative(ask Ask) Alternative {
 
 // refuses finds why the allocator would not begin to look.
 func (j *judge) refuses(ask *Ask, class *resourceapi.DeviceClass) (string, Refusal) {
-	gates := j.cluster.Gates
-	off := func(what, gate string) (string, Refusal) {
+	if what, gate := j.gateOff(ask); gate != "" {
 		return fmt.Sprintf("it has %s, and feature gate %s is off", what, gate), GateOff
 	}
 	switch {
-	case ask.Sub && !gates.PrioritizedList:
-		return off("subrequests", cluster.GatePrioritizedList)
-	case ask.Capacity != nil && !gates.ConsumableCapacity:
-		return off("capacity requests", cluster.GateConsumableCapacity)
-	case len(ask.Derived) > 0 && !gates.DerivedAttributes:
-		return off("derived attributes", cluster.GateDerivedAttributes)
-	case ask.AsksAdmin && !gates.AdminAccess:
-		return off("adminAccess", cluster.GateAdminAccess)
 	case ask.Class == "":
 		return "it names no device class", Malformed
 	case class == nil:
@@ -111,11 +102,51 @@ func (j *judge) refuses(ask *Ask, class *resourceapi.DeviceClass) (string, Refus
 	return "", Malformed
 }
 
+// gateOff finds what a request has that needs a feature gate which is off.
+func (j *judge) gateOff(ask *Ask) (what, gate string) {
+	gates := j.cluster.Gates
+	switch {
+	case ask.Sub && !gates.PrioritizedList:
+		return "subrequests", cluster.GatePrioritizedList
+	case ask.Capacity != nil && !gates.ConsumableCapacity:
+		return "capacity requests", cluster.GateConsumableCapacity
+	case len(ask.Derived) > 0 && !gates.DerivedAttributes:
+		return "derived attributes", cluster.GateDerivedAttributes
+	case ask.AsksAdmin && !gates.AdminAccess:
+		return "adminAccess", cluster.GateAdminAccess
+	}
+	return "", ""
+}
+
 // device finds the first obstacle of a device.
 func (j *judge) device(a *Alternative, class *resourceapi.DeviceClass, d int) Why {
-	gates := j.cluster.Gates
+	if why := j.selected(a, class, d); why.Obstacle != None {
+		return why
+	}
 	device := &j.node.Devices[d]
-	if !gates.DeviceBindingAndStatus && len(device.Device.BindingConditions) > 0 {
+	if j.cluster.Gates.ConsumableCapacity {
+		takes, why := consumption(a.Capacity, device.Device.Capacity, j.cluster.Gates)
+		if why.Obstacle != None {
+			return why
+		}
+		if why := fitsInto(takes, device.Device.Capacity, nil, TooSmall); why.Obstacle != None {
+			return why
+		}
+		a.Takes[d] = takes
+	}
+	if !j.cluster.Gates.PartitionableDevices && len(device.Device.ConsumesCounters) > 0 {
+		return Why{Obstacle: CountersOff}
+	}
+	if j.operationsMissing(device) {
+		return Why{Obstacle: OperationsOff}
+	}
+	return j.free(a, device, d)
+}
+
+// selected says whether a device is one that a request means.
+func (j *judge) selected(a *Alternative, class *resourceapi.DeviceClass, d int) Why {
+	device := &j.node.Devices[d]
+	if !j.cluster.Gates.DeviceBindingAndStatus && len(device.Device.BindingConditions) > 0 {
 		return Why{Obstacle: BindingConditionsOff}
 	}
 	if why := j.selectors(class.Spec.Selectors, d, OtherClass); why.Obstacle != None {
@@ -128,23 +159,12 @@ func (j *judge) device(a *Alternative, class *resourceapi.DeviceClass, d int) Wh
 	if reaches, err := j.cluster.DeviceOnNode(j.node.Node, device.Slice, device.Device); err != nil || !reaches {
 		return Why{Obstacle: OtherNode}
 	}
-	if gates.ConsumableCapacity {
-		takes, why := consumption(a.Capacity, device.Device.Capacity, gates)
-		if why.Obstacle != None {
-			return why
-		}
-		if why := fitsInto(takes, device.Device.Capacity, nil, TooSmall); why.Obstacle != None {
-			return why
-		}
-		a.Takes[d] = takes
-	}
-	if !gates.PartitionableDevices && len(device.Device.ConsumesCounters) > 0 {
-		return Why{Obstacle: CountersOff}
-	}
-	if j.operationsMissing(device) {
-		return Why{Obstacle: OperationsOff}
-	}
-	if gates.DeviceTaints {
+	return Why{}
+}
+
+// free says whether a device that would do is to be had.
+func (j *judge) free(a *Alternative, device *Device, d int) Why {
+	if j.cluster.Gates.DeviceTaints {
 		if taint := untolerated(device.Device.Taints, a.Tolerations); taint != nil {
 			return Why{Obstacle: Tainted, Taint: taint}
 		}
@@ -152,7 +172,7 @@ func (j *judge) device(a *Alternative, class *resourceapi.DeviceClass, d int) Wh
 	if device.Held != nil && !a.Admin && device.Held.Whole {
 		return Why{Obstacle: Taken}
 	}
-	if device.Held != nil && gates.ConsumableCapacity {
+	if device.Held != nil && j.cluster.Gates.ConsumableCapacity {
 		return fitsInto(a.Takes[d], device.Device.Capacity, device.Held.Consumed, TooLittleLeft)
 	}
 	return Why{}

@@ -6,6 +6,7 @@ package compile_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ var (
 // patience is how long the scheduler's allocator may take for a case.
 const patience = 5 * time.Second
 
+// shards run beside each other.
+const shards = 4
+
 // What the solver says of nodes, claims and holders at random, the scheduler's
 // allocator says too: fits, fits not, or ends with an error.
 func TestVerdictsAreTheAllocators(t *testing.T) {
@@ -32,11 +36,20 @@ func TestVerdictsAreTheAllocators(t *testing.T) {
 	if testing.Short() {
 		n /= 10
 	}
+	for shard := range shards {
+		t.Run(fmt.Sprint(shard), func(t *testing.T) {
+			t.Parallel()
+			compareVerdicts(t, *seed+uint64(shard*n/shards), *seed+uint64((shard+1)*n/shards))
+		})
+	}
+}
+
+func compareVerdicts(t *testing.T, from, to uint64) {
+	t.Helper()
 	verdicts := map[solver.Verdict]int{}
 	late := 0
 	selectors := compile.NewSelectors()
-	for i := range n {
-		at := *seed + uint64(i)
+	for at := from; at < to; at++ {
 		c := explaintest.Random(at)
 		known := cluster.New(c.Snapshot)
 		oracle, err := explaintest.NewOracle(t.Context(), known, selectors.Compiled())

@@ -15,7 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/explain/cluster"
 )
 
-// Text, Number and Texts are values of attributes.
+// Text is the value of an attribute.
 func Text(s string) resourceapi.DeviceAttribute {
 	return resourceapi.DeviceAttribute{StringValue: &s}
 }

@@ -201,6 +201,13 @@ func (r *random) slices(driver, node string, devices []resourceapi.Device) {
 	for _, s := range pool {
 		s.Spec.Pool.ResourceSliceCount = int64(len(pool))
 	}
+	r.odd(pool, devices)
+	r.Shuffle(len(pool), func(i, k int) { pool[i], pool[k] = pool[k], pool[i] })
+	r.c.Snapshot.Slices = append(r.c.Snapshot.Slices, pool...)
+}
+
+// odd makes a pool incomplete, contradictory, or for other nodes, now and then.
+func (r *random) odd(pool []*resourceapi.ResourceSlice, devices []resourceapi.Device) {
 	switch r.IntN(40) {
 	case 0:
 		pool[0].Spec.Pool.ResourceSliceCount++
@@ -228,8 +235,6 @@ func (r *random) slices(driver, node string, devices []resourceapi.Device) {
 			}
 		}
 	}
-	r.Shuffle(len(pool), func(i, k int) { pool[i], pool[k] = pool[k], pool[i] })
-	r.c.Snapshot.Slices = append(r.c.Snapshot.Slices, pool...)
 }
 
 // hold gives devices to others.

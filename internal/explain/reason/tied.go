@@ -12,55 +12,66 @@ import (
 	"plumbline.dev/plumbline/internal/explain/compile"
 )
 
+// seen is what is known of the values for the requests of a constraint.
+type seen struct {
+	// common are the values that all have, and all those that any has.
+	common, all []string
+	kinds       []string
+	requests    int
+}
+
 // tied is why requests under a constraint cannot be met together; the code is
 // empty where this constraint alone is not the reason.
 func (a *Answer) tied(t *tie) Cause {
 	wants := a.Wants(t)
-	gates := a.Cluster.Gates
-	types := map[string]bool{}
-	var common []string
-	first := true
+	var s seen
 	devices := 0
-	distinct := map[string]bool{}
 	for _, r := range t.requests {
 		values, kinds, lists := a.freeValues(r, t)
-		if len(values) == 0 && lists == 0 {
-			if !a.anyFree(r) {
-				return Cause{}
-			}
-			return a.without(t, r, wants)
+		if cause := a.notCompared(t, r, wants, len(values), lists); cause.Code != "" {
+			return cause
 		}
-		if lists > 0 && !gates.ListTypeAttributes && (len(t.requests) > 1 || a.wantsSeveral(r)) {
-			return Cause{Code: ListAttribute, Text: fmt.Sprintf("%s; for %s that is a list, and lists are compared only with feature gate %s on",
-				wants, r.Name, cluster.GateListAttributes)}
+		if len(values) == 0 {
+			return Cause{}
 		}
-		if !first && !t.distinct && !slices.ContainsFunc(kinds, func(k string) bool { return types[k] }) {
+		if s.requests > 0 && !t.distinct && !slices.ContainsFunc(kinds, func(k string) bool { return slices.Contains(s.kinds, k) }) {
 			return Cause{Code: AttributeTypes, Text: fmt.Sprintf("%s; for %s it is a %s, for the others not, and values of two types are never equal",
 				wants, r.Name, strings.Join(kinds, " or "))}
 		}
-		for _, k := range kinds {
-			types[k] = true
-		}
-		for _, v := range values {
-			distinct[v] = true
-		}
-		if first {
-			common = values
-		} else {
-			common = slices.DeleteFunc(common, func(v string) bool { return !slices.Contains(values, v) })
-		}
-		first = false
-		for i := range r.Alternatives {
-			if i == 0 {
-				devices += int(r.Alternatives[i].Count)
-			}
+		s.add(values, kinds)
+		if len(r.Alternatives) > 0 {
+			devices += int(r.Alternatives[0].Count)
 		}
 	}
 	switch {
-	case !t.distinct && len(common) == 0 && len(t.requests) > 0:
+	case !t.distinct && len(s.common) == 0 && s.requests > 0:
 		return Cause{Code: NoCommonValue, Text: wants + "; no value has a free device for each"}
-	case t.distinct && len(distinct) < devices:
-		return Cause{Code: TooFewValues, Text: fmt.Sprintf("%s; %d devices, and %s", wants, devices, are(len(distinct), "value", "values"))}
+	case t.distinct && len(s.all) < devices:
+		return Cause{Code: TooFewValues, Text: fmt.Sprintf("%s; %d devices, and %s", wants, devices, are(len(s.all), "value", "values"))}
+	}
+	return Cause{}
+}
+
+func (s *seen) add(values, kinds []string) {
+	if s.requests == 0 {
+		s.common = slices.Clone(values)
+	} else {
+		s.common = slices.DeleteFunc(s.common, func(v string) bool { return !slices.Contains(values, v) })
+	}
+	s.all = slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.all, values))))
+	s.kinds = append(s.kinds, kinds...)
+	s.requests++
+}
+
+// notCompared finds that what a request's free devices have cannot be compared:
+// they do not have the attribute, or as a list.
+func (a *Answer) notCompared(t *tie, r *compile.Request, wants string, values, lists int) Cause {
+	switch {
+	case values == 0 && lists == 0 && a.anyFree(r):
+		return a.without(t, r, wants)
+	case lists > 0 && !a.Cluster.Gates.ListTypeAttributes && (len(t.requests) > 1 || a.wantsSeveral(r)):
+		return Cause{Code: ListAttribute, Text: fmt.Sprintf("%s; for %s that is a list, and lists are compared only with feature gate %s on",
+			wants, r.Name, cluster.GateListAttributes)}
 	}
 	return Cause{}
 }

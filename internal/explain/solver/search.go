@@ -148,32 +148,35 @@ func (q *search) fill(at, a, n, start int) outcome {
 		if d < start || tried[q.s.class[d]] || !q.available(r.claim, d, alternative.Admin) {
 			continue
 		}
-		if alternative.Fit[d] == Abort {
-			if !q.faithful {
-				continue
-			}
-			q.culprit = &Culprit{Member: Member{Claim: r.claim, Index: r.request}, Alternative: a, Device: d}
-			return aborted
-		}
-		if !q.hasRoom(d, alternative) {
+		if alternative.Fit[d] == Yes && !q.hasRoom(d, alternative) {
 			continue
 		}
 		tried[q.s.class[d]] = true
-		if q.steps++; q.steps > budget {
-			return cutShort
-		}
-		if !q.put(r, a, d) {
-			continue
-		}
-		if out := q.fill(at, a, n+1, d+1); out != failed {
-			if out != solved {
-				q.take(r, a, d)
-			}
+		if out := q.try(at, a, n, d); out != failed {
 			return out
 		}
-		q.take(r, a, d)
 	}
 	return failed
+}
+
+// try places a device as the nth of an alternative, and all that comes after it.
+func (q *search) try(at, a, n, d int) outcome {
+	r := q.order[at]
+	if q.p.Claims[r.claim].Requests[r.request].Alternatives[a].Fit[d] == Abort {
+		q.culprit = &Culprit{Member: Member{Claim: r.claim, Index: r.request}, Alternative: a, Device: d}
+		return aborted
+	}
+	if q.steps++; q.steps > budget {
+		return cutShort
+	}
+	if !q.put(r, a, d) {
+		return failed
+	}
+	out := q.fill(at, a, n+1, d+1)
+	if out != solved {
+		q.take(r, a, d)
+	}
+	return out
 }
 
 // fillAll places the nth of all devices: there is no choice. A constraint that
