@@ -60,7 +60,7 @@ var importTable = []struct {
 		"internal/agent/metrics", "internal/agent/status", "internal/cdi", "internal/driver", "internal/guard", "internal/journal",
 		"internal/model/...",
 	}},
-	{"internal/agent/cluster", nil},
+	{"internal/agent/cluster", []string{"internal/wholefile"}},
 	{"internal/agent/local", nil},
 	{"internal/agent/metrics", nil},
 	{"internal/agent/metrics/endpoint", nil},
