@@ -91,7 +91,10 @@ holds it, checks claims, and shows what comes of their parameters.`,
   {{program}} verify -A
 
   # will these claims work?
-  {{program}} claim lint -f manifests/`,
+  {{program}} claim lint -f manifests/
+
+  # why does this pod get no devices?
+  {{program}} explain pod/trainer-0`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cmdutil.NoArgs,
