@@ -37,9 +37,8 @@ test: ## Run every test, also in a virtual machine and on a cluster under faults
 	@hack/test
 
 # On this host a pod takes seconds; what needs PCI functions takes NODE=vm.
-NODE    ?= $(if $(filter 0,$(shell id -u)),host,vm)
 soak: build ## Put 10,000 pods through random faults (CYCLES=N SEED=N repeat a run, NODE=vm|host)
-	@bin/plumblab soak --cache "$(CACHE)" --name soak --node $(NODE) --cycles $(or $(CYCLES),10000) $(if $(SEED),--seed $(SEED))
+	@bin/plumblab soak --cache "$(CACHE)" --name soak --node $(or $(NODE),$$(bin/plumblab check-host >/dev/null 2>&1 && echo host || echo vm)) --cycles $(or $(CYCLES),10000) $(if $(SEED),--seed $(SEED))
 	@bin/plumblab down --cache "$(CACHE)" --name soak
 
 lint: ## Run golangci-lint over both modules

@@ -27,13 +27,13 @@ import (
 // A node has a network of its own with a way to the API server and one from it,
 // is alone with its processes, and leaves nothing when it ends: however it ends.
 func TestNode(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("makes namespaces and control groups: needs root")
-	}
 	inhabitant := build(t, "./testdata/inhabitant")
 	// plumblab's own processes become the node's: static, since nothing of the
 	// host's is there to link with.
 	plumblab := build(t, "../cmd/plumblab")
+	if err := hostnode.Check(t.Context(), plumblab); err != nil {
+		t.Skip(err)
+	}
 	for _, end := range []string{"stopped", "outer process killed"} {
 		t.Run(end, func(t *testing.T) {
 			const word = "plumb"

@@ -34,9 +34,8 @@ func Contain(ctx context.Context, dir string) error {
 	cmd := exec.Command("/proc/self/exe", Command, "--inside", dir)
 	cmd.Env, cmd.Stdout, cmd.Stderr = os.Environ(), os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS |
-			syscall.CLONE_NEWIPC | syscall.CLONE_NEWCGROUP,
-		Pdeathsig: syscall.SIGKILL,
+		Cloneflags: namespaces,
+		Pdeathsig:  syscall.SIGKILL,
 	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the node's first process: %w", err)

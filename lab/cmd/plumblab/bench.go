@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -25,12 +24,10 @@ func newBench(g *global) *cobra.Command {
 may run a node on this host (root), what 200 pods without any fault cost the agent.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if os.Geteuid() == 0 {
-				if err := g.benchPods(cmd); err != nil {
-					return err
-				}
-			} else {
-				fmt.Fprintln(cmd.ErrOrStderr(), "without the cost of pods: a node on this host takes root")
+			if why := checkHost(cmd); why != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "without the cost of pods:", why)
+			} else if err := g.benchPods(cmd); err != nil {
+				return err
 			}
 			return g.benchIdle(cmd)
 		},

@@ -76,6 +76,9 @@ func place(cmd *cobra.Command, where string, options *cluster.Options) error {
 			return fmt.Errorf("--node %s has this host's hardware: leave --%s out", onHost, name)
 		}
 	}
+	if err := checkHost(cmd); err != nil {
+		return fmt.Errorf("--node %s: %w", onHost, err)
+	}
 	options.OnHost, options.Machine, options.CPUs, options.MemoryMiB = true, cluster.HostNodeName, 0, 0
 	return nil
 }
