@@ -13,9 +13,10 @@ const questions = 1000
 
 // Smallest returns, sorted, a smallest set of the n members that conflicts, when
 // all of them do. Without any one of its members the set does not conflict.
-// exact says that no smaller one does.
-func Smallest(n int, conflicts func(on []bool) bool) (smallest []int, exact bool) {
-	f := finder{n: n, ask: conflicts}
+// exact says that no smaller one does. alike lists, with a set, others that
+// conflict when it does and do not when it does not.
+func Smallest(n int, conflicts func(on []bool) bool, alike func(set []int) [][]int) (smallest []int, exact bool) {
+	f := finder{n: n, ask: conflicts, alike: alike}
 	all := make([]bool, n)
 	for i := range all {
 		all[i] = true
@@ -31,6 +32,7 @@ func Smallest(n int, conflicts func(on []bool) bool) (smallest []int, exact bool
 type finder struct {
 	n     int
 	ask   func(on []bool) bool
+	alike func(set []int) [][]int
 	asked int
 }
 
@@ -74,7 +76,7 @@ func (f *finder) smaller(best []bool) ([]int, bool) {
 		if f.conflicts(on) {
 			return hit, true
 		}
-		corrections = append(corrections, f.correction(on))
+		corrections = append(corrections, f.alike(f.correction(on))...)
 	}
 	return members(best), false
 }

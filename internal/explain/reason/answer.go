@@ -96,7 +96,7 @@ func find(p *solver.Problem) found {
 		unknown = unknown || v == solver.Unknown
 		return v != solver.Fits
 	}
-	f.outcome.Conflict, f.outcome.Smallest = conflict.Smallest(len(f.outcome.Members), fails)
+	f.outcome.Conflict, f.outcome.Smallest = conflict.Smallest(len(f.outcome.Members), fails, s.Orbit)
 	if unknown {
 		f.outcome.Smallest = false
 	}

@@ -71,6 +71,9 @@ type Solver struct {
 	// alternative of a request.
 	applies [][][][]int
 	touches [][][]int
+	// groups are what Orbit permutes, and groupOf that of each member.
+	groups  []group
+	groupOf []int
 	// memo is kept between searches for its memory only.
 	memo map[string]outcome
 }
