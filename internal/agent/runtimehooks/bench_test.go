@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
-	nrilog "github.com/containerd/nri/pkg/log"
 )
 
 // crowd is how many containers without a claim a full node has.
@@ -20,7 +19,7 @@ const crowd = 1500
 // containers, and the CDI file. The control groups are plain files; the kernel's
 // own cost of a write comes on top.
 func BenchmarkPrepareBesideACrowd(b *testing.B) {
-	nrilog.Set(quiet{})
+	quietNRI()
 	n := newPinnedNode(b)
 	dir, err := os.MkdirTemp("/dev/shm", "plumbline-groups") // files of a file system in memory, as the kernel's are
 	if err == nil {

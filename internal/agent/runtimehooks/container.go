@@ -23,9 +23,9 @@ func (h *hooks) StartContainer(ctx context.Context, pod *api.PodSandbox, contain
 	c := runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)}
 	h.state.setContainer(c)
 	h.warnUnmirrored(c)
-	out, err := h.placeOne(ctx, c)
-	if err != nil || len(out.updates) == 0 {
-		return err
+	out := h.placeOne(ctx, c)
+	if len(out.updates) == 0 {
+		return nil
 	}
 	if f := out.Failed; len(f) > 0 && f[0].Container.Exclusive() {
 		return h.refuse(c.sandbox, metrics.HookStartContainer, firstFailure(out.Outcome))
@@ -36,13 +36,13 @@ func (h *hooks) StartContainer(ctx context.Context, pod *api.PodSandbox, contain
 
 // placeOne is a pass over one container, which reads its group. Where nobody can
 // say where it belongs it stays, and is looked at again.
-func (h *hooks) placeOne(ctx context.Context, c runningContainer) (placed, error) {
+func (h *hooks) placeOne(ctx context.Context, c runningContainer) placed {
 	out, err := h.place(ctx, []runningContainer{c}, true)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "will be looked at again", "pod", c.sandbox.String(), "container", c.facts.Name)
 		h.repin()
 	}
-	return out, nil
+	return out
 }
 
 // UpdateContainer keeps an update of other resources from moving the container:
@@ -86,9 +86,8 @@ func (h *hooks) PostUpdateContainer(ctx context.Context, pod *api.PodSandbox, co
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
 	c := h.state.known(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)})
-	out, err := h.placeOne(ctx, c)
-	if len(out.updates) > 0 {
+	if out := h.placeOne(ctx, c); len(out.updates) > 0 {
 		h.repin()
 	}
-	return err
+	return nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
-	nrilog "github.com/containerd/nri/pkg/log"
 	"github.com/containerd/nri/plugins/default-validator/builtin"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -23,7 +22,7 @@ import (
 // has people write: without an agent it refuses that pod's containers, and no
 // others.
 func TestRequiredPlugins(t *testing.T) {
-	nrilog.Set(quiet{})
+	quietNRI()
 	var documented corev1.Pod
 	for _, b := range docstest.Blocks(t, "failures.md") {
 		if b.Kind == "manifest" && b.Name == "required-plugins" {

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
-	nrilog "github.com/containerd/nri/pkg/log"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/cdi"
@@ -25,7 +24,7 @@ import (
 // plugins set the same thing; none fails here, and every container has what its
 // claims gave it, whoever was asked.
 func TestUpgradeWhilePodsComeAndGo(t *testing.T) {
-	nrilog.Set(quiet{})
+	quietNRI()
 	dir, nic := t.TempDir(), &agenttest.FakeDriver{DriverName: "dra.net"}
 	socket := filepath.Join(dir, "nri.sock")
 	runtime := &containerRuntime{}
