@@ -543,3 +543,21 @@ func checkCause(t *testing.T, c *cause, r *explain.Report, text string) {
 		t.Errorf("no fix %s with %q:\n%s", c.fix, c.fixSays, text)
 	}
 }
+
+// Eight pairs and seven NICs cost the scheduler's search seconds, which is said;
+// four pairs do not.
+func TestTediousSearch(t *testing.T) {
+	for _, tc := range []struct {
+		pairs int
+		want  bool
+	}{{8, true}, {4, false}} {
+		s := sevenNICs(t)
+		for i := range 8 - tc.pairs {
+			s.Claims = append(s.Claims, Holding(fmt.Sprintf("nic-%d", i), nicID(i+1)))
+		}
+		r, out := text(t, s, explain.OfClaim(pairs(tc.pairs, true, false)))
+		if r.Verdict != explain.FitsNot || r.Groups[0].Tedious != tc.want || strings.Contains(out, "gives up on all nodes after 10 s") != tc.want {
+			t.Errorf("%d pairs: want tedious %v:\n%s", tc.pairs, tc.want, out)
+		}
+	}
+}

@@ -23,6 +23,11 @@ import (
 // maxExplained is how many groups of nodes get a cause and fixes of their own.
 const maxExplained = 20
 
+// tediousSteps is how many devices the scheduler may try on a node without a word
+// from us: it takes about 2 µs for each, and gives up after 10 s
+// (kube-scheduler's filter time-out).
+const tediousSteps = 200_000
+
 // maxDetailed is on how many nodes all that is known is kept.
 const maxDetailed = 500
 
@@ -214,6 +219,7 @@ func (e *explainer) tell() ([]Group, error) {
 				return nil, err
 			}
 			out.Verdict, out.Placed = Fits, placed(a)
+			out.Tedious = solver.New(a.Problem).Tedious(tediousSteps)
 		default:
 			if err := e.tellWhy(&out, a, fitting, i < maxExplained); err != nil {
 				return nil, err
@@ -250,6 +256,7 @@ func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully
 	if a.Verdict == solver.Unknown || !fully {
 		return nil
 	}
+	out.Tedious = solver.New(a.Problem).Tedious(tediousSteps)
 	if len(fitting) > 0 && a.Verdict == solver.FitsNot {
 		out.Fixes = append(out.Fixes, fixes.Fix{
 			Kind: fixes.AnotherNode, Text: "use node " + fitting[0] + moreThan(len(fitting)) + ": it fits there",

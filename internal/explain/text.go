@@ -98,6 +98,10 @@ func (t *text) group(g *Group) {
 		}
 		t.line(1, "%s: %s", what, strings.Join(g.Conflict, ", "))
 	}
+	if g.Tedious {
+		t.line(1, "beware: the scheduler tries more than %d devices here before it knows, and gives up on all nodes after 10 s;", tediousSteps)
+		t.line(1, "write the requests of a pair next to each other, or ask by count with one constraint")
+	}
 	for i, p := range g.Placed {
 		if i == 0 {
 			t.line(1, "for example on %s:", g.Nodes[0])

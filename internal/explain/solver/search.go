@@ -27,6 +27,10 @@ type search struct {
 	requestOn, constraintOn [][]bool
 	order                   []place
 	faithful                bool
+	// tedious searches as the allocator does, without a memory, up to a limit of
+	// steps.
+	tedious bool
+	limit   int
 	// open says for each position of the order which constraints still apply to
 	// something from there on.
 	open [][]constraintID
@@ -41,7 +45,7 @@ type search struct {
 type constraintID struct{ claim, index int }
 
 func newSearch(s *Solver, on []bool) *search {
-	q := &search{s: s, p: s.p}
+	q := &search{s: s, p: s.p, limit: budget}
 	clear(s.memo)
 	for _, claim := range s.p.Claims {
 		q.requestOn = append(q.requestOn, make([]bool, len(claim.Requests)))
@@ -87,6 +91,9 @@ func (q *search) run() Result {
 func (q *search) next(at int) outcome {
 	if at == len(q.order) {
 		return solved
+	}
+	if q.tedious {
+		return q.alternatives(at)
 	}
 	q.remember(at)
 	if known, seen := q.s.memo[string(q.key)]; seen {
@@ -145,7 +152,7 @@ func (q *search) fill(at, a, n, start int) outcome {
 	// does another.
 	tried := make([]bool, q.s.classes)
 	for _, d := range q.s.candidates[r.claim][r.request][a] {
-		if d < start || tried[q.s.class[d]] || !q.available(r.claim, d, alternative.Admin) {
+		if d < start || tried[q.s.class[d]] && !q.tedious || !q.available(r.claim, d, alternative.Admin) {
 			continue
 		}
 		if alternative.Fit[d] == Yes && !q.hasRoom(d, alternative) {
@@ -166,7 +173,7 @@ func (q *search) try(at, a, n, d int) outcome {
 		q.culprit = &Culprit{Member: Member{Claim: r.claim, Index: r.request}, Alternative: a, Device: d}
 		return aborted
 	}
-	if q.steps++; q.steps > budget {
+	if q.steps++; q.steps > q.limit {
 		return cutShort
 	}
 	if !q.put(r, a, d) {

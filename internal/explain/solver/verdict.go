@@ -158,6 +158,17 @@ func (s *Solver) Solve(on []bool) Result {
 	return q.run()
 }
 
+// Tedious says whether the allocator, which remembers nothing, tries more than a
+// number of devices before it knows.
+func (s *Solver) Tedious(steps int) bool {
+	q := newSearch(s, s.All())
+	if q.refuses() != nil {
+		return false
+	}
+	q.faithful, q.tedious, q.limit = true, true, steps
+	return q.run().Verdict == Unknown
+}
+
 // refuses finds what makes the allocator refuse to begin: an invalid request or
 // constraint, and more devices than a claim can have.
 func (q *search) refuses() *Culprit {
