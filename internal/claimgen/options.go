@@ -4,6 +4,7 @@
 package claimgen
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,36 +44,52 @@ type Options struct {
 	MTU int
 }
 
+// rule is something that is wrong with options, and what would be right.
+type rule struct {
+	wrong bool
+	text  string
+}
+
 // check refuses what makes no claim, and says what would.
 func (o *Options) check() error {
-	parts := o.parts()
-	switch {
-	case o.GPUs < 0 || o.NICs < 0 || o.CPUs < 0 || o.NUMANodes < 0 || o.MTU < 0:
-		return fmt.Errorf("a number is negative: want 0 or more")
-	case o.GPUs+o.NICs+o.CPUs == 0:
-		return fmt.Errorf("the claim is for nothing: want GPUs, NICs or CPUs")
-	case o.Align == "socket" || o.Fallback == "socket":
-		return fmt.Errorf("align by socket: no driver says on which socket a GPU or a NIC is; where a socket is one NUMA node, numa is the same")
-	case o.Align != PCIe && o.Align != NUMA:
-		return fmt.Errorf("align %q: want %s or %s", o.Align, PCIe, NUMA)
-	case o.Fallback != "" && o.Fallback != NUMA && o.Fallback != Any:
-		return fmt.Errorf("fallback %q: want %s or %s", o.Fallback, NUMA, Any)
-	case o.Fallback == o.Align:
-		return fmt.Errorf("fallback %s is what the claim wants in the first place: want %s", o.Fallback, Any)
-	case o.Fallback != "" && (o.GPUs == 0 || o.NICs == 0):
-		return fmt.Errorf("a fallback is for NICs away from their GPUs: want GPUs and NICs with it")
-	case o.GPUs%parts+o.NICs%parts+o.CPUs%parts > 0:
-		return fmt.Errorf("%d GPUs, %d NICs and %d CPUs on %d NUMA nodes: want numbers that it divides", o.GPUs, o.NICs, o.CPUs, parts)
-	case (o.InterfacePrefix != "" || o.MTU > 0) && o.NICs == 0:
-		return fmt.Errorf("an interface's name and MTU are for NICs: want NICs with them")
-	case len(o.InterfacePrefix) > 12:
-		return fmt.Errorf("interface prefix %q: want 12 characters at most, an interface's name has 15", o.InterfacePrefix)
-	}
-	if o.Align == PCIe && o.GPUs > 0 && o.NICs > 0 && o.GPUs%o.NICs > 0 && o.NICs%o.GPUs > 0 {
-		return fmt.Errorf("%d GPUs and %d NICs make no equal shares of PCIe roots: want one number to divide the other, or align by %s", o.GPUs, o.NICs, NUMA)
+	for _, r := range slices.Concat(o.numbers(), o.words(), o.interfaces()) {
+		if r.wrong {
+			return errors.New(r.text)
+		}
 	}
 	return nil
 }
+
+func (o *Options) numbers() []rule {
+	parts := o.parts()
+	return []rule{
+		{min(o.GPUs, o.NICs, o.CPUs, o.NUMANodes, o.MTU) < 0, "a number is negative: want 0 or more"},
+		{o.GPUs+o.NICs+o.CPUs == 0, "the claim is for nothing: want GPUs, NICs or CPUs"},
+		{o.GPUs%parts+o.NICs%parts+o.CPUs%parts > 0, fmt.Sprintf("%d GPUs, %d NICs and %d CPUs on %d NUMA nodes: want numbers that it divides", o.GPUs, o.NICs, o.CPUs, parts)},
+		{o.Align == PCIe && o.paired() && o.GPUs%o.NICs > 0 && o.NICs%o.GPUs > 0, fmt.Sprintf(
+			"%d GPUs and %d NICs make no equal shares of PCIe roots: want one number to divide the other, or align by %s", o.GPUs, o.NICs, NUMA)},
+	}
+}
+
+func (o *Options) words() []rule {
+	return []rule{
+		{o.Align == "socket" || o.Fallback == "socket", "align by socket: no driver says on which socket a GPU or a NIC is; where a socket is one NUMA node, numa is the same"},
+		{o.Align != PCIe && o.Align != NUMA, fmt.Sprintf("align %q: want %s or %s", o.Align, PCIe, NUMA)},
+		{!slices.Contains([]string{"", NUMA, Any}, o.Fallback), fmt.Sprintf("fallback %q: want %s or %s", o.Fallback, NUMA, Any)},
+		{o.Fallback == o.Align, fmt.Sprintf("fallback %s is what the claim wants in the first place: want %s", o.Fallback, Any)},
+		{o.Fallback != "" && !o.paired(), "a fallback is for NICs away from their GPUs: want GPUs and NICs with it"},
+	}
+}
+
+func (o *Options) interfaces() []rule {
+	return []rule{
+		{(o.InterfacePrefix != "" || o.MTU > 0) && o.NICs == 0, "an interface's name and MTU are for NICs: want NICs with them"},
+		{len(o.InterfacePrefix) > 12, fmt.Sprintf("interface prefix %q: want 12 characters at most, an interface's name has 15", o.InterfacePrefix)},
+	}
+}
+
+// paired says whether there are both GPUs and NICs.
+func (o *Options) paired() bool { return o.GPUs > 0 && o.NICs > 0 }
 
 // parts is NUMANodes with its default.
 func (o *Options) parts() int { return max(1, o.NUMANodes) }
@@ -150,5 +167,5 @@ func (o *Options) flags() string {
 			parts = append(parts, fmt.Sprintf("%s %d", f.name, f.n))
 		}
 	}
-	return strings.Join(slices.Clip(parts), " ")
+	return strings.Join(parts, " ")
 }

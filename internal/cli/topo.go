@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -104,31 +105,29 @@ devices, PCI addresses and NUMA nodes; it needs /sys and nothing else.`,
 
 // check refuses flags that contradict each other.
 func (o *topoOptions) check() error {
-	switch {
-	case o.node != "" && o.machine != "":
-		return cmdutil.Usagef("--node and --machine: want one of them")
-	case o.sys != defaultSys && o.node+o.machine != "":
-		return cmdutil.Usagef("--sysfs is about this host: want neither --node nor --machine with it")
-	case o.inPod && o.node+o.machine != "":
-		return cmdutil.Usagef("--in-pod is about the pod this runs in: want neither --node nor --machine with it")
-	case len(o.files) > 0 && o.machine == "":
-		return cmdutil.Usagef("-f gives a machine file its holders: want --machine with it")
-	case o.inPod && o.matrix:
-		return cmdutil.Usagef("--in-pod and --matrix: want one of them")
-	case o.inPod && o.watch:
-		return cmdutil.Usagef("--in-pod looks once: want no --watch with it")
-	case o.watch && o.machine != "":
-		return cmdutil.Usagef("a machine file does not change: want no --watch with --machine")
-	case o.watch && o.sys != defaultSys:
-		return cmdutil.Usagef("nothing tells of changes in another directory: want no --watch with --sysfs")
-	case o.output == "svg" && (o.matrix || o.inPod):
-		return cmdutil.Usagef("output format %q: want text, json or yaml with --matrix and --in-pod", o.output)
+	elsewhere, otherSys := o.node+o.machine != "", o.sys != defaultSys
+	for _, c := range []struct {
+		wrong bool
+		text  string
+	}{
+		{o.node != "" && o.machine != "", "--node and --machine: want one of them"},
+		{otherSys && elsewhere, "--sysfs is about this host: want neither --node nor --machine with it"},
+		{o.inPod && elsewhere, "--in-pod is about the pod this runs in: want neither --node nor --machine with it"},
+		{len(o.files) > 0 && o.machine == "", "-f gives a machine file its holders: want --machine with it"},
+		{o.inPod && o.matrix, "--in-pod and --matrix: want one of them"},
+		{o.inPod && o.watch, "--in-pod looks once: want no --watch with it"},
+		{o.watch && o.machine != "", "a machine file does not change: want no --watch with --machine"},
+		{o.watch && otherSys, "nothing tells of changes in another directory: want no --watch with --sysfs"},
+		{o.output == "svg" && (o.matrix || o.inPod), `output format "svg": want text, json or yaml with --matrix and --in-pod`},
+	} {
+		if c.wrong {
+			return cmdutil.Usagef("%s", c.text)
+		}
 	}
-	switch o.output {
-	case "text", "json", "yaml", "svg":
-		return nil
+	if !slices.Contains([]string{"text", "json", "yaml", "svg"}, o.output) {
+		return cmdutil.Usagef("output format %q: want text, json, yaml or svg", o.output)
 	}
-	return cmdutil.Usagef("output format %q: want text, json, yaml or svg", o.output)
+	return nil
 }
 
 func (o *topoOptions) run(ctx context.Context, out, errOut io.Writer) error {

@@ -86,19 +86,9 @@ func (o *simulateOptions) run(ctx context.Context, args []string, stdin io.Reade
 	if err != nil {
 		return err
 	}
-	var reports []simulate.Report
-	nowhere := false
-	for _, s := range subjects {
-		report := simulate.Report{Subject: s.String(), Nodes: []simulate.Node{}}
-		for _, p := range places {
-			n, err := simulate.Fill(ctx, p, s, simulation)
-			if err != nil {
-				return err
-			}
-			report.Add(n)
-		}
-		nowhere = nowhere || report.Pods == 0
-		reports = append(reports, report)
+	reports, nowhere, err := fillAll(ctx, subjects, places, simulation)
+	if err != nil {
+		return err
 	}
 	if o.output == "text" {
 		err = simulate.Text(out, reports)
@@ -109,6 +99,24 @@ func (o *simulateOptions) run(ctx context.Context, args []string, stdin io.Reade
 		return cmdutil.ErrReported
 	}
 	return err
+}
+
+// fillAll fills every place with every subject by itself. nowhere says that one
+// of them fits nowhere.
+func fillAll(ctx context.Context, subjects []explain.Subject, places []simulate.Place, o simulate.Options) (reports []simulate.Report, nowhere bool, err error) {
+	for _, s := range subjects {
+		report := simulate.Report{Subject: s.String(), Nodes: []simulate.Node{}}
+		for _, p := range places {
+			n, err := simulate.Fill(ctx, p, s, o)
+			if err != nil {
+				return nil, false, err
+			}
+			report.Add(n)
+		}
+		nowhere = nowhere || report.Pods == 0
+		reports = append(reports, report)
+	}
+	return reports, nowhere, nil
 }
 
 // subjects are the pods with all their claims, then the claims and templates

@@ -77,7 +77,7 @@ func hidden(m *model.Machine, top model.PCIAddress) bool {
 	if n, err := fmt.Sscanf(f.Root, "pci%x:%x", &domain, &bus); err != nil || n != 2 {
 		return true
 	}
-	return domain != uint32(top.Domain) || bus != uint32(top.Bus)
+	return domain != top.Domain || bus != uint32(top.Bus)
 }
 
 func function(m *model.Machine, p Place) *model.PCIFunction {
