@@ -197,7 +197,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 		}
 		p.Missing, p.Guard = p.MissingNICs, guardPath
 		if p.Pinner != nil {
-			p.Confine = a.runtime.Confine
+			p.Confine, p.Resolve = a.runtime.Confine, a.refuseUnmirrored
 			beside := besides(a.CPUs.Mode, records)
 			p.Resolve = func(ctx context.Context, c driver.Claim) (driver.Claim, error) {
 				return a.refuseUnmirrored(ctx, beside(c))
@@ -238,9 +238,11 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 		return err
 	}
 	a.pods = known
+	placer, closePlacer := a.openPlacer(ctx)
 	a.serving.Go(func() {
 		defer unwatch()
-		a.runtime.Serve(ctx, runtimehooks.Options{Preparers: a.preparers, Pods: known, Events: a.events, Metrics: a.metrics})
+		defer closePlacer()
+		a.runtime.Serve(ctx, runtimehooks.Options{Preparers: a.preparers, Pods: known, Events: a.events, Metrics: a.metrics, Placer: placer})
 	})
 	select {
 	case <-a.runtime.Joined():
