@@ -197,7 +197,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 		}
 		p.Missing, p.Guard = p.MissingNICs, guardPath
 		if p.Pinner != nil {
-			p.Confine, p.Resolve = a.runtime.Confine, a.refuseUnmirrored
+			p.Confine = a.runtime.Confine
 			beside := besides(a.CPUs.Mode, records)
 			p.Resolve = func(ctx context.Context, c driver.Claim) (driver.Claim, error) {
 				return a.refuseUnmirrored(ctx, beside(c))
