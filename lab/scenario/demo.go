@@ -24,6 +24,8 @@ type Demo struct {
 	Out   io.Writer
 	// Plumbline is the command of that name.
 	Plumbline string
+	// Pictures is the folder for what is drawn.
+	Pictures string
 	// Further is a part that runs elsewhere, after all others; nil for none.
 	Further func(context.Context) (bool, error)
 }
@@ -65,7 +67,7 @@ func (d Demo) Run(ctx context.Context) (err error) {
 		return err
 	}
 	ok := true
-	for _, part := range []func(context.Context) (bool, error){d.forbidden, d.alignment, d.Convict, d.mpi, d.azure} {
+	for _, part := range []func(context.Context) (bool, error){d.forbidden, d.alignment, d.Explain, d.Convict, d.Draw, d.mpi, d.azure} {
 		good, err := part(ctx)
 		if err != nil {
 			return err

@@ -4,14 +4,10 @@
 package scenario
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,39 +80,24 @@ func (d Demo) Convict(ctx context.Context) (bool, error) {
 // verdictOf runs the command on the suspect, prints what it says, and waits for
 // the claim's condition to say the same.
 func (d Demo) verdictOf(ctx context.Context, want int, condition metav1.ConditionStatus) (Verdict, error) {
-	var out, complaint bytes.Buffer
-	cmd := exec.CommandContext(ctx, d.Plumbline, "verify", "pod/"+suspect, "-n", "default")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.Kubectl.Kubeconfig)
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	err := cmd.Run()
-	if _, err := io.Copy(d.Out, &out); err != nil {
+	answer, err := d.plumbline(ctx, "verify", "pod/"+suspect, "-n", "default")
+	if err != nil {
 		return Verdict{}, err
 	}
-	v, err := exitVerdict(err, want, complaint.String())
-	if err != nil || !v.OK {
-		return v, err
+	fmt.Fprint(d.Out, answer.Out)
+	v := verifyVerdict(answer, want)
+	if !v.OK {
+		return v, nil
 	}
 	said, err := d.conditionBecomes(ctx, condition)
 	v.OK, v.Why = said.OK, v.Why+"; "+said.Why
 	return v, err
 }
 
-// exitVerdict judges how the command ended.
-func exitVerdict(err error, want int, complaint string) (Verdict, error) {
-	code := 0
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		code = exit.ExitCode()
-	case err != nil:
-		return Verdict{}, fmt.Errorf("run plumbline verify: %w", err)
-	}
+// verifyVerdict judges how the command ended.
+func verifyVerdict(a answer, want int) Verdict {
 	words := map[int]string{verifyAligned: "proves the pod aligned", verifyMisaligned: "convicts the pod"}
-	v := Verdict{What: "plumbline verify " + words[want], OK: code == want, Why: fmt.Sprintf("exit code %d", code)}
-	if complaint = strings.TrimSpace(complaint); complaint != "" {
-		v.Why += ": " + complaint
-	}
-	return v, nil
+	return Verdict{What: "plumbline verify " + words[want], OK: a.Code == want, Why: a.Ending()}
 }
 
 // conditionBecomes waits until every entry of ours in the claim's status says so.

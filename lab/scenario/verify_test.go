@@ -4,8 +4,6 @@
 package scenario
 
 import (
-	"errors"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -13,20 +11,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestExitVerdict(t *testing.T) {
-	three := exec.CommandContext(t.Context(), "sh", "-c", "exit 3").Run()
+// The command's exit code is the verdict; one that does not run is none.
+func TestAnswers(t *testing.T) {
+	d := Demo{Plumbline: "sh"}
+	three, err := d.plumbline(t.Context(), "-c", "echo said; echo wrong >&2; exit 3")
+	if want := (answer{Out: "said\n", Complaint: "wrong", Code: 3}); err != nil || three != want {
+		t.Fatalf("got %+v, %v; want %+v", three, err, want)
+	}
+	if want := "exit code 3: wrong"; three.Ending() != want {
+		t.Errorf("got %q, want %q", three.Ending(), want)
+	}
 	for _, test := range []struct {
-		err  error
-		want int
-		ok   bool
-	}{{nil, verifyAligned, true}, {three, verifyMisaligned, true}, {three, verifyAligned, false}, {nil, verifyMisaligned, false}} {
-		v, err := exitVerdict(test.err, test.want, "")
-		if err != nil || v.OK != test.ok {
-			t.Errorf("%v, want %d: %+v, %v", test.err, test.want, v, err)
+		answer answer
+		want   int
+		ok     bool
+	}{{answer{}, verifyAligned, true}, {three, verifyMisaligned, true}, {three, verifyAligned, false}, {answer{}, verifyMisaligned, false}} {
+		if v := verifyVerdict(test.answer, test.want); v.OK != test.ok {
+			t.Errorf("%+v, want %d: %+v", test.answer, test.want, v)
 		}
 	}
-	if _, err := exitVerdict(errors.New("not found"), verifyAligned, ""); err == nil {
-		t.Error("a command that does not run is no verdict")
+	d.Plumbline = "/does/not/exist"
+	if _, err := d.plumbline(t.Context()); err == nil {
+		t.Error("a command that does not run is no answer")
 	}
 }
 

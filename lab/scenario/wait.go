@@ -47,9 +47,9 @@ func (d Demo) waitForPod(ctx context.Context, namespace, pod string) error {
 var mission = [][]string{
 	{
 		"pod", "aligned-gpu-nic-cpu-pod", "misaligned-gpu-nic-cpu-pod",
-		"h100-numa-aligned", "h100-numa-unaligned", "nccl-test-dranet-worker-0",
+		"h100-numa-aligned", "h100-numa-unaligned", "nccl-test-dranet-worker-0", unschedulable,
 	},
-	{"resourceclaim", "aligned-resource-claim", "misaligned-resource-claim"},
+	{"resourceclaim", "aligned-resource-claim", "misaligned-resource-claim", unschedulable},
 	{
 		"resourceclaimtemplate", "h100-4gpu-4nic-numa-aligned", "h100-4gpu-4nic-numa-unaligned",
 		"mpi-worker-rdma-nic-template",

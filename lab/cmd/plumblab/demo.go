@@ -94,6 +94,6 @@ func (g *global) demo(cmd *cobra.Command, options cluster.Options) (scenario.Dem
 	return scenario.Demo{
 		Kubectl: scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig},
 		Node:    options.Machine, Examples: filepath.Join(source, "examples"),
-		Plumbline: plumbline, Image: image.Busybox, Out: cmd.OutOrStdout(),
+		Plumbline: plumbline, Pictures: filepath.Join(source, "out"), Image: image.Busybox, Out: cmd.OutOrStdout(),
 	}, c, err
 }
