@@ -5,6 +5,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,11 +17,9 @@ import (
 )
 
 // readClaims reads the ResourceClaims of files; other objects are passed over.
-func readClaims(files []string) ([]resourceapi.ResourceClaim, error) {
+func readClaims(files []string, stdin io.Reader) ([]resourceapi.ResourceClaim, error) {
 	var claims []resourceapi.ResourceClaim
-	b := resource.NewLocalBuilder().Unstructured().ContinueOnError().Flatten().
-		FilenameParam(false, &resource.FilenameOptions{Filenames: files})
-	err := b.Do().Visit(func(info *resource.Info, err error) error {
+	err := cmdutil.Files(files, false, stdin).Do().Visit(func(info *resource.Info, err error) error {
 		if err != nil {
 			return err
 		}
@@ -43,11 +42,11 @@ func readClaims(files []string) ([]resourceapi.ResourceClaim, error) {
 
 // holdersFrom takes the claims of files as the holders of the machine's devices,
 // whatever pool they name: a machine file is nobody's node.
-func holdersFrom(v *published.View, files []string) error {
+func holdersFrom(v *published.View, files []string, stdin io.Reader) error {
 	if len(files) == 0 {
 		return nil
 	}
-	claims, err := readClaims(files)
+	claims, err := readClaims(files, stdin)
 	if err != nil {
 		return cmdutil.UsageError{Err: err}
 	}

@@ -23,6 +23,7 @@ const defaultSys = "/sys"
 
 // topoOptions are the flags of topo.
 type topoOptions struct {
+	stdin    io.Reader
 	machine  string
 	node     string
 	sys      string
@@ -84,6 +85,7 @@ devices, PCI addresses and NUMA nodes; it needs /sys and nothing else.`,
   {{program}} topo --machine azure-nd96isr-h100-v5 -o svg > azure.svg`,
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.stdin = cmd.InOrStdin()
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -169,7 +171,7 @@ func (o *topoOptions) view(ctx context.Context) (*published.View, error) {
 			return nil, err
 		}
 		v := s.view()
-		return v, holdersFrom(v, o.files)
+		return v, holdersFrom(v, o.files, o.stdin)
 	}
 	s, err := loadHost(ctx, o.sys)
 	if err != nil {

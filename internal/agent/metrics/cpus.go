@@ -5,7 +5,6 @@ package metrics
 
 import (
 	"strconv"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -24,17 +23,13 @@ func (m *Metrics) CPUsFrom(ask func() CPUs) {
 	if m == nil {
 		return
 	}
-	m.cpus.mu.Lock()
-	defer m.cpus.mu.Unlock()
-	m.cpus.ask = ask
+	m.cpus.set(ask)
 }
 
 // cpus collects two gauges by asking.
 type cpus struct {
 	nodes, claims *prometheus.Desc
-
-	mu  sync.Mutex
-	ask func() CPUs // nil where CPUs are not served
+	asked[CPUs]
 }
 
 func newCPUs() *cpus {
@@ -52,13 +47,10 @@ func (c *cpus) Describe(out chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (c *cpus) Collect(out chan<- prometheus.Metric) {
-	c.mu.Lock()
-	ask := c.ask
-	c.mu.Unlock()
-	if ask == nil {
+	now, served := c.now()
+	if !served {
 		return
 	}
-	now := ask()
 	for node, states := range now.Nodes {
 		for state, n := range states {
 			out <- prometheus.MustNewConstMetric(c.nodes, prometheus.GaugeValue, float64(n), node, state)

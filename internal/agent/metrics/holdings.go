@@ -4,8 +4,6 @@
 package metrics
 
 import (
-	"sync"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -21,17 +19,13 @@ func (m *Metrics) HoldingsFrom(ask func() map[string]Holding) {
 	if m == nil {
 		return
 	}
-	m.holdings.mu.Lock()
-	defer m.holdings.mu.Unlock()
-	m.holdings.ask = ask
+	m.holdings.set(ask)
 }
 
 // holdings collects two gauges by asking.
 type holdings struct {
 	claims, devices *prometheus.Desc
-
-	mu  sync.Mutex
-	ask func() map[string]Holding // nil before anybody said where
+	asked[map[string]Holding]
 }
 
 func newHoldings() *holdings {
@@ -49,13 +43,8 @@ func (h *holdings) Describe(out chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (h *holdings) Collect(out chan<- prometheus.Metric) {
-	h.mu.Lock()
-	ask := h.ask
-	h.mu.Unlock()
-	if ask == nil {
-		return
-	}
-	for driver, held := range ask() {
+	now, _ := h.now()
+	for driver, held := range now {
 		out <- prometheus.MustNewConstMetric(h.claims, prometheus.GaugeValue, float64(held.Claims), driver)
 		out <- prometheus.MustNewConstMetric(h.devices, prometheus.GaugeValue, float64(held.Devices), driver)
 	}

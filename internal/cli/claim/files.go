@@ -30,20 +30,8 @@ func readFiles(names []string, recursive bool, stdin io.Reader) (*inputs, error)
 	if err != nil {
 		return nil, err
 	}
-	b := resource.NewLocalBuilder().Unstructured().ContinueOnError().Flatten()
-	var files []string
-	for _, name := range names {
-		if name == "-" {
-			b = b.Stream(stdin, "-")
-		} else {
-			files = append(files, name)
-		}
-	}
-	if len(files) > 0 {
-		b = b.FilenameParam(false, &resource.FilenameOptions{Filenames: files, Recursive: recursive})
-	}
 	in := &inputs{classes: map[string]*object{}}
-	if err := in.read(b, scheme); err != nil {
+	if err := in.read(cmdutil.Files(names, recursive, stdin), scheme); err != nil {
 		return nil, err
 	}
 	return in, in.addShipped(scheme)

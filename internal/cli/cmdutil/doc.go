@@ -2,5 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cmdutil is what all commands have in common: mistakes on the command
-// line, and the flags that find a cluster. No command lives here.
+// line, the files it names, and the flags that find a cluster. No command lives here.
 package cmdutil

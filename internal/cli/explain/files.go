@@ -32,20 +32,8 @@ type objects struct {
 // readFiles reads manifests as kubectl does. Objects of other kinds are passed
 // over, but for the pods in them.
 func readFiles(names []string, recursive bool, stdin io.Reader) (*objects, error) {
-	b := resource.NewLocalBuilder().Unstructured().ContinueOnError().Flatten()
-	var files []string
-	for _, name := range names {
-		if name == "-" {
-			b = b.Stream(stdin, "-")
-		} else {
-			files = append(files, name)
-		}
-	}
-	if len(files) > 0 {
-		b = b.FilenameParam(false, &resource.FilenameOptions{Filenames: files, Recursive: recursive})
-	}
 	in := &objects{}
-	return in, in.read(b)
+	return in, in.read(cmdutil.Files(names, recursive, stdin))
 }
 
 func (in *objects) read(b *resource.Builder) error {
