@@ -44,6 +44,9 @@ var ErrFailed = errors.New("cycles: FAIL")
 // before: an emulated node that has just lost its container runtime needs half.
 const settle = 2 * time.Minute
 
+// sayEvery is how long nothing is told of a run that goes well.
+const sayEvery = 30 * time.Second
+
 // run is one run under way.
 type run struct {
 	config Config
@@ -122,10 +125,15 @@ func (r *run) look(ctx context.Context) error {
 
 // rounds takes as many cycles at a time as the node has NICs.
 func (r *run) rounds(ctx context.Context, plan []Cycle) error {
+	done, began, said := 0, time.Now(), time.Now()
 	for lanes := range slices.Chunk(plan, r.config.Node.Lanes) {
 		good, err := r.round(ctx, lanes)
 		if err != nil || !good {
 			return err
+		}
+		if done += len(lanes); time.Since(said) > sayEvery {
+			said = time.Now()
+			fmt.Fprintf(r.config.Out, "  · %d of %d after %s\n", done, len(plan), time.Since(began).Round(time.Second))
 		}
 	}
 	return nil
