@@ -100,11 +100,11 @@ func (c *Cluster) boot(ctx context.Context, w *Workshop, parts *Parts, cp *contr
 		return err
 	}
 	task := w.progress.Start("virtual machine " + facts.Name)
-	told, err := start(ctx, config)
-	for again := 1; errors.Is(err, vm.ErrEnded) && again < boots; again++ {
-		w.progress.Note("  the machine ended while it booted, and is started again: %v", err)
-		told, err = start(ctx, config)
-	}
+	booting, cancel := context.WithTimeout(ctx, bootPatience)
+	defer cancel()
+	_, told, err := vm.Boot(booting, config, func(why error) {
+		w.progress.Note("  the machine did not come up, and is started again: %v", why)
+	})
 	if err != nil {
 		task.Fail()
 		return err
@@ -118,22 +118,6 @@ func (c *Cluster) boot(ctx context.Context, w *Workshop, parts *Parts, cp *contr
 		w.progress.Note("  %s", difference)
 	}
 	return nil
-}
-
-// boots is how often a machine is started that ends before its guest is up.
-// Emulating many CPUs at once, QEMU 7.2 loses one in some dozens that way (see
-// patchEarly in lab/vm/guest/boot for how); nothing has run in it yet.
-const boots = 3
-
-// start boots the machine and returns in words what differs from the real one.
-func start(ctx context.Context, config vm.Config) (told []string, err error) {
-	started, told, err := vm.Start(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, bootPatience)
-	defer cancel()
-	return told, started.Wait(ctx, guest.Up)
 }
 
 // checkShape refuses hardware that no virtual machine can have, before

@@ -78,7 +78,9 @@ func tools(t *testing.T) vm.Config {
 func boot(t *testing.T, c vm.Config) *vm.VM {
 	t.Helper()
 	c.Dir = t.TempDir()
-	v, told, err := vm.Start(t.Context(), c)
+	booting, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	v, told, err := vm.Boot(booting, c, func(why error) { t.Log("started again:", why) })
 	if err != nil {
 		t.Fatal(err)
 	}

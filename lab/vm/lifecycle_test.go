@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"plumbline.dev/plumbline/lab/proc"
 	"plumbline.dev/plumbline/lab/vm/guest"
@@ -87,5 +88,43 @@ func TestMachineThatEnds(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("Wait: %v, want it to say %q", err, want)
 		}
+	}
+}
+
+// A guest that falls silent before it is up hangs; one that talks is waited for.
+func TestSilence(t *testing.T) {
+	for name, test := range map[string]struct {
+		says string
+		hung bool
+	}{
+		"falls silent": {"exec sleep 60", true},
+		"talks":        {"for i in 1 2 3 4 5 6 7 8; do echo still here; sleep 0.2; done; echo '" + guest.Mark + "  9.00s " + guest.Up + "'; exec sleep 60", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := Open(t.TempDir())
+			if err := os.WriteFile(v.Console(), []byte(guest.Mark+"  1.00s kernel is up\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := proc.Start(proc.Spec{
+				Path: "/bin/sh", Args: []string{"-c", "exec >>" + consoleFile + "; " + test.says}, Dir: v.dir,
+				Log: v.path(qemuLog), PIDFile: v.path(pidFile),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := v.Stop(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+			err = v.up(t.Context(), time.Second)
+			if test.hung && (!errors.Is(err, ErrHung) || !strings.Contains(err.Error(), "kernel is up")) {
+				t.Errorf("got %v, want that it hangs, and its last words", err)
+			}
+			if !test.hung && err != nil {
+				t.Errorf("got %v of a guest that came up", err)
+			}
+		})
 	}
 }
