@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/docs/docstest"
 )
@@ -20,15 +18,7 @@ const cpuPage = "cpu.md"
 
 func decodeCPU(t *testing.T, b docstest.Block) *v1alpha1.CPUConfig {
 	t.Helper()
-	text, err := yaml.YAMLToJSONStrict([]byte(b.Text))
-	if err != nil {
-		t.Fatalf("example %s: %v", b.Name, err)
-	}
-	c, err := v1alpha1.DecodeCPUConfig(text)
-	if err != nil {
-		t.Fatalf("example %s: %v", b.Name, err)
-	}
-	return c
+	return decodeBy(t, b, v1alpha1.DecodeCPUConfig)
 }
 
 func TestEveryCPUExampleIsValid(t *testing.T) {

@@ -23,11 +23,17 @@ const page = "network.md"
 
 func decode(t *testing.T, b docstest.Block) *v1alpha1.NetworkConfig {
 	t.Helper()
+	return decodeBy(t, b, v1alpha1.DecodeNetworkConfig)
+}
+
+// decodeBy reads an example as what decode knows.
+func decodeBy[T any](t *testing.T, b docstest.Block, decode func([]byte) (*T, error)) *T {
+	t.Helper()
 	text, err := yaml.YAMLToJSONStrict([]byte(b.Text))
 	if err != nil {
 		t.Fatalf("example %s: %v", b.Name, err)
 	}
-	c, err := v1alpha1.DecodeNetworkConfig(text)
+	c, err := decode(text)
 	if err != nil {
 		t.Fatalf("example %s: %v", b.Name, err)
 	}

@@ -34,9 +34,6 @@ func newCPUs(g *global) *cobra.Command {
 			})
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&options.Machine, "machine", "egx-t4-cx5", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
-	flags.IntVar(&options.CPUs, "cpus", 4, "CPUs the node gets")
-	flags.IntVar(&options.MemoryMiB, "memory", 6144, "memory in MiB the node may use")
+	hardwareFlags(cmd, &options)
 	return cmd
 }

@@ -126,8 +126,14 @@ func newUpgrade(g *global) *cobra.Command {
 
 // nodeFlags choose the node that faults happen to.
 func nodeFlags(cmd *cobra.Command, options *cluster.Options, where *string) {
+	cmd.Flags().StringVar(where, "node", inVM, whereUsage)
+	hardwareFlags(cmd, options)
+}
+
+// hardwareFlags choose what a virtual node has; their defaults are the smallest
+// machine with two NUMA nodes.
+func hardwareFlags(cmd *cobra.Command, options *cluster.Options) {
 	flags := cmd.Flags()
-	flags.StringVar(where, "node", inVM, whereUsage)
 	flags.StringVar(&options.Machine, "machine", "egx-t4-cx5", "the node's hardware: a shipped machine's `NAME|FILE` of a machine file")
 	flags.IntVar(&options.CPUs, "cpus", 4, "CPUs the node gets")
 	flags.IntVar(&options.MemoryMiB, "memory", 6144, "memory in MiB the node may use")
