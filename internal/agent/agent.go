@@ -238,11 +238,11 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 		return err
 	}
 	a.pods = known
-	placer, closePlacer := a.openPlacer(ctx)
+	options, closePlacer := a.hookOptions(ctx)
 	a.serving.Go(func() {
 		defer unwatch()
 		defer closePlacer()
-		a.runtime.Serve(ctx, runtimehooks.Options{Preparers: a.preparers, Pods: known, Events: a.events, Metrics: a.metrics, Placer: placer})
+		a.runtime.Serve(ctx, options)
 	})
 	select {
 	case <-a.runtime.Joined():

@@ -17,6 +17,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/runtimehooks"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/kubelet"
 	"plumbline.dev/plumbline/internal/model"
@@ -25,6 +26,12 @@ import (
 
 // policyEvery is how often the kubelet's CPU manager policy is read.
 const policyEvery = 30 * time.Second
+
+// hookOptions are all that the hooks get.
+func (a *agent) hookOptions(ctx context.Context) (runtimehooks.Options, func()) {
+	placer, closePlacer := a.openPlacer(ctx)
+	return runtimehooks.Options{Preparers: a.preparers, Pods: a.pods, Events: a.events, Metrics: a.metrics, Placer: placer}, closePlacer
+}
 
 // openPlacer opens the host's control groups where a driver says where containers
 // run. Without them the container runtime is asked, which is slower and sees less.
