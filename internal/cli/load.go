@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
@@ -49,7 +50,7 @@ func (s scanned) view() *published.View {
 // watchHost views this host whenever its hardware changes.
 func watchHost(ctx context.Context) (<-chan *published.View, error) {
 	options, source := hostOptions()
-	links, err := inventory.OpenNetlink(ownNamespace, nil)
+	links, err := inventory.OpenNetlink(netns.Current, nil)
 	if err != nil {
 		return nil, fmt.Errorf("watch this host: %w", err)
 	}
@@ -86,10 +87,6 @@ func hostOptions() (inventory.Options, string) {
 	return inventory.Options{Name: name, Architecture: architecture()}, defaultSys + " of this host"
 }
 
-// ownNamespace is no descriptor: netlink then stays in the namespace it is in,
-// which needs no privilege.
-const ownNamespace = -1
-
 // loadMachine reads a shipped machine by name, or a machine file: facts or a
 // recording. It goes the way a real host goes, over a sysfs tree.
 func loadMachine(ctx context.Context, nameOrPath string) (scanned, error) {
@@ -114,7 +111,7 @@ func loadHost(ctx context.Context, sys string) (scanned, error) {
 		return scan(ctx, os.DirFS(sys), nil, "sysfs tree "+sys, inventory.Options{Name: filepath.Base(sys)})
 	}
 	options, source := hostOptions()
-	links, err := inventory.OpenNetlink(ownNamespace, nil)
+	links, err := inventory.OpenNetlink(netns.Current, nil)
 	if err != nil {
 		s, scanErr := scan(ctx, os.DirFS(sys), nil, source, options)
 		s.notes = append(s.notes, "NICs that the host itself needs are not marked: "+cmdutil.OneLine(err))

@@ -27,9 +27,9 @@ type Netlink struct {
 }
 
 // OpenNetlink opens the network namespace of a descriptor, which stays the
-// caller's and open. Links that own or lead to one of nodeAddresses (the node's
-// own and the API server's) are the node's uplinks, besides those of the
-// default route.
+// caller's and open; netns.Current is the process's own. Links that own or lead
+// to one of nodeAddresses (the node's own and the API server's) are the node's
+// uplinks, besides those of the default route.
 func OpenNetlink(namespace int, nodeAddresses []netip.Addr) (*Netlink, error) {
 	conn, err := rtnl.Dial(namespace)
 	if err != nil {

@@ -12,6 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Current, in place of a descriptor, is the namespace that the process is in: to
+// stay there takes no privilege.
+const Current = -1
+
 // Do runs fn inside the namespace of a descriptor, for the system calls that go
 // by the calling thread's namespace: opening a socket or a file of
 // /proc/sys/net, bpf(2). What fn opened goes on working after Do.
@@ -20,6 +24,9 @@ import (
 // that cannot is ended. The process's first thread never leaves, so that Self
 // means the same at any time.
 func Do(namespace int, fn func() error) error {
+	if namespace == Current {
+		return fn()
+	}
 	done := make(chan error, 1)
 	go func() { done <- doOnThread(namespace, fn) }()
 	return <-done

@@ -75,3 +75,17 @@ func idOf(t *testing.T, path string) netns.ID {
 	defer func() { _ = ns.Close() }()
 	return ns.ID()
 }
+
+// TestDoStays: whoever may not enter namespaces may still open a socket in the
+// own one. No capability is given up for it: setns(2) would refuse Current.
+func TestDoStays(t *testing.T) {
+	err := netns.Do(netns.Current, func() error {
+		if got, want := idOf(t, "/proc/thread-self/ns/net"), idOf(t, netns.Self); got != want {
+			t.Errorf("in namespace %v, want the process's %v", got, want)
+		}
+		return os.ErrExist
+	})
+	if !errors.Is(err, os.ErrExist) {
+		t.Errorf("Do = %v, want the function's error", err)
+	}
+}
