@@ -4,10 +4,13 @@
 package cmdutil
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // ClusterFlags are kubectl's flags for finding a cluster.
@@ -30,11 +33,32 @@ func NewNamespacedFlags() ClusterFlags {
 	return ClusterFlags{f}
 }
 
+// errNoCluster is told in place of a refused connection to localhost:8080, where
+// the library looks when nothing says where a cluster is.
+var errNoCluster = errors.New("no kubeconfig names one: set KUBECONFIG, or give --kubeconfig")
+
+// ToRESTConfig finds the cluster as kubectl does: by flags, KUBECONFIG,
+// ~/.kube/config, or the service account of the pod that one is in.
+func (f ClusterFlags) ToRESTConfig() (*rest.Config, error) {
+	config, err := f.ConfigFlags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	known, err := f.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	if len(known.Clusters) == 0 && config.Host == clientcmd.ClusterDefaults.Server {
+		return nil, fmt.Errorf("find the cluster: %w", errNoCluster)
+	}
+	return config, nil
+}
+
 // Client connects to the cluster.
 func (f ClusterFlags) Client() (kubernetes.Interface, error) {
 	config, err := f.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
+		return nil, err
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -38,7 +38,7 @@ func (o *options) source(client kubernetes.Interface) (source, error) {
 	if !o.host {
 		config, err := o.cluster.ToRESTConfig()
 		if err != nil {
-			return nil, fmt.Errorf("find the cluster: %w", err)
+			return nil, err
 		}
 		return agents{client: client, namespace: o.agents, execute: byStream(config, client)}, nil
 	}
