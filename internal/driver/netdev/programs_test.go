@@ -5,6 +5,7 @@ package netdev
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
@@ -38,13 +41,7 @@ func (l *lab) bpffs(t *testing.T) {
 // it alive.
 func (l *lab) putProgram(t *testing.T, name string) {
 	t.Helper()
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: name, Type: ebpf.SchedCLS, License: "Apache-2.0",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
-	})
-	if err != nil {
-		t.Skipf("no eBPF program can be loaded here: %v", err)
-	}
+	p := newProgram(t, name, ebpf.SchedCLS, -1)
 	defer func() { _ = p.Close() }()
 	nic, err := l.driver.host.LinkByName("nic0")
 	if err != nil || nic == nil {
@@ -60,6 +57,29 @@ func (l *lab) putProgram(t *testing.T, name string) {
 	if err != nil {
 		t.Skipf("needs tcx: %v", err)
 	}
+}
+
+// newProgram loads a program that only returns a number.
+func newProgram(t *testing.T, name string, kind ebpf.ProgramType, returns int32) *ebpf.Program {
+	t.Helper()
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: name, Type: kind, License: "Apache-2.0",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, returns), asm.Return()},
+	})
+	if err != nil {
+		t.Skipf("no eBPF program can be loaded here: %v", err)
+	}
+	return p
+}
+
+func openSide(t *testing.T, ns *hosttest.Namespace) *side.Side {
+	t.Helper()
+	s, err := side.Open(ns.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
 }
 
 func (l *lab) programs(t *testing.T, ns *hosttest.Namespace) string {
@@ -154,6 +174,48 @@ func TestProgramsWithoutTheStagedRecord(t *testing.T) {
 	}
 	if got := l.programs(t, nil); got != "first" {
 		t.Errorf("given back: %q", got)
+	}
+}
+
+// What a pod has put on a NIC that outlives the move, an XDP and a tcx program,
+// does not come to the host, nor to the next pod.
+func TestProgramsOfThePodStayThere(t *testing.T) {
+	l := newLab(t)
+	l.bpffs(t)
+	l.putProgram(t, "first")
+	before := look(t, l.host)
+	r, err := l.driver.Stage(t.Context(), l.plan(t, claim("", "nic0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := hosttest.NewNamespace(t)
+	l.attach(t, r, pod)
+	inPod := &lab{host: pod, driver: &Driver{host: &hoststate.Host{Side: openSide(t, pod)}}}
+	inPod.putProgram(t, "pods")
+	pin := filepath.Join(l.driver.host.BPFFS, "xdp")
+	pass := newProgram(t, "pods_xdp", ebpf.XDP, 2) // XDP_PASS
+	if err := errors.Join(pass.Pin(pin), pass.Close()); err != nil {
+		t.Fatal(err)
+	}
+	pod.Run(t, "ip link set nic0 xdpgeneric pinned "+pin)
+	if err := os.Remove(pin); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.programs(t, pod); got != "first pods" || !inPod.nicIn(t, pod, "02:00:00:00:00:00").XDP {
+		t.Fatalf("in the pod: %q, and XDP %t", got, inPod.nicIn(t, pod, "02:00:00:00:00:00").XDP)
+	}
+	if err := l.driver.Detach(t.Context(), r, pod.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.driver.Unstage(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.programs(t, nil); got != "first" {
+		t.Errorf("given back: %q", got)
+	}
+	expect(t, "the host", before, l.host)
+	if _, err := l.driver.Plan(claim("", "nic0"), l.machine(t), nil); err != nil {
+		t.Errorf("the next claim: %v", err)
 	}
 }
 

@@ -113,6 +113,7 @@ func (d *Driver) takeFrom(pod *podstate.Pod, plans []Plan) error {
 		states = append(states, plan.Pod)
 		link, err := plan.identity().Find(links)
 		if err == nil && link != nil {
+			errs = append(errs, hoststate.DropPrograms(pod.Side, link, plan.Host))
 			err = d.moveHome(plan, link, pod)
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -38,27 +39,54 @@ func Detach(namespace int, conn *rtnl.Conn, index int, list []Attachment) error 
 	return errors.Join(errs...)
 }
 
+// DetachOthers takes those tcx programs off a link that are not listed: they move
+// with it to another namespace, which tc filters do not.
+func DetachOthers(namespace, index int, keep []Attachment) error {
+	err := netns.Do(namespace, func() error {
+		var errs []error
+		for _, direction := range []string{rtnl.Ingress, rtnl.Egress} {
+			now, err := queryTCX(index, direction)
+			errs = append(errs, err)
+			for _, a := range now {
+				if !slices.ContainsFunc(keep, a.same) {
+					errs = append(errs, a.detachTCX(index))
+				}
+			}
+		}
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		return fmt.Errorf("take others' eBPF programs off link %d: %w", index, err)
+	}
+	return nil
+}
+
 func (a Attachment) detach(namespace int, conn *rtnl.Conn, index int) error {
 	if a.Kind == TC {
 		return conn.DeleteFilter(index, *a.Filter)
 	}
-	err := netns.Do(namespace, func() error {
-		if a.Link != 0 {
-			return detachLink(link.ID(a.Link))
-		}
-		p, err := ebpf.NewProgramFromID(ebpf.ProgramID(a.Program))
-		if err != nil {
-			return err
-		}
-		defer letGo(p)
-		return link.RawDetachProgram(link.RawDetachProgramOptions{
-			Target: index, Program: p, Attach: attachTypes[a.Direction],
-		})
-	})
+	return netns.Do(namespace, func() error { return a.detachTCX(index) })
+}
+
+// detachTCX runs in the link's namespace. A program that is gone is no error.
+func (a Attachment) detachTCX(index int) error {
+	err := a.endTCX(index)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOLINK) {
 		return nil
 	}
 	return err
+}
+
+func (a Attachment) endTCX(index int) error {
+	if a.Link != 0 {
+		return detachLink(link.ID(a.Link))
+	}
+	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(a.Program))
+	if err != nil {
+		return err
+	}
+	defer letGo(p)
+	return link.RawDetachProgram(link.RawDetachProgramOptions{Target: index, Program: p, Attach: attachTypes[a.Direction]})
 }
 
 // detachLink ends a BPF link's attachment for all who hold it.

@@ -6,6 +6,7 @@ package rtnl
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -60,6 +61,23 @@ func (c *Conn) setLink(index int, change Change, more ...nl.NetlinkRequestData) 
 		data = append(data, nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(*change.Name)))
 	}
 	return c.change(unix.RTM_NEWLINK, 0, append(data, attributes...)...)
+}
+
+// DetachXDP takes the XDP programs off a link, in whichever hook they run. One
+// that a BPF link holds stays, with an error (net/core/dev.c, dev_xdp_attach).
+func (c *Conn) DetachXDP(index int) error {
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Index = int32(index)
+	for _, hook := range []uint32{unix.XDP_FLAGS_SKB_MODE, unix.XDP_FLAGS_DRV_MODE, unix.XDP_FLAGS_HW_MODE} {
+		xdp := nl.NewRtAttr(unix.IFLA_XDP|unix.NLA_F_NESTED, nil)
+		xdp.AddRtAttr(unix.IFLA_XDP_FD, nl.Uint32Attr(math.MaxUint32)) // -1: none
+		xdp.AddRtAttr(unix.IFLA_XDP_FLAGS, nl.Uint32Attr(hook))
+		err := c.change(unix.RTM_SETLINK, 0, header, xdp)
+		if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+			return fmt.Errorf("take the XDP program off link %d: %w", index, err)
+		}
+	}
+	return nil
 }
 
 // AddAltName gives a link another name to go by.

@@ -72,5 +72,6 @@ var Entries = []Entry{
 
 	{What: "rules of the pod", Fate: Elsewhere,
 		Fields: []string{"rules[].priority", "rules[].source", "rules[].destination", "rules[].table"}},
+	{What: "XDP and tcx programs of the pod", Fate: Elsewhere},
 	{What: "device files of containers", Fate: Elsewhere, Fields: []string{"rdma.umad", "rdma.issm"}},
 }

@@ -57,7 +57,7 @@ func (h *Host) read(v *view, id side.Identity) (*Seen, error) {
 	}
 	s := &Seen{State: State{
 		Name: l.Name, Index: l.Index, PermanentMAC: l.PermanentMAC, Kind: l.Kind, AltNames: l.AltNames,
-		Up: l.Up, Settings: l.Settings,
+		Up: l.Up, Settings: l.Settings, XDP: l.XDP,
 	}}
 	if l.Master != nil {
 		if l.SlaveKind == nil || *l.SlaveKind != "vrf" {
@@ -126,15 +126,7 @@ func (h *Host) Take(id side.Identity) (*Seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, errors.Join(refuseNeeded(v, &s.State), h.refuseLost(v, &s.State), s.State.refuseNames())
-}
-
-func find(links []rtnl.Link, index int) *rtnl.Link {
-	i := slices.IndexFunc(links, func(l rtnl.Link) bool { return l.Index == index })
-	if i < 0 {
-		return nil
-	}
-	return &links[i]
+	return s, errors.Join(refuseNeeded(v, &s.State), h.refuseLost(&s.State), s.State.refuseNames())
 }
 
 // Refresh adds routes that came since a state was read: another claim's NIC may

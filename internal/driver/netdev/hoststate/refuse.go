@@ -32,8 +32,8 @@ func refuseNeeded(v *view, s *State) error {
 }
 
 // refuseLost refuses what no message brings back.
-func (h *Host) refuseLost(v *view, s *State) error {
-	if l := find(v.links, s.Index); l != nil && l.XDP && !h.AllowLoss {
+func (h *Host) refuseLost(s *State) error {
+	if s.XDP && !h.AllowLoss {
 		return fmt.Errorf("interface %s has an XDP program, which could not be restored: detach it first", s.Name)
 	}
 	return nil

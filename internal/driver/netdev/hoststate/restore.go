@@ -161,17 +161,3 @@ func (h *Host) restoreAltNames(link *rtnl.Link, want *State) error {
 	}
 	return nil
 }
-
-// DropAltNames takes names away that the link did not have on the host: they
-// could be another's there, and the kernel would refuse the move.
-func DropAltNames(conn *rtnl.Conn, link *rtnl.Link, want *State) error {
-	for _, name := range link.AltNames {
-		if slices.Contains(want.AltNames, name) {
-			continue
-		}
-		if err := conn.DeleteAltName(link.Index, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}

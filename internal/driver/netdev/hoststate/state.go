@@ -42,6 +42,8 @@ type State struct {
 	// itself.
 	Root    *rtnl.Qdisc `json:"root,omitempty"`
 	Ingress *rtnl.Qdisc `json:"ingress,omitempty"`
+	// XDP: a program ran on it, which was to be lost.
+	XDP bool `json:"xdp,omitempty"`
 
 	Device
 }
