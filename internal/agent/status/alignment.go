@@ -44,7 +44,7 @@ func (w *Writer) SetAlignment(claim types.UID, a *Alignment) {
 
 func aligned(a Alignment) metav1.Condition {
 	return metav1.Condition{
-		Type: conditionAligned, Status: a.Status, Reason: a.Reason, Message: a.Message[:min(len(a.Message), maxMessage)],
+		Type: conditionAligned, Status: a.Status, Reason: a.Reason, Message: within(maxMessage, a.Message),
 		LastTransitionTime: atSeconds(a.Since),
 	}
 }

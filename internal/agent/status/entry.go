@@ -21,6 +21,8 @@ const (
 	conditionRDMAReady    = "RDMALinkReady"
 	// maxMessage is the API's limit of a condition's message.
 	maxMessage = 32768
+	// maxName is that of an interface's name.
+	maxName = resourceapi.NetworkDeviceDataInterfaceNameMaxLength
 )
 
 // entryOf is what a claim's status says of one device.
@@ -51,12 +53,16 @@ func entryOf(driverName string, d DeviceState, want wanted) resourceapi.Allocate
 	return entry
 }
 
-// networkData leaves out what the device does not have.
+// networkData leaves out what the device does not have, and addresses beyond what
+// the API takes of one device: a pod may give its interface any number.
 func networkData(d *driver.DeviceStatus) *resourceapi.NetworkDeviceData {
 	if d == nil {
 		return nil
 	}
-	return &resourceapi.NetworkDeviceData{InterfaceName: d.InterfaceName, HardwareAddress: d.HardwareAddress, IPs: d.IPs}
+	return &resourceapi.NetworkDeviceData{
+		InterfaceName: within(maxName, d.InterfaceName), HardwareAddress: d.HardwareAddress,
+		IPs: d.IPs[:min(len(d.IPs), resourceapi.NetworkDeviceDataMaxIPs)],
+	}
 }
 
 func condition(kind string, d DeviceState, since time.Time) metav1.Condition {
@@ -86,5 +92,5 @@ func message(d DeviceState) string {
 	if d.Err != nil {
 		text = d.Err.Error()
 	}
-	return text[:min(len(text), maxMessage)]
+	return within(maxMessage, text)
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -50,7 +51,7 @@ func (e *Events) Pod(namespace string, pod driver.PodRef, warning bool, reason, 
 	}
 	e.recorder.Event(&corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: pod.Name, UID: pod.UID,
-	}, eventType(warning), reason, message[:min(len(message), maxEvent)])
+	}, eventType(warning), reason, within(maxEvent, message))
 }
 
 // Node makes an event on the node.
@@ -58,7 +59,10 @@ func (e *Events) Node(warning bool, reason, message string) {
 	if e == nil {
 		return
 	}
-	e.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node}, eventType(warning), reason, message[:min(len(message), maxEvent)])
+	// The kubelet's word for a node's UID is its name, and kubectl describe looks
+	// for that (k8s.io/kubectl/pkg/describe, NodeDescriber).
+	e.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node, UID: types.UID(e.node)},
+		eventType(warning), reason, within(maxEvent, message))
 }
 
 func eventType(warning bool) string {

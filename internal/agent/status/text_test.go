@@ -1,0 +1,56 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plumbline.dev/plumbline/internal/driver"
+)
+
+func TestTextsThatAPodMayWrite(t *testing.T) {
+	for _, c := range []struct {
+		most       int
+		text, want string
+	}{
+		{99, "interface nic0: up\n\tand down", "interface nic0: up\n\tand down"},
+		{99, "interface \x1b[2J\x7f\u0085 of the pod", "interface \ufffd[2J\ufffd\ufffd of the pod"},
+		{99, "no UTF-8: \xff\xc3", "no UTF-8: \ufffd\ufffd"},
+		{5, "ninety °", "ninet"},
+		{8, "ninety °", "ninety "},
+		{9, "ninety °", "ninety °"},
+		{4, "\xff\xff", "\ufffd"},
+		{0, "°", ""},
+	} {
+		if got := within(c.most, c.text); got != c.want {
+			t.Errorf("%d of %q: %q, want %q", c.most, c.text, got, c.want)
+		}
+	}
+}
+
+// Whatever a pod did to its interface, the claim's status stays one that the API
+// server takes.
+func TestEntryStaysWithinTheAPI(t *testing.T) {
+	network := &driver.DeviceStatus{InterfaceName: "net1", HardwareAddress: "02:00:00:00:00:01"}
+	for i := range 40 {
+		network.IPs = append(network.IPs, fmt.Sprintf("10.0.0.%d/24", i+1))
+	}
+	d := DeviceState{Pool: "node", Device: "nic0", Reason: Attached, Network: network, Note: strings.Repeat("°", maxMessage)}
+	want := wanted{since: time.Now(), aligned: &Alignment{Status: metav1.ConditionFalse, Reason: "Misaligned", Message: strings.Repeat("\xff", maxMessage)}}
+	entry := entryOf("dra.net", d, want)
+	if got := entry.NetworkData.IPs; len(got) != resourceapi.NetworkDeviceDataMaxIPs || got[0] != "10.0.0.1/24" {
+		t.Errorf("%d addresses, from %v on", len(got), got[:1])
+	}
+	for _, c := range entry.Conditions {
+		if len(c.Message) > maxMessage || strings.ToValidUTF8(c.Message, "") != c.Message {
+			t.Errorf("condition %s: %d bytes", c.Type, len(c.Message))
+		}
+	}
+}
