@@ -127,6 +127,23 @@ func TestUnprepareTwiceAndAfterDeletion(t *testing.T) {
 	}
 }
 
+// What a claim says of a refusal ends with its pod, also where nothing was ever
+// prepared: the claim may live on, and nobody else would forget it.
+func TestUnprepareOfARefusedClaim(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	p := n.start(d)
+	p.RuntimeReady = func() error { return errors.New("not connected") }
+	if _, err := p.Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err == nil || len(n.statuses["a-uid"]) != 1 {
+		t.Fatalf("error %v, status %+v", err, n.statuses["a-uid"])
+	}
+	if err := p.Unprepare(t.Context(), driver.ClaimRef{UID: "a-uid", Namespace: "default", Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if said, ok := n.statuses["a-uid"]; !ok || len(said) > 0 {
+		t.Errorf("the claim still says %+v", said)
+	}
+}
+
 func TestPrepareRefusesWithoutTheRuntime(t *testing.T) {
 	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
 	p := n.start(d)
@@ -236,6 +253,23 @@ func TestRebootPlansAgain(t *testing.T) {
 	}
 	if r.BootID != "second-boot" || d.Plans != 2 || len(d.Actions) > 0 {
 		t.Errorf("boot %s, %d plans, actions %v; want a new plan and nothing undone", r.BootID, d.Plans, d.Actions)
+	}
+}
+
+// A claim whose pod went while the node was down holds nothing: its devices may be
+// another's before the kubelet says so.
+func TestRebootFreesWhatNobodyPreparesAgain(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	if _, err := n.start(d).Prepare(t.Context(), agenttest.ClaimFor("a", "nic0")); err != nil {
+		t.Fatal(err)
+	}
+	n.bootID = "second-boot"
+	p := n.start(d)
+	if _, err := p.Prepare(t.Context(), agenttest.ClaimFor("b", "nic0")); err != nil {
+		t.Error(err)
+	}
+	if err := p.Unprepare(t.Context(), agenttest.ClaimFor("a", "nic0").ClaimRef); err != nil || len(d.Actions) > 0 {
+		t.Errorf("error %v, actions %v; want the first claim forgotten, and nothing undone", err, d.Actions)
 	}
 }
 

@@ -78,7 +78,9 @@ func (p *Preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, err
 	if err != nil {
 		return driver.Record{}, err
 	}
-	held = slices.DeleteFunc(held, func(r driver.Record) bool { return r.Claim.UID == c.UID })
+	// What claims held before a reboot the kernel has taken back; those that live on
+	// are prepared anew.
+	held = slices.DeleteFunc(held, func(r driver.Record) bool { return r.Claim.UID == c.UID || r.BootID != p.BootID })
 	if len(problems) > 0 && slices.ContainsFunc(c.Devices, isShare) {
 		// Whole devices are the scheduler's to give, which knows all claims. Which
 		// part of one is free the records alone know.

@@ -34,7 +34,8 @@ func (p *Preparer) tryUnprepare(ctx context.Context, claim driver.ClaimRef) erro
 	r, err := p.Journal.Get(p.Name(), claim.UID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// A claim whose plan was refused may have been given something.
+		// A claim whose plan was refused may have been given something, and says so.
+		p.Status(status.Report{Driver: p.Name(), Claim: claim})
 		return errors.Join(p.release(ctx, claim), p.CDI.Remove(p.Name(), claim.UID))
 	case err != nil && p.Attacher != nil:
 		return fmt.Errorf("unprepare claim %s: the record that says how to bring its devices back cannot be read: %w", claim, err)
