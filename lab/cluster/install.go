@@ -95,6 +95,9 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 	if o.OnHost {
 		// Stand-ins are virtual, and nothing virtual is offered by itself.
 		values["extraArgs"] = append(o.cloudArgs(), "--allow-interfaces=nic*")
+		// Pods live for a second or two here, and some are to be met in each of
+		// their phases.
+		values["verify"] = map[string]any{"interval": "1s"}
 		return values
 	}
 	values["drivers"] = map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": o.agentMachine()}}
