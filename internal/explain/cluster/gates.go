@@ -85,9 +85,11 @@ func SetGates(g Gates, minor int, text string) (Gates, error) {
 	return g, nil
 }
 
-// KnowsDistinct says whether the allocator knows distinctAttribute: the oldest of
-// its variants does not, which is used while nothing newer is on.
-func KnowsDistinct(g Gates) bool {
+// KnowsConsumable says whether the allocator has heard of distinctAttribute and of
+// requests for capacities, which gates can then refuse: the oldest of its variants
+// has not, which is used while nothing newer is on. It takes the first for a
+// constraint of no kind, and passes over the second.
+func KnowsConsumable(g Gates) bool {
 	return g.ConsumableCapacity || g.DeviceBindingAndStatus || g.FractionalCapacityRange || g.ListTypeAttributes ||
 		g.OptionalNodeOperations || g.DerivedAttributes || g.CompatibilityGroups
 }

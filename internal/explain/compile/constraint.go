@@ -33,7 +33,7 @@ func (n *Node) ConstraintRefused(c *resourceapi.DeviceConstraint) string {
 	switch name, distinct := Attribute(c); {
 	case name == "":
 		return "it is of a kind that is not known"
-	case distinct && !cluster.KnowsDistinct(n.Cluster.Gates):
+	case distinct && !cluster.KnowsConsumable(n.Cluster.Gates):
 		return "it is a distinctAttribute, and feature gate " + cluster.GateConsumableCapacity + " is off"
 	}
 	return ""

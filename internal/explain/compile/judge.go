@@ -108,7 +108,7 @@ func (j *judge) gateOff(ask *Ask) (what, gate string) {
 	switch {
 	case ask.Sub && !gates.PrioritizedList:
 		return "subrequests", cluster.GatePrioritizedList
-	case ask.Capacity != nil && !gates.ConsumableCapacity:
+	case ask.Capacity != nil && !gates.ConsumableCapacity && cluster.KnowsConsumable(gates):
 		return "capacity requests", cluster.GateConsumableCapacity
 	case len(ask.Derived) > 0 && !gates.DerivedAttributes:
 		return "derived attributes", cluster.GateDerivedAttributes
