@@ -61,6 +61,9 @@ var importTable = []struct {
 		"internal/model/...",
 	}},
 	{"internal/agent/cluster", []string{"internal/wholefile"}},
+	{"internal/agent/explaining", []string{
+		"internal/agent/cluster", "internal/agent/local", "internal/agent/metrics/...", "internal/agent/status", "internal/driver", "internal/explain/...",
+	}},
 	{"internal/agent/local", nil},
 	{"internal/agent/metrics", nil},
 	{"internal/agent/metrics/endpoint", nil},
@@ -68,6 +71,7 @@ var importTable = []struct {
 	{"internal/agent/nodepods", nil},
 	{"internal/agent/publish", []string{"internal/inventory", "internal/model/..."}},
 	{"internal/agent/pinning", []string{"internal/driver", "internal/host/cgroup", "internal/model"}},
+	{"internal/agent/registration", []string{"internal/agent/claims", "internal/cdi", "internal/driver", "internal/model/..."}},
 	{"internal/agent/runtimehooks", []string{
 		"internal/agent/claims", "internal/agent/metrics", "internal/agent/nodepods", "internal/agent/pinning", "internal/agent/status", "internal/cdi",
 		"internal/driver", "internal/host/netns", "internal/journal", "internal/model/...",
@@ -125,6 +129,7 @@ var importTable = []struct {
 	{"hack/...", nil},
 	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},
 	{"cmd/plumbline-agent", []string{"internal/agent", "internal/agent/local", "internal/machine"}},
+	{"cmd/plumbline-explainer", []string{"internal/agent/explaining", "internal/agent/local"}},
 	{"cmd/plumbline-guard", []string{"internal/guard"}},
 	{"cmd/plumbline", []string{"internal/cli"}},
 }

@@ -21,6 +21,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/publish"
+	"plumbline.dev/plumbline/internal/agent/registration"
 	"plumbline.dev/plumbline/internal/agent/runtimehooks"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/agent/verifying"
@@ -47,6 +48,7 @@ type agent struct {
 	// heldChanged has a value when a record came or went.
 	heldChanged chan struct{}
 	health      progress
+	nicHealth   *registration.Health
 	serving     sync.WaitGroup
 	// pods are the node's, as the API server says; none before the runtime is
 	// joined.

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/publish"
+	"plumbline.dev/plumbline/internal/agent/registration"
 	"plumbline.dev/plumbline/internal/devicehealth"
 	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/inventory"
@@ -29,11 +29,7 @@ func (a *agent) newLoop(ctx context.Context, scans <-chan inventory.Snapshot) (*
 	context.AfterFunc(ctx, watcher.Close)
 	a.runtime.Observe(heldInPods{logger: klog.FromContext(ctx), watcher: watcher, nics: netdev.HeldNICs})
 	go reportFaults(ctx, watcher, a.status)
-	for _, p := range a.preparers {
-		if p.HeldNICs != nil { // what is watched are NICs
-			p.Health = &claims.Health{Devices: watcher.Devices, Faults: watcher.Faults, Changed: watcher.Subscribe()}
-		}
-	}
+	a.nicHealth = &registration.Health{Devices: watcher.Devices, Faults: watcher.Faults, Changed: watcher.Subscribe()}
 	loop := &publish.Loop{
 		Picture: a.picture, Scans: scans, Held: a.heldNICs, HeldChanged: a.heldChanged,
 		Described: a.clouds.book.Changed(), Scanned: watcher.Scanned,

@@ -17,6 +17,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/cluster"
 	"plumbline.dev/plumbline/internal/agent/publish"
+	"plumbline.dev/plumbline/internal/agent/registration"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -26,7 +27,7 @@ const rivalPause = 5 * time.Second
 // register offers every driver to the kubelet, each as soon as it can be; the
 // agent is ready when all are.
 func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) <-chan *publish.Publisher {
-	node := claims.Node{
+	node := registration.Node{
 		Name: a.NodeName, KubeletRoot: a.KubeletRoot, AgentsDir: filepath.Join(a.StateDir, "agents"),
 		PodUID: types.UID(a.PodUID), Client: a.client, Manager: cluster.Manager,
 	}
@@ -45,18 +46,18 @@ func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) <-ch
 		a.serving.Go(func() {
 			defer all.Done()
 			ctx := klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name()))
-			registration, err := a.registerOne(ctx, p, node, stop)
+			offered, err := a.registerOne(ctx, p, node, stop)
 			if err != nil {
 				stop(err)
 				return
 			}
 			select {
 			case registered <- &publish.Publisher{
-				Driver: p.Name(), Pool: a.NodeName, CPUs: a.CPUs, Helper: registration,
+				Driver: p.Name(), Pool: a.NodeName, CPUs: a.CPUs, Helper: offered,
 				Effect: resourceapi.DeviceTaintEffect(a.DeviceTaints), Counter: a.metrics,
 			}:
 			case <-ctx.Done():
-				registration.Stop()
+				offered.Stop()
 			}
 		})
 	}
@@ -72,11 +73,15 @@ func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) <-ch
 // registerOne waits while another server of the driver is on the node: two would
 // give one device away twice. The pods that have devices of ours are served
 // meanwhile.
-func (a *agent) registerOne(ctx context.Context, p *claims.Preparer, node claims.Node, stop context.CancelCauseFunc) (*claims.Registration, error) {
+func (a *agent) registerOne(ctx context.Context, p *claims.Preparer, node registration.Node, stop context.CancelCauseFunc) (*registration.Registration, error) {
+	var health *registration.Health
+	if p.HeldNICs != nil { // what is watched are NICs
+		health = a.nicHealth
+	}
 	for said := false; ; said = true {
-		registration, err := p.Register(ctx, node, func(err error) { stop(err) })
-		if !errors.Is(err, claims.ErrRival) {
-			return registration, err
+		offered, err := registration.Register(ctx, p, node, health, func(err error) { stop(err) })
+		if !errors.Is(err, registration.ErrRival) {
+			return offered, err
 		}
 		a.health.waitFor("the end of another driver: " + err.Error())
 		if !said {

@@ -48,8 +48,6 @@ type Preparer struct {
 	// Guard is where plumbline-guard lies on the host; empty where it cannot
 	// run.
 	Guard string
-	// Health is told to the kubelet; nil where nobody watches it.
-	Health *Health
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
 	// Did hears of every step; nil outside of tests.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -96,8 +97,8 @@ func TestPrepareTwiceIsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Plans != 1 || answerOf(first)[0].CDIDeviceIDs[0] != answerOf(second)[0].CDIDeviceIDs[0] {
-		t.Errorf("%d plans, answers %v and %v; want one plan and one answer", d.Plans, answerOf(first), answerOf(second))
+	if d.Plans != 1 || !reflect.DeepEqual(first, second) {
+		t.Errorf("%d plans, answers %+v and %+v; want one plan and one answer", d.Plans, first, second)
 	}
 }
 

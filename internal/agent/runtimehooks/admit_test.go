@@ -100,6 +100,28 @@ func TestSecondPodOfAClaim(t *testing.T) {
 	}
 }
 
+// A claim was deleted, and made anew under its name, before the devices of the
+// first one are back: the new one's pod gets what the new one holds.
+func TestNewClaimOfAnOldName(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	h := a.hooks()
+	h.pods = podsOf(t, podWith("a", "a"))
+	before := agenttest.ClaimFor("a", "nic0")
+	before.UID, before.Pods = "older-uid", []driver.PodRef{{UID: "gone-pod", Name: "gone"}}
+	prepared(t, a.preparers[0], before)
+	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic1"))
+	path := existing(t)
+	if err := h.RunPodSandbox(t.Context(), podOf("a", path)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := a.actions(nic), "attach a to "+path; got != want {
+		t.Errorf("actions %q, want %q", got, want)
+	}
+	if old, err := a.preparers[0].Journal.Get("dra.net", "older-uid"); err != nil || old.Pods[0].UID != "gone-pod" {
+		t.Errorf("the older claim is of %+v, error %v", old.Pods, err)
+	}
+}
+
 // rdmaNIC is a driver whose devices reach into a process's memory.
 type rdmaNIC struct{ *agenttest.FakeDriver }
 

@@ -123,7 +123,7 @@ func admitSandbox(s sandboxFacts, records []driver.Record, facts *nodepods.Facts
 			return nil, fmt.Errorf("pod %s uses the host's network, so claim %s of %s cannot give it an interface: want hostNetwork: false", s, r.Claim, r.Driver)
 		case holds(r, s.UID):
 			mine = append(mine, r)
-		case uses(facts, r):
+		case uses(facts, r) && !replaced(r, records, s.UID):
 			return nil, refuseSecondPod(s, r)
 		}
 	}
@@ -133,6 +133,14 @@ func admitSandbox(s sandboxFacts, records []driver.Record, facts *nodepods.Facts
 // uses says whether a pod names the record's claim; one that is unknown does not.
 func uses(facts *nodepods.Facts, r driver.Record) bool {
 	return facts != nil && facts.Namespace == r.Claim.Namespace && slices.Contains(facts.Claims, r.Claim.Name)
+}
+
+// replaced says whether the pod holds another claim of the record's name: its own was
+// deleted, and the devices have yet to come back.
+func replaced(r driver.Record, records []driver.Record, pod types.UID) bool {
+	return slices.ContainsFunc(records, func(o driver.Record) bool {
+		return o.Driver == r.Driver && o.Claim.UID != r.Claim.UID && o.Claim.String() == r.Claim.String() && holds(o, pod)
+	})
 }
 
 func refuseSecondPod(s sandboxFacts, r driver.Record) error {

@@ -22,7 +22,7 @@ func (h *hooks) handOver(ctx context.Context, s sandboxFacts, records []driver.R
 		return nil
 	}
 	for i, r := range records {
-		if !uses(facts, r) || holds(r, s.UID) || !h.abandoned(r) {
+		if !uses(facts, r) || holds(r, s.UID) || replaced(r, records, s.UID) || !h.abandoned(r) {
 			continue
 		}
 		now, err := h.giveTo(ctx, r, s)

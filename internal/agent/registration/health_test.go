@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package claims
+package registration
 
 import (
 	"context"
@@ -48,14 +48,14 @@ func TestHealthIsToldWhenItChanges(t *testing.T) {
 	var mu sync.Mutex
 	faults := map[string][]model.Fault{}
 	changed := make(chan struct{}, 1)
-	p := &plugin{pool: "node-1", Preparer: &Preparer{Health: &Health{
+	p := &plugin{pool: "node-1", health: &Health{
 		Devices: func() []string { return []string{"a"} }, Changed: changed,
 		Faults: func() map[string][]model.Fault {
 			mu.Lock()
 			defer mu.Unlock()
 			return map[string][]model.Fault{"a": faults["a"]}
 		},
-	}}}
+	}}
 	ctx, stop := context.WithCancel(t.Context())
 	reports, ended := make(chan kubeletplugin.DeviceHealthReport), make(chan error)
 	go func() { ended <- p.WatchHealthStatus(ctx, reports) }()
@@ -76,7 +76,7 @@ func TestHealthIsToldWhenItChanges(t *testing.T) {
 }
 
 func TestNoHealthToTell(t *testing.T) {
-	p := &plugin{Preparer: &Preparer{}}
+	p := &plugin{}
 	if err := p.WatchHealthStatus(t.Context(), nil); !errors.Is(err, kubeletplugin.ErrHealthNotSupported) {
 		t.Errorf("error %v, want the one that stops the kubelet from asking", err)
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package claims
+package registration
 
 import (
 	"context"
@@ -24,6 +24,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -51,9 +52,8 @@ func kubeletOf(t *testing.T, slices ...runtime.Object) Node {
 
 func register(t *testing.T, n Node, health *Health) (*Registration, error) {
 	t.Helper()
-	p := newNode(t).start(&agenttest.FakeDriver{DriverName: "dra.net"})
-	p.Health = health
-	return p.Register(t.Context(), n, func(error) {}) // a server that ends before it serves says so
+	p := &claims.Preparer{Driver: claims.Of(&agenttest.FakeDriver{DriverName: "dra.net"})}
+	return Register(t.Context(), p, n, health, func(error) {}) // a server that ends before it serves says so
 }
 
 func mustRegister(t *testing.T, n Node, health *Health) *Registration {

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package claims
+package registration
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 )
@@ -36,8 +37,10 @@ type Node struct {
 
 // plugin is one driver as the kubelet sees it.
 type plugin struct {
-	*Preparer
+	*claims.Preparer
 	pool string
+	// health is nil where nobody watches it.
+	health *Health
 	// fatal stops the agent: something that no retry mends.
 	fatal func(error)
 }
@@ -55,10 +58,10 @@ func (r *Registration) Stop() {
 	r.unmark()
 }
 
-// Register offers the driver to the kubelet. From then on claims come in. fatal
-// hears of what no retry mends. The error is ErrRival while somebody else serves
-// it.
-func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*Registration, error) {
+// Register offers a driver to the kubelet. From then on claims come in. health is
+// told to the kubelet, nil where nobody watches it; fatal hears of what no retry
+// mends. The error is ErrRival while somebody else serves the driver.
+func Register(ctx context.Context, p *claims.Preparer, n Node, health *Health, fatal func(error)) (*Registration, error) {
 	for _, dir := range []string{n.data(p.Name()), n.registry()} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return nil, fmt.Errorf("register %s: %w", p.Name(), err)
@@ -71,7 +74,7 @@ func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*Re
 	if err != nil {
 		return nil, fmt.Errorf("register %s with the kubelet: %w", p.Name(), err)
 	}
-	helper, err := kubeletplugin.Start(ctx, &plugin{Preparer: p, pool: n.Name, fatal: fatal},
+	helper, err := kubeletplugin.Start(ctx, &plugin{Preparer: p, pool: n.Name, health: health, fatal: fatal},
 		kubeletplugin.DriverName(p.Name()),
 		kubeletplugin.NodeName(n.Name),
 		kubeletplugin.KubeClient(n.Client),
@@ -81,7 +84,7 @@ func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*Re
 		kubeletplugin.RegistrarListener(listen),
 		kubeletplugin.Serialize(false), // the journal's locks are per claim
 		kubeletplugin.RollingUpdate(n.PodUID),
-		kubeletplugin.HealthService(p.Health != nil),
+		kubeletplugin.HealthService(health != nil),
 	)
 	if err != nil {
 		unmark()
@@ -92,9 +95,9 @@ func (p *Preparer) Register(ctx context.Context, n Node, fatal func(error)) (*Re
 
 // PrepareResourceClaims answers every claim by itself: one that is refused
 // does not hold up the others.
-func (p *plugin) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
-	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
-	for _, c := range claims {
+func (p *plugin) PrepareResourceClaims(ctx context.Context, all []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	results := make(map[types.UID]kubeletplugin.PrepareResult, len(all))
+	for _, c := range all {
 		r, err := p.Prepare(ctx, driver.FromAPI(c, p.Name(), p.pool))
 		if err != nil {
 			results[c.UID] = kubeletplugin.PrepareResult{Err: err}
@@ -121,9 +124,9 @@ func answerOf(r driver.Record) []kubeletplugin.Device {
 }
 
 // UnprepareResourceClaims undoes each claim by itself.
-func (p *plugin) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
-	results := make(map[types.UID]error, len(claims))
-	for _, c := range claims {
+func (p *plugin) UnprepareResourceClaims(ctx context.Context, all []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	results := make(map[types.UID]error, len(all))
+	for _, c := range all {
 		results[c.UID] = p.Unprepare(ctx, driver.ClaimRef{UID: c.UID, Namespace: c.Namespace, Name: c.Name})
 	}
 	return results, nil

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package claims
+package registration
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type Health struct {
 // WatchHealthStatus tells the kubelet of the devices' health until ctx ends. The
 // kubelet shows it in the status of pods (allocatedResourcesStatus).
 func (p *plugin) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
-	if p.Health == nil {
+	if p.health == nil {
 		return kubeletplugin.ErrHealthNotSupported
 	}
 	again := time.NewTicker(retell)
@@ -43,13 +43,13 @@ func (p *plugin) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 		select {
 		case <-ctx.Done():
 			return nil
-		case reports <- p.Health.report(p.pool, time.Now()):
+		case reports <- p.health.report(p.pool, time.Now()):
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-again.C:
-		case <-p.Health.Changed:
+		case <-p.health.Changed:
 		}
 	}
 }
