@@ -19,8 +19,13 @@ import (
 // takes it from how its clients call themselves (rest.Config.UserAgent).
 const Manager = "plumbline-agent"
 
-// Connect builds the client; kubeconfig is empty inside a cluster.
+// Connect builds the agent's client; kubeconfig is empty inside a cluster.
 func Connect(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
+	return ConnectAs(Manager, kubeconfig)
+}
+
+// ConnectAs builds the client of a program of that name.
+func ConnectAs(name, kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
 	config, err := rest.InClusterConfig()
 	if kubeconfig != "" {
 		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -28,7 +33,7 @@ func Connect(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	config.UserAgent = Manager
+	config.UserAgent = name
 	// Every byte of an object as it is stored, which JSON does not keep: a claim's
 	// status is given back with it.
 	config.ContentType = runtime.ContentTypeProtobuf

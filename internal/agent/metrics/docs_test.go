@@ -15,14 +15,17 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table in docs/metrics.md")
 
-const (
-	page  = "../../../docs/metrics.md"
-	begin = "<!-- table: begin -->\n"
-	end   = "<!-- table: end -->\n"
-)
+const page = "../../../docs/metrics.md"
 
-// TestPage keeps the table of the documentation equal to the definitions.
+// TestPage keeps the tables of the documentation equal to the definitions.
 func TestPage(t *testing.T) {
+	for name, definitions := range map[string][]Definition{"table": Definitions(), "explainer": ExplainerDefinitions()} {
+		t.Run(name, func(t *testing.T) { testTable(t, name, definitions) })
+	}
+}
+
+func testTable(t *testing.T, name string, definitions []Definition) {
+	begin, end := "<!-- "+name+": begin -->\n", "<!-- "+name+": end -->\n"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +35,7 @@ func TestPage(t *testing.T) {
 	if !found || !closed {
 		t.Fatalf("%s: no table between %q and %q", page, begin, end)
 	}
-	want := table()
+	want := table(definitions)
 	if *update {
 		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
@@ -44,10 +47,10 @@ func TestPage(t *testing.T) {
 	}
 }
 
-func table() string {
+func table(definitions []Definition) string {
 	var b strings.Builder
 	b.WriteString("| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n")
-	for _, d := range Definitions() {
+	for _, d := range definitions {
 		labels := ""
 		if len(d.Labels) > 0 {
 			labels = "`" + strings.Join(d.Labels, "`, `") + "`"

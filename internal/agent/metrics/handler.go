@@ -6,6 +6,7 @@ package metrics
 import (
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -14,8 +15,10 @@ const readers = 3
 
 // Handler answers with all figures in Prometheus' text format. What cannot be
 // collected is left out of an answer rather than failing it.
-func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
+
+func handler(r *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: readers, ErrorHandling: promhttp.ContinueOnError,
 	})
 }

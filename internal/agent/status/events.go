@@ -29,11 +29,17 @@ type Events struct {
 
 // NewEvents makes events as the agent of a node, from Run on.
 func NewEvents(ctx context.Context, node string) *Events {
+	return NewComponentEvents(ctx, "plumbline-agent", node)
+}
+
+// NewComponentEvents makes events as another program does; node is empty where it
+// belongs to none.
+func NewComponentEvents(ctx context.Context, component, node string) *Events {
 	b := record.NewBroadcaster(record.WithContext(ctx))
 	scheme := runtime.NewScheme() // objects are given by reference
 	return &Events{
 		broadcaster: b, node: node,
-		recorder: b.NewRecorder(scheme, corev1.EventSource{Component: "plumbline-agent", Host: node}),
+		recorder: b.NewRecorder(scheme, corev1.EventSource{Component: component, Host: node}),
 	}
 }
 

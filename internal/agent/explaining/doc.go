@@ -1,0 +1,19 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package explaining tells pods why they wait: a pod whose ResourceClaims cannot
+// be allocated gets an event that says what is in the way and what would help.
+// It is what plumbline-explainer does, once in a cluster; a pod that waits
+// belongs to no node.
+//
+//	objects.go   what is watched of the cluster
+//	trim.go      what is kept of it
+//	waiting.go   which pods wait for their claims
+//	explainer.go who is explained when, and how often
+//	note.go      the event's text
+//	confirm.go   what is asked once more before it is told
+//	run.go       the program
+//
+// What is true of claims is decided in package explain. Nothing here writes
+// anything but events.
+package explaining

@@ -1,0 +1,406 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explaining
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"plumbline.dev/plumbline/internal/agent/metrics"
+	"plumbline.dev/plumbline/internal/explain"
+	known "plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/explaintest"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens in testdata")
+
+// began is when the pods of the tests were made.
+var began = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+
+// clinic is a cluster of two A3 Ultra with an explainer, and what it told.
+type clinic struct {
+	*explainer
+	t      *testing.T
+	client *fake.Clientset
+	at     time.Time
+	// told are "namespace/pod text".
+	told []string
+}
+
+func newClinic(t *testing.T, more ...runtime.Object) *clinic {
+	t.Helper()
+	s := explaintest.A3(t, 2)
+	objects := more
+	for _, slice := range s.Slices {
+		objects = append(objects, slice)
+	}
+	for _, class := range s.Classes {
+		objects = append(objects, class)
+	}
+	c := &clinic{t: t, client: fake.NewClientset(objects...), at: began}
+	watched, err := newObjects(c.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !watched.run(t.Context()) {
+		t.Fatal("the caches were not filled")
+	}
+	c.explainer = &explainer{
+		objects: watched, minor: known.Newest, gates: known.GatesOf(known.Newest), metrics: metrics.NewExplainer(),
+		turns:   turns{now: func() time.Time { return c.at }},
+		events:  flowcontrol.NewFakeAlwaysRateLimiter(),
+		confirm: func(ctx context.Context, s *explain.Subject) (bool, error) { return confirm(ctx, c.client, s) },
+		tell:    func(p *corev1.Pod, text string) { c.told = append(c.told, p.Namespace+"/"+p.Name+" "+text) },
+	}
+	return c
+}
+
+// after lets time go by, looks, and returns what was told since.
+func (c *clinic) after(d time.Duration) string {
+	c.t.Helper()
+	c.at, c.told = c.at.Add(d), nil
+	c.look(c.t.Context())
+	return strings.Join(c.told, "\n")
+}
+
+// settled waits until a condition holds of what is watched.
+func settled(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for range 5000 {
+		if holds() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("%s is not seen", what)
+}
+
+// waiting is a pod whose claim of that name the scheduler cannot allocate.
+func waiting(name, claim string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(began),
+	}}
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimName: &claim}}
+	p.Status.Phase = corev1.PodPending
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(began),
+	}}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+// pair wants a number of GPUs and of NICs below one PCIe root.
+func pair(name string, n int64) *resourceapi.ResourceClaim {
+	return explaintest.Claim(name, []resourceapi.DeviceConstraint{explaintest.Match("resource.kubernetes.io/pcieRoot")},
+		explaintest.Request("gpu", "gpu.nvidia.com", n), explaintest.Request("nic", "mrdma.google.com", n))
+}
+
+// train has all NICs of a node but the last.
+func train(name, namespace, node string) *resourceapi.ResourceClaim {
+	var held []known.DeviceID
+	for _, nic := range explaintest.A3NICs {
+		held = append(held, known.DeviceID{Driver: "dra.net", Pool: node, Device: nic})
+	}
+	c := explaintest.Holding(name, held...)
+	c.Namespace = namespace
+	return c
+}
+
+// What pods are told.
+func TestTexts(t *testing.T) {
+	cordoned := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a3-ultragpu-8g-1"}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	hostile := pair("hostile", 1)
+	hostile.Spec.Devices.Requests[0].Exactly.Selectors = explaintest.Selectors("device.driver == \"x\\n\\u001b[2J\"\n|| false")
+	long := pair("long", 1)
+	long.Spec.Devices.Requests[1].Exactly.Selectors = explaintest.Selectors("device.driver == \"" + strings.Repeat("längst ", 300) + "\"")
+	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pairs"}}
+	for _, tc := range []struct {
+		name    string
+		pod     *corev1.Pod
+		objects []runtime.Object
+	}{
+		{"no-node-has-it", waiting("trainer", "four"), []runtime.Object{pair("four", 4)}},
+		{"held", waiting("trainer", "one"), []runtime.Object{
+			pair("one", 1), train("a", "default", "a3-ultragpu-8g-0"), train("b", "default", "a3-ultragpu-8g-1")}},
+		{"held-by-strangers", waiting("trainer", "one"), []runtime.Object{
+			pair("one", 1), train("secret-a", "strangers", "a3-ultragpu-8g-0"), train("secret-b", "strangers", "a3-ultragpu-8g-1")}},
+		{"held-and-cordoned", waiting("trainer", "one"), []runtime.Object{pair("one", 1), train("a", "default", "a3-ultragpu-8g-0"), cordoned}},
+		{"claim-absent", waiting("trainer", "fuor"), []runtime.Object{pair("four", 1)}},
+		{"template-absent", waiting("trainer", "", func(p *corev1.Pod) {
+			name := "pair"
+			p.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "devices", ResourceClaimTemplateName: &name}
+			p.Status.Conditions = nil
+		}), []runtime.Object{template}},
+		{"class-absent", waiting("trainer", "typo"), []runtime.Object{explaintest.Claim("typo", nil, explaintest.Request("gpu", "gpu.nvidia.co", 1))}},
+		{"hostile", waiting("trainer", "hostile"), []runtime.Object{hostile}},
+		{"long", waiting("trainer", "long"), []runtime.Object{long}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClinic(t, append(tc.objects, tc.pod)...)
+			text := strings.TrimPrefix(c.after(patience), "default/trainer ")
+			if text == "" || len(text) > maxNote || strings.ContainsAny(text, "\n\x1b") || strings.Contains(text, "secret") || strings.Contains(text, "strangers") {
+				t.Errorf("%d bytes: %q", len(text), text)
+			}
+			golden(t, tc.name, text)
+		})
+	}
+}
+
+// golden compares a text, one sentence a line.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := "testdata/" + name + ".txt"
+	got := strings.NewReplacer(". ", ".\n", "? ", "?\n", "… ", "…\n").Replace(text) + "\n"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-is +got), -update rewrites it:\n%s", path, diff)
+	}
+}
+
+// Pods that wait for something else, or for nothing, hear nothing.
+func TestSilence(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		claims []runtime.Object
+	}{
+		"scheduled":            {change: func(p *corev1.Pod) { p.Spec.NodeName = "a3-ultragpu-8g-0" }},
+		"going":                {change: func(p *corev1.Pod) { p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: began}, []string{"x"} }},
+		"gated":                {change: func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "queue"}} }},
+		"gated by its word":    {change: func(p *corev1.Pod) { p.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated }},
+		"placed":               {change: func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionTrue }},
+		"ended":                {change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }},
+		"without claims":       {change: func(p *corev1.Pod) { p.Spec.ResourceClaims = nil }},
+		"kept away by itself":  {change: func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": "none"} }},
+		"its claim fits":       {claims: []runtime.Object{pair("four", 1)}},
+		"its claim has it all": {claims: []runtime.Object{named(train("x", "default", "a3-ultragpu-8g-0"), "four")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claims := tc.claims
+			if claims == nil {
+				claims = []runtime.Object{pair("four", 4)}
+			}
+			var nodes []runtime.Object
+			for i := range 2 {
+				nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("a3-ultragpu-8g-%d", i), Labels: map[string]string{"pool": "gpu"}}})
+			}
+			change := tc.change
+			if change == nil {
+				change = func(*corev1.Pod) {}
+			}
+			c := newClinic(t, append(append(nodes, claims...), waiting("trainer", "four", change))...)
+			if told := c.after(time.Hour); told != "" {
+				t.Errorf("it hears: %s", told)
+			}
+		})
+	}
+}
+
+func named(c *resourceapi.ResourceClaim, name string) *resourceapi.ResourceClaim {
+	c.Name = name
+	return c
+}
+
+// The scheduler has its turn first, and some time.
+func TestPatience(t *testing.T) {
+	c := newClinic(t, pair("four", 4), waiting("trainer", "four"), waiting("unseen", "four", func(p *corev1.Pod) { p.Status.Conditions = nil }))
+	for _, step := range []struct {
+		after time.Duration
+		hears string
+	}{{settle - time.Second, ""}, {time.Second, "trainer"}, {patience - settle - time.Second, ""}, {time.Second, "unseen"}} {
+		told := c.after(step.after)
+		heard, _, _ := strings.Cut(strings.TrimPrefix(told, "default/"), " ")
+		if heard != step.hears || len(c.told) > 1 {
+			t.Errorf("after %s: %q, want that %q hears", c.at.Sub(began), told, step.hears)
+		}
+	}
+}
+
+// The same is not told again before it is forgotten, and something else not at
+// once.
+func TestNews(t *testing.T) {
+	c := newClinic(t, pair("one", 1), train("a", "default", "a3-ultragpu-8g-0"), train("b", "default", "a3-ultragpu-8g-1"), waiting("trainer", "one"))
+	if told := c.after(settle); !strings.Contains(told, "free claim default/a") {
+		t.Fatalf("told %q", told)
+	}
+	if told := c.after(10 * time.Minute); told != "" {
+		t.Errorf("nothing has changed, and it hears %q", told)
+	}
+	revision := c.objects.revision.Load()
+	if err := c.client.ResourceV1().ResourceClaims("default").Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, "the claim's end", func() bool { return c.objects.revision.Load() > revision })
+	if told := c.after(time.Second); told != "" {
+		t.Errorf("the claim fits now, and it hears %q", told)
+	}
+	revision = c.objects.revision.Load()
+	if _, err := c.client.ResourceV1().ResourceClaims("default").Create(t.Context(), train("c", "default", "a3-ultragpu-8g-1"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.client.ResourceV1().ResourceClaims("default").Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.client.ResourceV1().ResourceClaims("default").Create(t.Context(), train("d", "default", "a3-ultragpu-8g-0"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, "three changes", func() bool { return c.objects.revision.Load() >= revision+3 })
+	if told := c.after(judgeAgain); !strings.Contains(told, "free claim default/d") {
+		t.Errorf("others hold the devices, and it hears %q", told)
+	}
+	if told := c.after(repeat - time.Second); told != "" {
+		t.Errorf("nothing has changed, and it hears %q", told)
+	}
+	if told := c.after(time.Second); !strings.Contains(told, "free claim default/d") {
+		t.Errorf("the event is soon forgotten, and it hears %q", told)
+	}
+}
+
+// News that come too soon after an event are told later, also if nothing changes
+// any more.
+func TestNewsTooSoon(t *testing.T) {
+	c := newClinic(t, pair("one", 1), train("a", "default", "a3-ultragpu-8g-0"), train("b", "default", "a3-ultragpu-8g-1"), waiting("trainer", "one"))
+	if told := c.after(settle); told == "" {
+		t.Fatal("nothing told")
+	}
+	revision := c.objects.revision.Load()
+	claims := c.client.ResourceV1().ResourceClaims("default")
+	if err := claims.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claims.Create(t.Context(), train("d", "default", "a3-ultragpu-8g-0"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, "both changes", func() bool { return c.objects.revision.Load() >= revision+2 })
+	if told := c.after(judgeAgain); told != "" {
+		t.Errorf("a minute after an event it hears %q", told)
+	}
+	if told := c.after(tellAgain - judgeAgain); !strings.Contains(told, "default/d") {
+		t.Errorf("it hears %q", told)
+	}
+}
+
+// Whatever is not as it was judged is not told.
+func TestConfirmed(t *testing.T) {
+	for name, change := range map[string]func(*clinic) error{
+		"the pod is gone": func(c *clinic) error {
+			return c.client.CoreV1().Pods("default").Delete(c.t.Context(), "trainer", metav1.DeleteOptions{})
+		},
+		"another pod of the name": func(c *clinic) error {
+			_, err := c.client.CoreV1().Pods("default").Update(c.t.Context(), waiting("trainer", "four", func(p *corev1.Pod) { p.UID = "other" }), metav1.UpdateOptions{})
+			return err
+		},
+		"the pod is scheduled": func(c *clinic) error {
+			_, err := c.client.CoreV1().Pods("default").Update(c.t.Context(), waiting("trainer", "four", func(p *corev1.Pod) { p.Spec.NodeName = "n" }), metav1.UpdateOptions{})
+			return err
+		},
+		"the claim is gone": func(c *clinic) error {
+			return c.client.ResourceV1().ResourceClaims("default").Delete(c.t.Context(), "four", metav1.DeleteOptions{})
+		},
+		"the claim is allocated": func(c *clinic) error {
+			claim := pair("four", 4)
+			claim.Status.Allocation = &resourceapi.AllocationResult{}
+			_, err := c.client.ResourceV1().ResourceClaims("default").UpdateStatus(c.t.Context(), claim, metav1.UpdateOptions{})
+			return err
+		},
+		"the API server does not say": func(c *clinic) error {
+			c.confirm = func(context.Context, *explain.Subject) (bool, error) { return false, errors.New("away") }
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClinic(t, pair("four", 4), waiting("trainer", "four"))
+			ask := c.confirm
+			c.confirm = func(ctx context.Context, s *explain.Subject) (bool, error) {
+				c.confirm = ask
+				if err := change(c); err != nil {
+					t.Fatal(err)
+				}
+				return c.confirm(ctx, s)
+			}
+			if told := c.after(settle); told != "" {
+				t.Errorf("it hears %q", told)
+			}
+		})
+	}
+}
+
+// Of many pods each has its turn, a few at a time, and a job's pods cost one
+// answer.
+func TestManyPods(t *testing.T) {
+	const n = 50
+	objects := []runtime.Object{}
+	for i := range n {
+		name := fmt.Sprintf("trainer-%02d", i)
+		objects = append(objects, pair(name+"-x7", 4), waiting(name, "", func(p *corev1.Pod) {
+			made, template := name+"-x7", "pairs"
+			p.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "devices", ResourceClaimTemplateName: &template}
+			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "devices", ResourceClaimName: &made}}
+		}))
+	}
+	c := newClinic(t, objects...)
+	c.events = &bucket{left: 20}
+	heard := map[string]bool{}
+	for range 3 {
+		told := c.after(judgeAgain)
+		if len(c.told) > 20 {
+			t.Errorf("%d events at once", len(c.told))
+		}
+		for line := range strings.Lines(told) {
+			pod, _, _ := strings.Cut(line, " ")
+			if heard[pod] {
+				t.Errorf("%s hears it again", pod)
+			}
+			heard[pod] = true
+		}
+		c.events = &bucket{left: 20}
+	}
+	if len(heard) != n {
+		t.Errorf("%d of %d pods heard", len(heard), n)
+	}
+	r := c.read()
+	for _, turn := range c.turns.pods {
+		if _, err := r.explain(t.Context(), r.subject(turn.pod)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(r.answers) != 1 {
+		t.Errorf("%d answers for pods that ask for the same", len(r.answers))
+	}
+}
+
+// bucket lets some events through.
+type bucket struct {
+	flowcontrol.PassiveRateLimiter
+	left int
+}
+
+func (b *bucket) TryAccept() bool {
+	b.left--
+	return b.left >= 0
+}
