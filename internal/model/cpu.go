@@ -15,6 +15,9 @@ type NUMANode struct {
 	ID int
 	// CPUs are the online CPUs of the node; empty on a memory-only node.
 	CPUs cpuset.CPUSet
+	// Socket is the package of all its CPUs (cpuN/topology/physical_package_id);
+	// nil where they tell none, or several.
+	Socket *int
 	// MemoryBytes is MemTotal; nil when meminfo does not say.
 	MemoryBytes *uint64
 	// Distances are the ACPI SLIT distances by node ID, 10 to itself; nil when

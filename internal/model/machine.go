@@ -28,7 +28,8 @@ type Machine struct {
 }
 
 // New sorts parts into the one order all drivers list devices in (root, then
-// address), indexes them, and refuses contradictions. It takes over the slices.
+// address), indexes them, finds the sockets of NUMA nodes by their CPUs where
+// those tell, and refuses contradictions. It takes over the slices.
 func New(parts Machine) (*Machine, error) {
 	m := parts
 	m.rootOrder = make(map[string]int, len(m.Roots))
@@ -38,6 +39,7 @@ func New(parts Machine) (*Machine, error) {
 	}
 	slices.SortFunc(m.NUMANodes, func(a, b NUMANode) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(m.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
+	m.findSockets()
 	slices.SortFunc(m.Functions, func(a, b PCIFunction) int {
 		return cmp.Or(cmp.Compare(m.rootOrder[a.Root], m.rootOrder[b.Root]), a.Address.Compare(b.Address))
 	})
@@ -53,6 +55,41 @@ func New(parts Machine) (*Machine, error) {
 	return &m, m.check()
 }
 
+// findSockets sets the socket of each node whose online CPUs tell a package. A
+// node of two packages, which firmware with NUMA turned off makes of a whole
+// machine, is on neither.
+func (m *Machine) findSockets() {
+	told := map[int]bool{}
+	for _, c := range m.CPUs {
+		if c.NUMANode == nil || c.Core == nil || !c.Online {
+			continue
+		}
+		i, there := m.nodeIndex(*c.NUMANode)
+		if !there {
+			continue
+		}
+		n := &m.NUMANodes[i]
+		switch {
+		case !told[n.ID]:
+			told[n.ID], n.Socket = true, &c.Core.Package
+		case n.Socket != nil && *n.Socket != c.Core.Package:
+			n.Socket = nil
+		}
+	}
+}
+
+// Socket is the package that a NUMA node belongs to, or nil: where the node is
+// not known, and where its CPUs do not tell.
+func (m *Machine) Socket(node *int) *int {
+	if node == nil {
+		return nil
+	}
+	if n := m.NUMANode(*node); n != nil {
+		return n.Socket
+	}
+	return nil
+}
+
 // Function returns the PCI function at an address, or nil.
 func (m *Machine) Function(a PCIAddress) *PCIFunction {
 	i, ok := m.functions[a]
@@ -64,11 +101,15 @@ func (m *Machine) Function(a PCIAddress) *PCIFunction {
 
 // NUMANode returns the node with an ID, or nil.
 func (m *Machine) NUMANode(id int) *NUMANode {
-	i, ok := slices.BinarySearchFunc(m.NUMANodes, id, func(n NUMANode, id int) int { return cmp.Compare(n.ID, id) })
+	i, ok := m.nodeIndex(id)
 	if !ok {
 		return nil
 	}
 	return &m.NUMANodes[i]
+}
+
+func (m *Machine) nodeIndex(id int) (int, bool) {
+	return slices.BinarySearchFunc(m.NUMANodes, id, func(n NUMANode, id int) int { return cmp.Compare(n.ID, id) })
 }
 
 // Root returns the root bus with a name, or nil.

@@ -55,6 +55,43 @@ func TestNewRefusesContradictions(t *testing.T) {
 	}
 }
 
+// A NUMA node is of the socket that all its online CPUs tell, and of none where
+// they tell two or nothing; what the node itself was told stands only then.
+func TestSocketsOfNodes(t *testing.T) {
+	told, two := 7, 2
+	cpu := func(id, node int, socket *int, online bool) CPU {
+		c := CPU{ID: id, NUMANode: &node, Online: online}
+		if socket != nil {
+			c.Core = &CoreID{Package: *socket, Core: id}
+		}
+		return c
+	}
+	zero, one := 0, 1
+	m, err := New(Machine{
+		NUMANodes: []NUMANode{{ID: 3, Socket: &told}, {ID: 0}, {ID: 1, Socket: &told}, {ID: 2}, {ID: 4}},
+		CPUs: []CPU{
+			cpu(0, 0, &zero, true), cpu(1, 0, &zero, true), cpu(2, 1, &zero, true),
+			cpu(3, 2, &zero, true), cpu(4, 2, &one, true), cpu(5, 2, &zero, true),
+			cpu(6, 3, nil, true), cpu(7, 4, &one, false), {ID: 8, Online: true, NUMANode: &told, Core: &CoreID{}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node, want := range []*int{&zero, &zero, nil, &told, nil, nil} {
+		if got := m.Socket(&node); (got == nil) != (want == nil) || got != nil && *got != *want {
+			t.Errorf("node %d: socket %v, want %v", node, got, want)
+		}
+	}
+	if m.Socket(nil) != nil {
+		t.Error("no node is on a socket")
+	}
+	again, err := New(Machine{NUMANodes: m.NUMANodes, CPUs: m.CPUs})
+	if err != nil || again.Socket(&two) != nil || *again.Socket(&one) != 0 {
+		t.Errorf("made again: %v, %v", again.NUMANodes, err)
+	}
+}
+
 func TestPathEndsInALoop(t *testing.T) {
 	a, b := address(t, "0000:01:00.0"), address(t, "0000:02:00.0")
 	m, err := New(Machine{

@@ -30,7 +30,7 @@ func Build(m *model.Machine, o Options) *Topology {
 	if t.Name == "" {
 		t.Name = "machine"
 	}
-	b.sockets(t, o.Sockets)
+	b.sockets(t)
 	if len(b.unplaced.Cores)+len(b.unplaced.Roots)+len(b.unplaced.Devices) > 0 {
 		t.Unplaced = b.unplaced
 	}
@@ -61,9 +61,10 @@ func (b *builder) place(id *int) *Node {
 	return b.unplaced
 }
 
-// sockets groups the nodes by the packages of their CPUs. Nodes with neither
+// sockets groups the nodes by the packages of their CPUs, or by what the node
+// itself knows where those are not listed. Nodes with neither
 // CPUs nor devices are summed up.
-func (b *builder) sockets(t *Topology, known map[int]int) {
+func (b *builder) sockets(t *Topology) {
 	var bare []model.NUMANode
 	packages := b.packages()
 	for _, n := range b.m.NUMANodes {
@@ -73,8 +74,8 @@ func (b *builder) sockets(t *Topology, known map[int]int) {
 			continue
 		}
 		ids := packages[n.ID]
-		if s, ok := known[n.ID]; ok && len(ids) == 0 {
-			ids = []int{s}
+		if len(ids) == 0 && n.Socket != nil {
+			ids = []int{*n.Socket}
 		}
 		i := slices.IndexFunc(t.Sockets, func(s Socket) bool { return slices.Equal(s.IDs, ids) })
 		if i < 0 {

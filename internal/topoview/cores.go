@@ -111,8 +111,7 @@ func (b *builder) on(g slicecodec.CPUGroup, n model.NUMANode) bool {
 	case g.CPUs != nil:
 		return !g.CPUs.Intersection(n.CPUs).IsEmpty()
 	}
-	socket, known := b.o.Sockets[n.ID]
-	return known && g.Socket != nil && *g.Socket == socket
+	return n.Socket != nil && g.Socket != nil && *g.Socket == *n.Socket
 }
 
 // hold gives a claim's share of a group to the NUMA nodes it is on. Where only

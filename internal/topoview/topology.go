@@ -235,9 +235,6 @@ type Options struct {
 	Name string
 	// Source says where the facts come from, in words.
 	Source string
-	// Sockets are the packages of NUMA nodes by node ID, for machines whose CPUs
-	// do not tell.
-	Sockets map[int]int
 	// CPUCounts are how many CPUs NUMA nodes have, by node ID, where the
 	// machine does not list them.
 	CPUCounts map[int]int

@@ -16,8 +16,16 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// relax compares NUMA nodes where a constraint compares something narrower: one
-// constraint, or all that compare the same.
+// wider are what a constraint can compare instead, the nearest first, and what it
+// means that two devices share it.
+var wider = []struct{ attribute, means string }{
+	{slicecodec.AttrNUMANode, "the same NUMA node"},
+	{slicecodec.AttrLegacyNUMANode, "the same NUMA node"},
+	{slicecodec.AttrSocket, "the same socket"},
+}
+
+// relax compares NUMA nodes or sockets where a constraint compares something
+// narrower: one constraint, or all that compare the same.
 func (f *finder) relax() {
 	_, constraints := f.members()
 	seen := map[string]bool{}
@@ -26,12 +34,12 @@ func (f *finder) relax() {
 		if distinct || old == "" || seen[old] {
 			continue
 		}
-		for _, wider := range []string{slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode} {
-			if old == slicecodec.AttrNUMANode || old == slicecodec.AttrLegacyNUMANode && wider != slicecodec.AttrNUMANode {
+		for _, w := range wider {
+			if !isWider(w.attribute, old) {
 				continue
 			}
-			if f.relaxed(fmt.Sprintf("constraint %d", p.index), old, wider, func(o place) bool { return o == p }) ||
-				f.relaxed("all constraints on it", old, wider, func(place) bool { return true }) {
+			one := f.relaxed(relaxation{fmt.Sprintf("constraint %d", p.index), old, w.attribute, w.means}, func(o place) bool { return o == p })
+			if one || f.relaxed(relaxation{"all constraints on it", old, w.attribute, w.means}, func(place) bool { return true }) {
 				seen[old] = true
 				break
 			}
@@ -39,13 +47,30 @@ func (f *finder) relax() {
 	}
 }
 
-func (f *finder) relaxed(which, old, wider string, chosen func(place) bool) bool {
-	return f.propose(Relax, fmt.Sprintf("compare %s instead of %s in %s: the same NUMA node, if that is near enough", wider, old, which),
+// isWider says whether comparing an attribute may allow more than comparing the
+// old one does: the legacy name of NUMA nodes is had by fewer drivers.
+func isWider(attribute, old string) bool {
+	switch old {
+	case slicecodec.AttrNUMANode:
+		return attribute == slicecodec.AttrSocket
+	case slicecodec.AttrLegacyNUMANode:
+		return attribute != slicecodec.AttrLegacyNUMANode
+	case slicecodec.AttrSocket:
+		return false
+	}
+	return true
+}
+
+// relaxation is a wider attribute for some constraints on a narrower one.
+type relaxation struct{ which, old, wider, means string }
+
+func (f *finder) relaxed(r relaxation, chosen func(place) bool) bool {
+	return f.propose(Relax, fmt.Sprintf("compare %s instead of %s in %s: %s, if that is near enough", r.wider, r.old, r.which, r.means),
 		f.here(f.changed(func(claim int, c *resourceapi.ResourceClaim) {
 			for i := range c.Spec.Devices.Constraints {
 				name, distinct := compile.Attribute(&c.Spec.Devices.Constraints[i])
-				if name == old && !distinct && chosen(place{claim, i}) {
-					setAttribute(&c.Spec.Devices.Constraints[i], wider, false)
+				if name == r.old && !distinct && chosen(place{claim, i}) {
+					setAttribute(&c.Spec.Devices.Constraints[i], r.wider, false)
 				}
 			}
 		})))

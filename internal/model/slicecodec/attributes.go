@@ -22,8 +22,11 @@ const (
 // a NIC with CPUs in manifests written before the standard one existed.
 const (
 	AttrLegacyNUMANode = "dra.net/numaNode"
-	AttrSimulated      = "plumbline.dev/simulated"
-	AttrRDMA           = "dra.net/rdma"
+	// AttrSocket is dra-driver-cpu's name, which NICs and GPUs have too so that a
+	// constraint holds them to CPUs of either driver.
+	AttrSocket    = "dra.cpu/socketID"
+	AttrSimulated = "plumbline.dev/simulated"
+	AttrRDMA      = "dra.net/rdma"
 )
 
 // Attributes of NICs.
@@ -56,7 +59,6 @@ const (
 // Attributes and capacities of CPUs.
 const (
 	attrCPUNUMANode = "dra.cpu/numaNodeID"
-	attrSocket      = "dra.cpu/socketID"
 	attrNumCPUs     = "dra.cpu/numCPUs"
 	attrSMT         = "dra.cpu/smtEnabled"
 	attrL3          = "dra.cpu/cacheL3ID"
@@ -106,7 +108,7 @@ var dropOrder = []string{
 // ownAttributes are the NIC attributes that only this driver sets.
 var ownAttributes = map[string]bool{
 	AttrPCIeRoot: true, AttrPCIBusID: true, AttrNUMANode: true,
-	AttrLegacyNUMANode: true, AttrSimulated: true, AttrRDMA: true,
+	AttrLegacyNUMANode: true, AttrSocket: true, AttrSimulated: true, AttrRDMA: true,
 	attrIfName: true, attrMAC: true, attrMTU: true, attrEncapsulation: true, attrAlias: true, attrState: true,
 	attrType: true, attrIPv4: true, attrIPv6: true, attrSRIOV: true, attrSRIOVVFs: true, attrIsVF: true,
 	attrPFName: true, attrPFAddress: true, attrVirtual: true, attrPCIAddress: true, attrPCIVendor: true,

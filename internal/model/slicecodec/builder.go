@@ -12,6 +12,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // builder collects the attributes of one device. Setting a nil value sets
@@ -70,6 +72,12 @@ func (b *builder) number(name string, v *int) {
 
 func (b *builder) flag(name string, v bool) {
 	b.set(name, resourceapi.DeviceAttribute{BoolValue: &v})
+}
+
+// place sets the NUMA node, and the socket that this belongs to.
+func (b *builder) place(m *model.Machine, node *int) {
+	b.numaNode(node)
+	b.number(AttrSocket, m.Socket(node))
 }
 
 // numaNode sets the standard and the legacy name.

@@ -18,7 +18,7 @@ func encodeCPUs(m *model.Machine, d CPUDevice, o CPUOptions) *builder {
 	b := newBuilder(d.Name)
 	b.numaNode(d.NUMANode)
 	b.number(attrCPUNUMANode, d.NUMANode)
-	b.number(attrSocket, d.Socket)
+	b.number(AttrSocket, d.Socket)
 	shared := sharedTraits(m, d.CPUs)
 	b.number(attrL3, shared.l3)
 	b.flag(attrSMT, shared.smt)

@@ -89,10 +89,15 @@ func (d *decoder) machine() (*model.Machine, error) {
 	return model.New(d.parts)
 }
 
-func (d *decoder) node(id *int) {
-	if id != nil && d.nodes[*id] == nil {
+// node records a NUMA node, and the socket that the first device on it names.
+func (d *decoder) node(id, socket *int) {
+	if id == nil {
+		return
+	}
+	if d.nodes[*id] == nil {
 		d.nodes[*id] = &model.NUMANode{ID: *id}
 	}
+	d.nodes[*id].Socket = cmp.Or(d.nodes[*id].Socket, socket)
 }
 
 // function records the PCI function of a device, once; a second device of it

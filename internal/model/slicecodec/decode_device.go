@@ -32,6 +32,7 @@ func (d *decoder) nic(name string, r *reader) {
 	if r.flag(AttrSimulated) {
 		n.Simulated = ptr.To("stand-in")
 	}
+	socket := r.number(AttrSocket)
 	if n.PCI != nil {
 		if port, ok := strings.CutPrefix(name, NICName(model.NIC{PCI: n.PCI})+"-"); ok {
 			n.Port = &port
@@ -40,7 +41,7 @@ func (d *decoder) nic(name string, r *reader) {
 	if r.err != nil {
 		return
 	}
-	d.node(n.NUMANode)
+	d.node(n.NUMANode, socket)
 	if n.PCI != nil {
 		d.function(r.nicFunction(*n.PCI, n.NUMANode), r.text(AttrPCIeRoot))
 	}
@@ -95,7 +96,7 @@ func (r *reader) nicFunction(a model.PCIAddress, node *int) model.PCIFunction {
 
 func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
 	g := CPUGroup{
-		Device: device.Name, NUMANode: r.number(attrCPUNUMANode), Socket: r.number(attrSocket),
+		Device: device.Name, NUMANode: r.number(attrCPUNUMANode), Socket: r.number(AttrSocket),
 		L3: r.number(attrL3), SMT: r.flag(attrSMT), Count: ptr.Deref(r.number(attrNumCPUs), 0),
 	}
 	g.Roots = r.texts(AttrPCIeRoot)
@@ -111,7 +112,7 @@ func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
 	if g.Reserved = r.cpus(attrReserved); r.err != nil {
 		return
 	}
-	d.node(g.NUMANode)
+	d.node(g.NUMANode, g.Socket)
 	if g.NUMANode != nil {
 		d.hugepages(d.nodes[*g.NUMANode], device.Capacity)
 	}
@@ -159,11 +160,12 @@ func (d *decoder) gpu(device resourceapi.Device, r *reader) {
 	if c, ok := device.Capacity[capacityMemory]; ok {
 		g.MemoryBytes = ptr.To(uint64(c.Value.Value()))
 	}
+	socket := r.number(AttrSocket)
 	if r.err != nil {
 		return
 	}
 	g.PCI = *address
-	d.node(g.NUMANode)
+	d.node(g.NUMANode, socket)
 	d.function(model.PCIFunction{Address: g.PCI, Class: model.PCIClassDisplay << 16, NUMANode: g.NUMANode}, r.text(AttrPCIeRoot))
 	d.parts.GPUs = append(d.parts.GPUs, g)
 }

@@ -13,7 +13,7 @@ import (
 
 func encodeGPU(m *model.Machine, g model.GPU) *builder {
 	b := newBuilder(GPUName(g))
-	b.numaNode(g.NUMANode)
+	b.place(m, g.NUMANode)
 	b.text(attrGPUType, ptr.To(typeGPU))
 	b.text(attrUUID, g.UUID)
 	if g.ProductName != "" {

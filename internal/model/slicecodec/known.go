@@ -12,7 +12,7 @@ import (
 // drivers publish by themselves; a cloud adds others to NICs.
 func AttributeNames() []string {
 	names := slices.Collect(maps.Keys(ownAttributes))
-	names = append(names, attrCPUNUMANode, attrSocket, attrNumCPUs, attrSMT, attrL3, attrCPU, attrCore, attrCoreType, attrCPUList, attrReserved)
+	names = append(names, attrCPUNUMANode, attrNumCPUs, attrSMT, attrL3, attrCPU, attrCore, attrCoreType, attrCPUList, attrReserved)
 	for _, bare := range []string{
 		attrGPUType, attrUUID, attrProductName, attrBrand, attrArchitecture, attrComputeCap, attrDriverVersion, attrCUDAVersion,
 	} {

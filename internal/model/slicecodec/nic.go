@@ -13,7 +13,7 @@ import (
 
 func encodeNIC(m *model.Machine, n model.NIC) *builder {
 	b := newBuilder(NICName(n))
-	b.numaNode(n.NUMANode)
+	b.place(m, n.NUMANode)
 	b.rdma(n.RDMA)
 	if n.Interface != nil {
 		b.netInterface(n.Interface)

@@ -180,6 +180,7 @@ func TestForeignAttributes(t *testing.T) {
 		"example.com/empty":                      model.TextAttribute(""),
 		"example.com/none":                       {},
 		"dra.net/rdma":                           model.FlagAttribute(true),
+		"dra.cpu/socketID":                       model.NumberAttribute(1),
 		"plumbline.dev/simulated":                model.FlagAttribute(false),
 		"resource.kubernetes.io/pcieRoot":        model.TextAttribute("pci0000:00"),
 		"noDomain":                               model.NumberAttribute(1),
@@ -298,6 +299,53 @@ func TestHostileNamesBlankNoNode(t *testing.T) {
 			if len(part) > resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures {
 				t.Errorf("a slice of %d devices", len(part))
 			}
+		}
+	}
+}
+
+// NICs and GPUs say which socket they are on where their NUMA node does, and
+// nothing where the node is not known or not of one socket.
+func TestSocket(t *testing.T) {
+	cpu := func(id, node, socket int) model.CPU {
+		return model.CPU{ID: id, Online: true, NUMANode: &node, Core: &model.CoreID{Package: socket, Core: id}}
+	}
+	parts := model.Machine{
+		NUMANodes: []model.NUMANode{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}},
+		// Two nodes of one socket, one of the other, one of both, and memory alone.
+		CPUs:  []model.CPU{cpu(0, 0, 0), cpu(1, 1, 0), cpu(2, 2, 36), cpu(3, 3, 0), cpu(4, 3, 36)},
+		Roots: []model.PCIRoot{{Name: "pci0000:10", Published: true}},
+	}
+	wants := []*int64{ptr.To[int64](0), ptr.To[int64](0), ptr.To[int64](36), nil, nil, nil}
+	for i := range wants {
+		var node *int
+		if i < 5 {
+			node = &i
+		}
+		nic, gpu := model.PCIAddress{Bus: 0x10, Device: uint8(i)}, model.PCIAddress{Bus: 0x10, Device: uint8(i), Function: 1}
+		parts.NICs = append(parts.NICs, model.NIC{PCI: &nic, NUMANode: node})
+		parts.GPUs = append(parts.GPUs, model.GPU{Index: i, PCI: gpu, NUMANode: node})
+		for _, a := range []model.PCIAddress{nic, gpu} {
+			parts.Functions = append(parts.Functions, model.PCIFunction{Address: a, Root: "pci0000:10", NUMANode: node})
+		}
+	}
+	m, err := model.New(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, driver := range []string{DriverNet, DriverGPU} {
+		for i, d := range Encode(m, driver, CPUOptions{}) {
+			if got := d.Attributes[AttrSocket].IntValue; !cmp.Equal(got, wants[i]) {
+				t.Errorf("%s, device %s: socket %v, want %v", driver, d.Name, ptr.Deref(got, -1), ptr.Deref(wants[i], -1))
+			}
+		}
+	}
+	node, err := Decode(encodeAll(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range 5 {
+		if diff := cmp.Diff(m.Socket(&id), node.Machine.Socket(&id)); diff != "" {
+			t.Errorf("node %d (-published +read):\n%s", id, diff)
 		}
 	}
 }

@@ -42,18 +42,14 @@ func (c Cluster) Node(node string) (*View, error) {
 	}
 	v.Options = topoview.Options{
 		Name: node, Source: "the ResourceSlices and ResourceClaims of node " + node,
-		Sockets: map[int]int{}, CPUCounts: map[int]int{}, CPUGroups: decoded.CPUGroups,
+		CPUCounts: map[int]int{}, CPUGroups: decoded.CPUGroups,
 		Published: publishedFacts(published),
 		Notes:     append(incomplete(published), "bridges, cores, memory sizes and distances of NUMA nodes are not published; plumbline topo on the node shows them"),
 	}
 	for _, g := range decoded.CPUGroups {
-		if g.NUMANode == nil {
-			continue
+		if g.NUMANode != nil {
+			v.Options.CPUCounts[*g.NUMANode] += g.Count
 		}
-		if g.Socket != nil {
-			v.Options.Sockets[*g.NUMANode] = *g.Socket
-		}
-		v.Options.CPUCounts[*g.NUMANode] += g.Count
 	}
 	if c.Unknown != "" {
 		v.Options.Notes = append(v.Options.Notes, "who holds what is unknown: "+c.Unknown)

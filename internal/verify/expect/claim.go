@@ -106,7 +106,6 @@ func (d *Device) fill() {
 // Attributes of dra.cpu, ours and dra-driver-cpu's.
 const (
 	attrCPUNode  = "dra.cpu/numaNodeID"
-	attrSocket   = "dra.cpu/socketID"
 	attrCPU      = "dra.cpu/cpuID"
 	attrNumCPUs  = "dra.cpu/numCPUs"
 	attrCPUsOurs = "plumbline.dev/cpuList"
@@ -116,7 +115,7 @@ func (d *Device) fillCPUs() {
 	if node := d.number(attrCPUNode); node != nil {
 		d.NUMANode = node
 	}
-	d.Socket, d.CPU = d.number(attrSocket), d.number(attrCPU)
+	d.Socket, d.CPU = d.number(slicecodec.AttrSocket), d.number(attrCPU)
 	// dra-driver-cpu leaves cpuset.mems alone, under the same driver name.
 	d.BindsMemory = d.attribute(attrCPUsOurs) != nil
 	switch {

@@ -163,14 +163,13 @@ func publishedMatch(list []valued, attribute string) bool {
 // Attributes beyond the codec's that the kernel has a value for.
 const (
 	attrNodeOfCPUs = "dra.cpu/numaNodeID"
-	attrSocket     = "dra.cpu/socketID"
 	attrL3         = "dra.cpu/cacheL3ID"
 )
 
 func fromKernel(attribute string) bool {
 	return slices.Contains([]string{
 		slicecodec.AttrPCIeRoot, slicecodec.AttrPCIBusID, slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode,
-		attrNodeOfCPUs, attrSocket, attrL3,
+		slicecodec.AttrSocket, attrNodeOfCPUs, attrL3,
 	}, attribute)
 }
 
@@ -203,6 +202,10 @@ func (c *court) valueOf(claim string, d *expect.Device, attribute string) valued
 		if f.NUMANode != nil {
 			v.values = []string{strconv.Itoa(*f.NUMANode)}
 		}
+	case slicecodec.AttrSocket:
+		if socket := c.m.Socket(f.NUMANode); socket != nil {
+			v.values = []string{strconv.Itoa(*socket)}
+		}
 	}
 	return v
 }
@@ -225,7 +228,7 @@ func (c *court) cpuValues(cpus cpuset.CPUSet, attribute string) (values []string
 	for _, cpu := range c.m.CPUs {
 		switch {
 		case !cpus.Contains(cpu.ID):
-		case attribute == attrSocket && cpu.Core != nil:
+		case attribute == slicecodec.AttrSocket && cpu.Core != nil:
 			ids = append(ids, cpu.Core.Package)
 		case attribute == attrL3 && cpu.L3 != nil:
 			ids = append(ids, *cpu.L3)

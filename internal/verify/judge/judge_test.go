@@ -19,12 +19,17 @@ import (
 	"plumbline.dev/plumbline/internal/verify/facts"
 )
 
-// machine has two NUMA nodes of four CPUs, and a NIC on each.
-func machine(t testing.TB) *model.Machine {
+// machine has two NUMA nodes of four CPUs, and a NIC on each. The sockets are
+// those of the nodes; none where the kernel does not tell.
+func machine(t testing.TB, sockets ...int) *model.Machine {
 	t.Helper()
 	var cpus []model.CPU
 	for id := range 8 {
-		cpus = append(cpus, model.CPU{ID: id, Online: true, NUMANode: ptr.To(id / 4)})
+		cpu := model.CPU{ID: id, Online: true, NUMANode: ptr.To(id / 4)}
+		if len(sockets) > 0 {
+			cpu.Core = &model.CoreID{Package: sockets[id/4], Core: id}
+		}
+		cpus = append(cpus, cpu)
 	}
 	m, err := model.New(model.Machine{
 		CPUs:      cpus,
@@ -91,6 +96,37 @@ func TestConstraints(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			promised, found := pod(test.cpus, test.lists, test.c)
 			if got := Judge(machine(t), promised, found); got.Status != test.want {
+				t.Errorf("%s, want %s: %+v", got.Status, test.want, got.Findings)
+			}
+		})
+	}
+}
+
+// A socket is judged by the packages of the CPUs beside a device, whatever the
+// slices say of it: several NUMA nodes can be of one.
+func TestSockets(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		sockets []int
+		cpus    cpuset.CPUSet
+		between []string
+		want    Status
+	}{
+		{"NICs of two nodes of one socket", []int{0, 0}, cpuset.New(0), []string{"near", "far"}, Aligned},
+		{"NICs of two sockets", []int{0, 1}, cpuset.New(0), []string{"near", "far"}, Misaligned},
+		{"a NIC and CPUs of the other node of its socket", []int{3, 3}, cpuset.New(4, 5), []string{"near", "cpus"}, Aligned},
+		{"a NIC and CPUs of the other socket", []int{0, 1}, cpuset.New(4, 5), []string{"near", "cpus"}, Misaligned},
+		{"a NIC and CPUs of both sockets", []int{0, 1}, cpuset.New(3, 4), []string{"near", "cpus"}, Misaligned},
+		{"NICs of sockets that nobody tells", nil, cpuset.New(0), []string{"near", "far"}, Unknown},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			promised, found := pod(test.cpus, false, resourceapi.DeviceConstraint{
+				Requests: test.between, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(slicecodec.AttrSocket)),
+			})
+			for i := range promised.Claims[0].Devices {
+				promised.Claims[0].Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{slicecodec.AttrSocket: {IntValue: ptr.To[int64](0)}}
+			}
+			if got := Judge(machine(t, test.sockets...), promised, found); got.Status != test.want {
 				t.Errorf("%s, want %s: %+v", got.Status, test.want, got.Findings)
 			}
 		})
