@@ -5,6 +5,7 @@ package verifying
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"k8s.io/klog/v2"
@@ -16,15 +17,17 @@ import (
 // namespace and pod choose among the node's pods.
 const Path = "/verify"
 
+var errNotScanned = errors.New("the machine was not scanned yet")
+
 // Handler answers with a look at this moment.
 func (v *Verifier) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		namespace, pod := r.URL.Query().Get("namespace"), r.URL.Query().Get("pod")
-		report := v.now(r.Context(), func(p expect.Pod) bool {
+		report, err := v.now(r.Context(), func(p expect.Pod) bool {
 			return (namespace == "" || p.Namespace == namespace) && (pod == "" || p.Name == pod)
 		})
-		if report == nil {
-			http.Error(w, "the machine was not scanned yet", http.StatusServiceUnavailable)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

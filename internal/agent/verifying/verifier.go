@@ -20,10 +20,6 @@ import (
 	"plumbline.dev/plumbline/internal/verify/judge"
 )
 
-// confirmAfter is how long after a look that finds something wrong it is looked
-// again: a pod that is just starting or ending is not what it was by then.
-const confirmAfter = 500 * time.Millisecond
-
 // Options are what a Verifier works with.
 type Options struct {
 	Node string
@@ -47,7 +43,7 @@ type Verifier struct {
 	mu       sync.Mutex
 	promises *promises
 	verdicts verdicts
-	pause    func(ctx context.Context, d time.Duration)
+	pause    func(ctx context.Context, d time.Duration) error
 }
 
 // New returns a Verifier that has not looked yet.
@@ -81,46 +77,22 @@ func (v *Verifier) Once(ctx context.Context) {
 	if m == nil {
 		return
 	}
-	began := time.Now()
-	promised := v.promises.of(ctx, v.Pods())
-	results := verify.Check(m, v.Kernel, promised, false)
-	took := time.Since(began)
-	if slices.ContainsFunc(results, isWrong) {
-		v.pause(ctx, confirmAfter)
-		if ctx.Err() != nil {
-			return
-		}
+	took := time.Duration(0)
+	results, err := verify.Settle(func() []verify.Result {
 		began := time.Now()
-		v.confirm(ctx, m, results)
-		took += time.Since(began)
+		defer func() { took += time.Since(began) }()
+		return v.look(ctx, m, false)
+	}, func() error { return v.pause(ctx, verify.ConfirmAfter) })
+	if err != nil {
+		return
 	}
 	v.verdicts.take(results, func(r verify.Result) map[string]types.UID { return v.promises.claimUIDs(r.Promised) })
 	v.count(took, results)
 }
 
-func isWrong(r verify.Result) bool { return r.Status == judge.Misaligned }
-
-// confirm looks at all pods again: pods that share CPUs are found together only.
-// What is wrong stays so where it is wrong again; a thread that was seen outside
-// need not run again to have been there.
-func (v *Verifier) confirm(ctx context.Context, m *model.Machine, results []verify.Result) {
-	again := map[string]verify.Result{}
-	for _, r := range verify.Check(m, v.Kernel, v.promises.of(ctx, v.Pods()), false) {
-		again[r.Promised.UID] = r
-	}
-	for i, r := range results {
-		if !isWrong(r) {
-			continue
-		}
-		second, there := again[r.Promised.UID]
-		switch {
-		case !there:
-			results[i].Verdict = judge.Conclude([]judge.Finding{{State: judge.StateUnknown, Code: judge.NotRunning, What: "the pod", Why: "it is ending"}})
-		case r.Reason == judge.ThreadOutside && second.Status == judge.Aligned:
-		default:
-			results[i] = second
-		}
-	}
+// look looks at all pods: those that share CPUs are found together only.
+func (v *Verifier) look(ctx context.Context, m *model.Machine, detail bool) []verify.Result {
+	return verify.Check(m, v.Kernel, v.promises.of(ctx, v.Pods()), detail)
 }
 
 func (v *Verifier) count(took time.Duration, results []verify.Result) {
@@ -132,21 +104,27 @@ func (v *Verifier) count(took time.Duration, results []verify.Result) {
 }
 
 // now looks for somebody who asks, in detail, and tells nobody else.
-func (v *Verifier) now(ctx context.Context, chosen func(expect.Pod) bool) *verify.Report {
+func (v *Verifier) now(ctx context.Context, chosen func(expect.Pod) bool) (*verify.Report, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	m := v.Machine()
 	if m == nil {
-		return nil
+		return nil, errNotScanned
 	}
-	results := verify.Check(m, v.Kernel, v.promises.of(ctx, v.Pods()), true) // all: pods may share CPUs
-	results = slices.DeleteFunc(results, func(r verify.Result) bool { return !chosen(r.Promised) })
-	return verify.NewReport(m, v.Node, time.Now(), results)
+	results, err := verify.Settle(func() []verify.Result {
+		return slices.DeleteFunc(v.look(ctx, m, true), func(r verify.Result) bool { return !chosen(r.Promised) })
+	}, func() error { return v.pause(ctx, verify.ConfirmAfter) })
+	if err != nil {
+		return nil, err
+	}
+	return verify.NewReport(m, v.Node, time.Now(), results), nil
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
+		return ctx.Err()
 	case <-time.After(d):
+		return nil
 	}
 }

@@ -58,11 +58,12 @@ func newStation(t testing.TB, machine string) *station {
 			},
 		},
 	})
-	s.pause = func(context.Context, time.Duration) {
+	s.pause = func(context.Context, time.Duration) error {
 		s.pauses++
 		if s.paused != nil {
 			s.paused()
 		}
+		return nil
 	}
 	return s
 }
@@ -161,6 +162,64 @@ func TestMomentsAreNoAlarm(t *testing.T) {
 }
 
 // A soak in small: pods that come and go, each looked at in every state.
+// Who asks while a pod starts or ends hears of no misalignment either, and waits
+// for a second look only where the pods asked for seem to be misaligned.
+func TestMomentsAreNoAnswer(t *testing.T) {
+	s := newStation(t, "a3-ultragpu-8g")
+	p, _ := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
+	s.start(t, "other", nil, []int{1}, cpuset.New())
+	p.NICs = nil
+	s.node.Write(t, p)
+	s.paused = func() { p.NICs = map[string]int{"net0": 0}; s.node.Write(t, p) }
+	if got := s.answer(t, "?pod=other"); got["other"] != "Aligned" || s.pauses != 0 {
+		t.Errorf("%v after %d pauses", got, s.pauses)
+	}
+	if got := s.answer(t, ""); got["train"] != "Aligned" || got["other"] != "Aligned" || s.pauses != 1 {
+		t.Errorf("%v after %d pauses", got, s.pauses)
+	}
+	p.NICs, s.paused = nil, nil
+	s.node.Write(t, p)
+	if got := s.answer(t, ""); got["train"] != "Misaligned" || got["other"] != "Aligned" {
+		t.Errorf("without its NIC: %v", got)
+	}
+}
+
+// answer is who has which verdict.
+func (s *station) answer(t *testing.T, query string) map[string]string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	s.Handler().ServeHTTP(answer, httptest.NewRequest("GET", Path+query, nil))
+	var report verify.Report
+	if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	verdicts := map[string]string{}
+	for _, p := range report.Pods {
+		verdicts[p.Name] = p.Verdict
+	}
+	return verdicts
+}
+
+// A thread that ran outside and sleeps again is told by the next look, however
+// often somebody asked in between.
+func TestQuestionsHideNothing(t *testing.T) {
+	s := newStation(t, "a3-ultragpu-8g")
+	p, _ := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
+	s.Once(t.Context())
+	p.Threads[1].CPU = 99
+	p.Run()
+	s.node.Tick(t, p)
+	for range 2 {
+		if got := s.answer(t, ""); got["train"] != "Misaligned" {
+			t.Errorf("who asks hears %v", got)
+		}
+	}
+	s.Once(t.Context())
+	if len(s.events) != 1 || !strings.Contains(s.events[0], "1 did, such as thread") {
+		t.Errorf("events %q", s.events)
+	}
+}
+
 func TestCyclesWithoutAlarm(t *testing.T) {
 	s := newStation(t, "a3-ultragpu-8g")
 	for cycle := range 40 {

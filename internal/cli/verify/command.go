@@ -63,17 +63,17 @@ wrong; 3 a pod is misaligned; 4 of a pod it is not known, and none is misaligned
   {{program}} verify -A
 
   # a node, for a program
-  {{program}} verify --node gpu-node-1 -A -o json
+  {{program}} verify --node gpu-node-1 -o json
 
   # on the node itself, without an agent
-  sudo {{program}} verify --host --node gpu-node-1 -A`,
+  sudo {{program}} verify --host --node gpu-node-1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.all, "all-namespaces", "A", false, "pods of all namespaces")
-	flags.StringVar(&o.node, "node", "", "pods of this node alone")
+	flags.StringVar(&o.node, "node", "", "pods of this node alone; of all namespaces, unless -n names one")
 	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
 	flags.StringVar(&o.agents, "agent-namespace", "plumbline-system", "where plumbline's agents run")
 	flags.BoolVar(&o.host, "host", false, "read this host instead of asking agents; --node says which node it is, if not its host name")
@@ -99,27 +99,33 @@ func (o *options) run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	namespace := ""
-	if !o.all {
-		if namespace, err = o.cluster.CurrentNamespace(); err != nil {
-			return err
-		}
-	}
 	source, err := o.source(client)
 	if err != nil {
 		return err
 	}
-	report, err := look(ctx, client, source, selection{namespace: namespace, names: names, node: o.node})
+	which := selection{names: names, node: o.node}
+	if which.namespace, err = o.namespace(names); err != nil {
+		return err
+	}
+	report, err := look(ctx, client, source, which)
 	if err != nil {
 		return err
 	}
-	if err := o.write(out, report); err != nil {
+	if err := o.write(out, report, which); err != nil {
 		return err
 	}
 	return exitOf(report)
 }
 
-func (o *options) write(out io.Writer, report *verify.Report) error {
+// namespace is empty for all: who asks for a node asks for what is on it.
+func (o *options) namespace(names []string) (string, error) {
+	if o.all || o.node != "" && len(names) == 0 && *o.cluster.Namespace == "" {
+		return "", nil
+	}
+	return o.cluster.CurrentNamespace()
+}
+
+func (o *options) write(out io.Writer, report *verify.Report, which selection) error {
 	switch o.output {
 	case "json":
 		e := json.NewEncoder(out)
@@ -131,6 +137,10 @@ func (o *options) write(out io.Writer, report *verify.Report) error {
 			return fmt.Errorf("write the report: %w", err)
 		}
 		_, err = out.Write(text)
+		return err
+	}
+	if len(report.Pods) == 0 {
+		_, err := fmt.Fprintln(out, which.none())
 		return err
 	}
 	return writeText(out, report)

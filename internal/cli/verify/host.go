@@ -76,12 +76,24 @@ func (h host) look(ctx context.Context, node, _ string, pods []corev1.Pod) (_ *v
 // watch looks twice: where threads ran is known of the time between.
 func (h host) watch(ctx context.Context, m *model.Machine, kernel verify.Kernel, promised []expect.Pod) (*verify.Report, error) {
 	verify.Check(m, kernel, promised, false)
+	if err := wait(ctx, h.sample); err != nil {
+		return nil, err
+	}
+	results, err := verify.Settle(func() []verify.Result { return verify.Check(m, kernel, promised, true) },
+		func() error { return wait(ctx, verify.ConfirmAfter) })
+	if err != nil {
+		return nil, err
+	}
+	return verify.NewReport(m, h.node, time.Now(), results), nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(h.sample):
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
-	return verify.NewReport(m, h.node, time.Now(), verify.Check(m, kernel, promised, true)), nil
 }
 
 func (h host) promised(ctx context.Context, pods []corev1.Pod) ([]expect.Pod, error) {

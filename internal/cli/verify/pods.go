@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +34,18 @@ type selection struct {
 	names []string
 	// node is empty for all.
 	node string
+}
+
+// none says that there is nothing to look at, and where.
+func (s selection) none() string {
+	text := "no running pod with a claim"
+	if s.namespace != "" {
+		text += " in namespace " + s.namespace
+	}
+	if s.node != "" {
+		text += " on node " + s.node
+	}
+	return text
 }
 
 // source looks at pods of one node, all of one namespace or of all ("").
@@ -53,8 +69,15 @@ func podNames(args []string) ([]string, error) {
 	return names, nil
 }
 
-// look has the selected pods looked at, node by node. A node that cannot be
-// looked at leaves its pods unknown.
+// Bounds of a look at many nodes: how many are asked at a time, and how long one
+// may take to answer.
+const (
+	nodesAtATime = 16
+	nodePatience = 30 * time.Second
+)
+
+// look has the selected pods looked at, on many nodes at a time. A node that
+// cannot be looked at leaves its pods unknown.
 func look(ctx context.Context, client kubernetes.Interface, s source, which selection) (*verify.Report, error) {
 	pods, err := selected(ctx, client, which)
 	if err != nil {
@@ -67,14 +90,27 @@ func look(ctx context.Context, client kubernetes.Interface, s source, which sele
 	out := &verify.Report{
 		APIVersion: verify.APIVersion, Kind: verify.Kind, Node: which.node, Time: time.Now().UTC().Truncate(time.Second), Pods: []verify.Pod{},
 	}
+	var mu sync.Mutex
+	var looks errgroup.Group
+	looks.SetLimit(nodesAtATime)
 	for node, here := range byNode {
-		report, err := s.look(ctx, node, which.namespace, here)
-		if err != nil && ctx.Err() != nil {
-			return nil, err
-		}
-		for _, p := range here {
-			out.Pods = append(out.Pods, found(report, p, node, err))
-		}
+		looks.Go(func() error {
+			patient, cancel := context.WithTimeout(ctx, nodePatience)
+			defer cancel()
+			report, err := s.look(patient, node, which.namespace, here)
+			if err != nil && ctx.Err() != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, p := range here {
+				out.Pods = append(out.Pods, found(report, p, node, err))
+			}
+			return nil
+		})
+	}
+	if err := looks.Wait(); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(out.Pods, verify.ComparePods)
 	return out, nil
@@ -121,6 +157,13 @@ func selected(ctx context.Context, client kubernetes.Interface, which selection)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	if len(pods) == 0 && which.node != "" {
+		// Nothing on a node that is not there is no good news. Who may not read
+		// nodes is told of the pods alone.
+		if _, err := client.CoreV1().Nodes().Get(ctx, which.node, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("read node %s: %w", which.node, err)
+		}
 	}
 	return pods, nil
 }

@@ -20,11 +20,7 @@ import (
 // writeText prints one pod whole, and of several a line each with what is not
 // well below.
 func writeText(w io.Writer, r *verify.Report) error {
-	switch len(r.Pods) {
-	case 0:
-		_, err := fmt.Fprintln(w, "no running pod with a claim")
-		return err
-	case 1:
+	if len(r.Pods) == 1 {
 		return writePod(w, r.Pods[0])
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +99,7 @@ func (c *cluster) run(t *testing.T, output string, which selection) (string, err
 	}
 	var out bytes.Buffer
 	o := options{output: output}
-	if err := o.write(&out, report); err != nil {
+	if err := o.write(&out, report, which); err != nil {
 		t.Fatal(err)
 	}
 	return out.String(), exitOf(report)
@@ -191,12 +193,50 @@ func TestPodsThatCannotBeVerified(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, says)
 		}
 	}
-	if out, err := c.run(t, "text", selection{}); err != nil || out != "no running pod with a claim\n" {
-		t.Errorf("%v: %q", err, out)
+	for want, which := range map[string]selection{
+		"no running pod with a claim\n":                               {},
+		"no running pod with a claim in namespace default\n":          {namespace: "default"},
+		"no running pod with a claim in namespace other on node n1\n": {namespace: "other", node: "n1"},
+	} {
+		c.objects = append(c.objects[:2], &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+		if out, err := c.run(t, "text", which); err != nil || out != want {
+			t.Errorf("%v: %q, want %q", err, out, want)
+		}
+	}
+	if _, err := c.run(t, "text", selection{node: "n2"}); err == nil || !strings.Contains(err.Error(), `node n2: nodes "n2" not found`) {
+		t.Errorf("a node that is not there: %v", err)
 	}
 	for _, arg := range []string{"claim/x", "pod/", "/x"} {
 		if _, err := podNames([]string{arg}); !errors.As(err, new(cmdutil.UsageError)) {
 			t.Errorf("%q: %v", arg, err)
+		}
+	}
+}
+
+// Who names a node asks for all that is on it.
+func TestNamespace(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(kubeconfig, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		all        bool
+		node, flag string
+		names      []string
+		want       string
+	}{
+		{want: "default"},
+		{flag: "team", want: "team"},
+		{all: true, want: ""},
+		{node: "n1", want: ""},
+		{node: "n1", flag: "team", want: "team"},
+		{node: "n1", names: []string{"train-0"}, want: "default"},
+	} {
+		o := options{cluster: cmdutil.NewNamespacedFlags(), all: test.all, node: test.node}
+		*o.cluster.Namespace, *o.cluster.KubeConfig = test.flag, kubeconfig
+		got, err := o.namespace(test.names)
+		if err != nil || got != test.want {
+			t.Errorf("%+v: %q, %v", test, got, err)
 		}
 	}
 }

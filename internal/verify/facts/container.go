@@ -46,7 +46,9 @@ func (r *Reader) container(c *Container, podUID string, pids []int, minors map[i
 		}
 		c.Processes = append(c.Processes, p)
 	}
-	r.ran[c.ID] = &history{look: r.looks, ticks: now}
+	if !r.detail {
+		r.ran[c.ID] = &history{look: r.looks, ticks: now}
+	}
 	if len(c.Processes) == 0 {
 		c.Err = ErrGone
 		return

@@ -95,7 +95,15 @@ func cpuWords(d *expect.Device) string {
 	if d.CPUCount == 0 {
 		return "CPUs of " + d.Name
 	}
-	return fmt.Sprintf("%d CPUs of %s", d.CPUCount, d.Name)
+	return fmt.Sprintf("%s of %s", number(d.CPUCount, "CPU", "CPUs"), d.Name)
+}
+
+// number counts in words that agree.
+func number(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }
 
 // group are the CPUs a device stands for, as the kernel numbers them now.
@@ -171,7 +179,7 @@ func (c *court) lacksMemory(nodes cpuset.CPUSet) bool {
 func (c *court) processesOf(g grant, found *facts.Container) Finding {
 	f := Finding{
 		State: StateOK, Claim: g.claim, What: fmt.Sprintf("no process of container %s may leave its CPUs", found.Name),
-		Why: fmt.Sprintf("%d processes", len(found.Processes)),
+		Why: number(len(found.Processes), "process", "processes"),
 	}
 	for _, p := range found.Processes {
 		cpus, mems := p.Allowed.CPUs.Difference(found.Granted.CPUs), p.Allowed.Mems.Difference(found.Granted.Mems)
@@ -202,9 +210,10 @@ func (c *court) threadsOf(g grant, found *facts.Container) Finding {
 			}
 		}
 	}
-	f.Why = fmt.Sprintf("%d threads, which last ran on CPUs %s", all, ran)
+	threads := number(all, "thread", "threads")
+	f.Why = fmt.Sprintf("%s, which last ran on CPUs %s", threads, ran)
 	if ran.IsEmpty() {
-		f.Why = fmt.Sprintf("%d threads, of which none ran since the last look", all)
+		f.Why = threads + ", none of which ran since the look before"
 	}
 	if outside > 0 {
 		f.State, f.Code, f.Why = StateWrong, ThreadOutside, fmt.Sprintf("%d did, such as %s", outside, first)

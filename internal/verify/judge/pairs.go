@@ -15,8 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/verify/facts"
 )
 
-// Thing is something of the pod that has a place: a device, or where a container
-// runs.
+// Thing is something of the pod: a device, or where a container runs.
 type Thing struct {
 	// Name is the pod's: an interface, a device file, or the container's CPUs.
 	Name string
@@ -36,13 +35,16 @@ type Thing struct {
 	Nodes cpuset.CPUSet
 }
 
+// virtual says that it is nowhere on the machine.
+func (t Thing) virtual() bool { return t.Kind == expect.NIC && t.PCI == nil }
+
 // Pair is how near two things are.
 type Pair struct {
 	A, B  string
 	Class affinity.Class
 }
 
-// thingsFound lists what has a place, GPUs, NICs, then containers' CPUs.
+// thingsFound lists what is in the pod: GPUs, NICs, then containers' CPUs.
 func (c *court) thingsFound() {
 	for _, kind := range []expect.Kind{expect.GPU, expect.NIC} {
 		var list []Thing
@@ -54,6 +56,7 @@ func (c *court) thingsFound() {
 		slices.SortStableFunc(list, func(a, b Thing) int { return strings.Compare(a.PCI.String(), b.PCI.String()) })
 		c.things = append(c.things, list...)
 	}
+	c.things = append(c.things, c.virtualFound()...)
 	for _, container := range c.found.Containers {
 		if container.Err != nil || container.GrantedErr != nil {
 			continue
@@ -111,6 +114,24 @@ func (c *court) devicesFound() []Thing {
 	return list
 }
 
+// virtualFound lists claimed interfaces that are no PCI function: they have no
+// place, and are the pod's all the same.
+func (c *court) virtualFound() []Thing {
+	var list []Thing
+	for _, claim := range c.promised.Claims {
+		for i := range claim.Devices {
+			d := &claim.Devices[i]
+			if d.Kind != expect.NIC || d.PCI != nil || d.Admin {
+				continue
+			}
+			if name, _ := c.interfaceOf(d); name != "" {
+				list = append(list, Thing{Name: name, Kind: expect.NIC, Claim: claim.Name, Request: d.Request, Device: d.Name})
+			}
+		}
+	}
+	return list
+}
+
 // addName keeps the shorter of the names of one function, such as card0 of
 // card0 and renderD128.
 func (t *Thing) addName(name string) {
@@ -137,12 +158,13 @@ func (c *court) thing(a model.PCIAddress, kind expect.Kind) Thing {
 	return t
 }
 
-// pairsOf classifies every two things, but containers among each other.
+// pairsOf classifies every two things that have a place, but containers among
+// each other.
 func pairsOf(m *model.Machine, things []Thing) []Pair {
 	var pairs []Pair
 	for i, a := range things {
 		for _, b := range things[i+1:] {
-			if a.Kind == expect.CPUs && b.Kind == expect.CPUs {
+			if a.Kind == expect.CPUs && b.Kind == expect.CPUs || a.virtual() || b.virtual() {
 				continue
 			}
 			pairs = append(pairs, Pair{A: a.Name, B: b.Name, Class: classOf(m, a, b)})
