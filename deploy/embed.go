@@ -16,6 +16,10 @@ const Namespace = "plumbline-system"
 // DaemonSet.
 const AgentServiceAccount = "plumbline-agent"
 
+// ExplainerServiceAccount is the ServiceAccount of the program that tells pods why
+// they wait, and the name of its Deployment.
+const ExplainerServiceAccount = "plumbline-explainer"
+
 // The prefix "all:" keeps _helpers.tpl, which embed would leave out.
 //
 //go:embed all:charts/plumbline
@@ -32,6 +36,9 @@ var deviceClasses []byte
 
 //go:embed forbidden.yaml
 var forbidden []byte
+
+//go:embed forbidden-explainer.yaml
+var forbiddenExplainer []byte
 
 // Chart returns the files of the Helm chart, Chart.yaml at the root.
 func Chart() (fs.FS, error) {
@@ -60,4 +67,9 @@ func DeviceClasses() []byte {
 // package leastprivilege.
 func Forbidden() []byte {
 	return append([]byte(nil), forbidden...)
+}
+
+// ForbiddenExplainer is the like for the explainer.
+func ForbiddenExplainer() []byte {
+	return append([]byte(nil), forbiddenExplainer...)
 }

@@ -4,6 +4,7 @@
 package leastprivilege
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,16 @@ func TestShippedList(t *testing.T) {
 			allowed[request.Verb+" "+request.Resource] = true
 		} else {
 			refused++
+		}
+	}
+	// The explainer writes events alone.
+	explainer, err := Parse(deploy.ForbiddenExplainer(), Subject{Node: "node-1", Namespace: "plumbline-system", Account: "plumbline-explainer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range explainer.Requests {
+		if writes := !slices.Contains([]string{"get", "list"}, request.Verb); writes && request.Refused == "" && request.Resource != "events.v1." {
+			t.Errorf("the explainer may: %s", request.Name)
 		}
 	}
 	for _, want := range []string{"create resourceslices.v1.resource.k8s.io", "patch resourceclaims.v1.resource.k8s.io", "list pods.v1."} {

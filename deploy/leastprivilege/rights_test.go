@@ -14,15 +14,7 @@ import (
 // TestShippedRole spells the shipped rights out, so that a new one is a line
 // of a reviewed diff.
 func TestShippedRole(t *testing.T) {
-	role, err := ShippedRole(deploy.Install())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, rule := range role.Rules {
-		got = append(got, rights(rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames)...)
-	}
-	want := []string{
+	ships(t, deploy.AgentServiceAccount,
 		"get resource.k8s.io/resourceclaims",
 		"patch resource.k8s.io/resourceclaims/status",
 		"update resource.k8s.io/resourceclaims/status",
@@ -40,9 +32,41 @@ func TestShippedRole(t *testing.T) {
 		"get /nodes",
 		"create /events",
 		"patch /events",
+	)
+	ships(t, deploy.ExplainerServiceAccount,
+		"list resource.k8s.io/resourceslices",
+		"watch resource.k8s.io/resourceslices",
+		"list resource.k8s.io/deviceclasses",
+		"watch resource.k8s.io/deviceclasses",
+		"list /nodes",
+		"watch /nodes",
+		"get resource.k8s.io/resourceclaims",
+		"list resource.k8s.io/resourceclaims",
+		"watch resource.k8s.io/resourceclaims",
+		"get resource.k8s.io/resourceclaimtemplates",
+		"list resource.k8s.io/resourceclaimtemplates",
+		"watch resource.k8s.io/resourceclaimtemplates",
+		"get /pods",
+		"list /pods",
+		"watch /pods",
+		"create /events",
+		"patch /events",
+	)
+}
+
+// ships compares the rights of a shipped ClusterRole.
+func ships(t *testing.T, account string, want ...string) {
+	t.Helper()
+	role, err := ShippedRole(deploy.Install(), account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, rule := range role.Rules {
+		got = append(got, rights(rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames)...)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rights of the shipped ClusterRole (-want +got):\n%s", diff)
+		t.Errorf("rights of the shipped ClusterRole %s (-want +got):\n%s", account, diff)
 	}
 }
 

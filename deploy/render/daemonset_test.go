@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 
 	"plumbline.dev/plumbline/deploy"
 )
@@ -64,7 +63,7 @@ func TestObserverHoldsLess(t *testing.T) {
 			t.Errorf("the host's %s is mounted", v.HostPath.Path)
 		}
 	}
-	for _, rule := range only[*rbacv1.ClusterRole](t, objects).Rules {
+	for _, rule := range roleNamed(t, objects, "plumbline-observer").Rules {
 		for _, verb := range rule.Verbs {
 			if !slices.Contains([]string{"get", "list", "watch"}, verb) && !slices.Equal(rule.Resources, []string{"events"}) {
 				t.Errorf("the observer may %s %v", verb, rule.Resources)
@@ -219,7 +218,7 @@ func TestRightsFollowTheSettings(t *testing.T) {
 				t.Errorf("volumes (-want +got):\n%s", diff)
 			}
 			var resources []string
-			for _, rule := range agentRole(t, objects).Rules {
+			for _, rule := range roleNamed(t, objects, deploy.AgentServiceAccount).Rules {
 				for _, resource := range rule.Resources {
 					if resource == "tokenreviews" || resource == "subjectaccessreviews" {
 						resources = append(resources, resource)

@@ -29,6 +29,7 @@ var kinds = map[string]func() any{
 	"v1 ServiceAccount":                               func() any { return &corev1.ServiceAccount{} },
 	"v1 Service":                                      func() any { return &corev1.Service{} },
 	"v1 ResourceQuota":                                func() any { return &corev1.ResourceQuota{} },
+	"apps/v1 Deployment":                              func() any { return &appsv1.Deployment{} },
 	"apps/v1 DaemonSet":                               func() any { return &appsv1.DaemonSet{} },
 	"resource.k8s.io/v1 DeviceClass":                  func() any { return &resourcev1.DeviceClass{} },
 	"rbac.authorization.k8s.io/v1 ClusterRole":        func() any { return &rbacv1.ClusterRole{} },

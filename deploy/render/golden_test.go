@@ -91,11 +91,11 @@ func TestGolden(t *testing.T) {
 }
 
 func TestGoldensDecodeStrictly(t *testing.T) {
-	if n := len(decode(t, deploy.Install())); n != 10 {
-		t.Errorf("install.yaml holds %d objects, want 10", n)
+	if n := len(decode(t, deploy.Install())); n != 14 {
+		t.Errorf("install.yaml holds %d objects, want 14", n)
 	}
-	if n := len(decode(t, deploy.Observe())); n != 5 {
-		t.Errorf("observe.yaml holds %d objects, want 5", n)
+	if n := len(decode(t, deploy.Observe())); n != 9 {
+		t.Errorf("observe.yaml holds %d objects, want 9", n)
 	}
 	if n := len(decode(t, deploy.DeviceClasses())); n != len(classNames) {
 		t.Errorf("deviceclasses.yaml holds %d objects, want one for each of the %d classes", n, len(classNames))

@@ -49,7 +49,7 @@ func TestRightsFollowTheDrivers(t *testing.T) {
 		t.Run(tc.values, func(t *testing.T) {
 			objects := rendered(t, tc.values)
 			var names []string
-			for _, rule := range agentRole(t, objects).Rules {
+			for _, rule := range roleNamed(t, objects, deploy.AgentServiceAccount).Rules {
 				names = append(names, rule.ResourceNames...)
 			}
 			if diff := cmp.Diff(tc.want, names); diff != "" {
@@ -71,15 +71,15 @@ func TestRightsFollowTheDrivers(t *testing.T) {
 	}
 }
 
-// agentRole is what the agent may do in the cluster.
-func agentRole(t *testing.T, objects []any) *rbacv1.ClusterRole {
+// roleNamed is what an account of that name may do in the cluster.
+func roleNamed(t *testing.T, objects []any, name string) *rbacv1.ClusterRole {
 	t.Helper()
 	for _, object := range objects {
-		if role, ok := object.(*rbacv1.ClusterRole); ok && role.Name == deploy.AgentServiceAccount {
+		if role, ok := object.(*rbacv1.ClusterRole); ok && role.Name == name {
 			return role
 		}
 	}
-	t.Fatalf("no ClusterRole %s", deploy.AgentServiceAccount)
+	t.Fatalf("no ClusterRole %s", name)
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 // plumblinePrograms are the project's own programs that a node or a person at
 // the lab needs.
-var plumblinePrograms = []string{"plumbline", "plumbline-agent", "plumbline-guard"}
+var plumblinePrograms = []string{"plumbline", "plumbline-agent", "plumbline-explainer", "plumbline-guard"}
 
 // plumblineTags leave out what nobody uses and every process pays for: gRPC's
 // tracing, whose templates keep the linker from dropping unused methods, and

@@ -71,11 +71,28 @@ func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane,
 	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=" + agentPatience}, agent...)...); err != nil {
 		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s ds/%s)", err, deploy.Namespace, deploy.AgentServiceAccount)
 	}
+	if err := c.explainerRuns(ctx, restart); err != nil {
+		return err
+	}
 	drivers := []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU}
 	if o.OnHost {
 		drivers = drivers[:2] // no GPUs are simulated there
 	}
 	return waitSlices(ctx, client, node, drivers)
+}
+
+// explainerRuns waits for the program that tells pods why they wait.
+func (c *Cluster) explainerRuns(ctx context.Context, restart bool) error {
+	explainer := []string{"-n", deploy.Namespace, "deployment/" + deploy.ExplainerServiceAccount}
+	if restart {
+		if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, explainer...)...); err != nil {
+			return err
+		}
+	}
+	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=3m"}, explainer...)...); err != nil {
+		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s deployment/%s)", err, deploy.Namespace, deploy.ExplainerServiceAccount)
+	}
+	return nil
 }
 
 // chartValues are the values the lab's installation differs in from the
@@ -86,6 +103,7 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		"namespace": map[string]any{"create": true},
 		// Nothing runs on simulated nodes.
 		"nodeSelector": map[string]any{realLabel: "true"},
+		"explainer":    map[string]any{"nodeSelector": map[string]any{realLabel: "true"}},
 		// The lab runs no service proxy.
 		"apiServer": map[string]any{"host": host, "port": port},
 		// Nothing runs on simulated nodes, the agent neither.

@@ -54,10 +54,10 @@ func BusyboxImages(busybox string, applets []string) map[string]Image {
 	}
 }
 
-// nodePrograms are those a node needs; the others are for people.
-var nodePrograms = []string{"plumbline-agent", "plumbline-guard"}
+// nodePrograms are those that run in a cluster; the others are for people.
+var nodePrograms = []string{"plumbline-agent", "plumbline-explainer", "plumbline-guard"}
 
-// PlumblineImage returns the project's image: the static programs a node needs,
+// PlumblineImage returns the project's image: the static programs a cluster runs,
 // the database of PCI names, and nothing else. dir holds the programs called
 // names, pciIDs is the database's path.
 func PlumblineImage(dir string, names []string, pciIDs string) (map[string]Image, error) {

@@ -71,7 +71,7 @@ func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject least
 	if err != nil {
 		return v, err
 	}
-	role, err := leastprivilege.ShippedRole(manifests)
+	role, err := leastprivilege.ShippedRole(manifests, subject.Account)
 	if err != nil {
 		return v, err
 	}

@@ -55,7 +55,7 @@ func (d Demo) IdleAgent(ctx context.Context) (resident int64, err error) {
 // agentProcess finds the process of the agent on the node.
 func (d Demo) agentProcess(ctx context.Context) (string, error) {
 	var pods corev1.PodList
-	err := d.Kubectl.Get(ctx, &pods, "pods", "-n", deploy.Namespace, "--field-selector", "spec.nodeName="+d.Node)
+	err := d.Kubectl.Get(ctx, &pods, "pods", "-n", deploy.Namespace, "-l", "app.kubernetes.io/component=agent", "--field-selector", "spec.nodeName="+d.Node)
 	if err != nil {
 		return "", err
 	}

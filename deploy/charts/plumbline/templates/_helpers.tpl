@@ -15,6 +15,12 @@ app.kubernetes.io/name: plumbline
 app.kubernetes.io/component: observer
 {{- end }}
 
+{{/* And of the one program that tells pods why they wait. */}}
+{{- define "plumbline.explainerSelector" -}}
+app.kubernetes.io/name: plumbline
+app.kubernetes.io/component: explainer
+{{- end }}
+
 {{/* Labels of every object but the pods, which keep theirs across upgrades. */}}
 {{- define "plumbline.labels" -}}
 app.kubernetes.io/name: plumbline

@@ -1,0 +1,90 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"plumbline.dev/plumbline/deploy"
+)
+
+// TestExplainerHoldsNothing: no capability, nothing of the host's, no user of the
+// host's, no right to write but events; beside agents that serve and beside those
+// that do not.
+func TestExplainerHoldsNothing(t *testing.T) {
+	for name, manifests := range map[string][]byte{"install.yaml": deploy.Install(), "observe.yaml": deploy.Observe()} {
+		objects := decode(t, manifests)
+		deployment := only[*appsv1.Deployment](t, objects)
+		if *deployment.Spec.Replicas != 1 || deployment.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+			t.Errorf("%s: %d explainers by %s: two at once tell pods twice", name, *deployment.Spec.Replicas, deployment.Spec.Strategy.Type)
+		}
+		pod := deployment.Spec.Template.Spec
+		if pod.HostPID || pod.HostIPC || pod.HostNetwork {
+			t.Errorf("%s: the explainer shares the host's processes, IPC or network", name)
+		}
+		yes, nobody := true, int64(65534)
+		if diff := cmp.Diff(&corev1.PodSecurityContext{
+			RunAsNonRoot: &yes, RunAsUser: &nobody, RunAsGroup: &nobody, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}, pod.SecurityContext); diff != "" {
+			t.Errorf("%s: security context of the pod (-want +got):\n%s", name, diff)
+		}
+		no := false
+		if diff := cmp.Diff(&corev1.SecurityContext{
+			Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}, pod.Containers[0].SecurityContext); diff != "" {
+			t.Errorf("%s: security context (-want +got):\n%s", name, diff)
+		}
+		for _, v := range pod.Volumes {
+			if v.HostPath != nil {
+				t.Errorf("%s: the host's %s is mounted", name, v.HostPath.Path)
+			}
+		}
+		for _, rule := range roleNamed(t, objects, deploy.ExplainerServiceAccount).Rules {
+			for _, verb := range rule.Verbs {
+				if !slices.Contains([]string{"get", "list", "watch"}, verb) && !slices.Equal(rule.Resources, []string{"events"}) {
+					t.Errorf("%s: the explainer may %s %v", name, verb, rule.Resources)
+				}
+			}
+		}
+	}
+}
+
+// TestExplainerIsAsked: what values do to the Deployment.
+func TestExplainerIsAsked(t *testing.T) {
+	for _, tc := range []struct {
+		values string
+		args   []string
+	}{
+		{"", []string{"--socket=/run/plumbline/explainer.sock", "--v=2"}},
+		{"explainer: {featureGates: DRAListTypeAttributes=true}", []string{"--feature-gates=DRAListTypeAttributes=true"}},
+		{"metrics: {enabled: true, tlsSecret: x}", []string{"--metrics-address=:9178", "--metrics-cert-dir=/etc/plumbline/metrics"}},
+		{"observe: true", []string{"--v=2"}},
+	} {
+		pod := only[*appsv1.Deployment](t, rendered(t, tc.values)).Spec.Template.Spec
+		for _, arg := range tc.args {
+			if !slices.Contains(pod.Containers[0].Args, arg) {
+				t.Errorf("%q: no argument %s in %q", tc.values, arg, pod.Containers[0].Args)
+			}
+		}
+		for _, m := range pod.Containers[0].VolumeMounts {
+			if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+				t.Errorf("%q: no volume for mount %s", tc.values, m.Name)
+			}
+		}
+	}
+	for _, object := range rendered(t, "explainer: {enabled: false}") {
+		if deployment, ok := object.(*appsv1.Deployment); ok {
+			t.Errorf("switched off, and there is Deployment %s", deployment.Name)
+		}
+	}
+	if _, err := chartOf(t, "explainer: {featureGates: DRAListTypeAttributes}"); err == nil || !strings.Contains(err.Error(), "featureGates") {
+		t.Errorf("feature gates without a value: %v", err)
+	}
+}
