@@ -216,10 +216,9 @@ func (a *agent) readJournal(ctx context.Context) error {
 
 func (a *agent) closeDrivers() {
 	for _, p := range a.preparers {
-		if p.Close != nil {
-			p.Close()
-		}
+		p.End()
 	}
+	a.runtime.Close() // what is held open nobody uses any more
 }
 
 // joinRuntime connects to the container runtime and waits until it has said

@@ -52,6 +52,8 @@ type Preparer struct {
 	Metrics *metrics.Metrics
 	// Did hears of every step; nil outside of tests.
 	Did func(Step)
+
+	working working
 }
 
 // Namespaces are the network namespaces that devices were attached into. Call
@@ -85,7 +87,7 @@ func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Recor
 		}
 	}
 	start := time.Now()
-	unlock, err := p.Journal.LockClaim(ctx, p.Name(), c.UID)
+	unlock, err := p.Lock(ctx, c.UID)
 	if err != nil {
 		return driver.Record{}, at(metrics.StepLock, err)
 	}

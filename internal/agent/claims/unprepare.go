@@ -26,7 +26,7 @@ func (p *Preparer) Unprepare(ctx context.Context, claim driver.ClaimRef) error {
 }
 
 func (p *Preparer) tryUnprepare(ctx context.Context, claim driver.ClaimRef) error {
-	unlock, err := p.Journal.LockClaim(ctx, p.Name(), claim.UID)
+	unlock, err := p.Lock(ctx, claim.UID)
 	if err != nil {
 		return err
 	}

@@ -193,9 +193,10 @@ func openAnything(path string) (namespace, error) {
 // prepared is a record as a connected agent would have made it.
 func prepared(t *testing.T, p *claims.Preparer, c driver.Claim) driver.Record {
 	t.Helper()
-	before := *p
-	before.RuntimeReady = func() error { return nil }
-	r, err := before.Prepare(t.Context(), c)
+	now := p.RuntimeReady
+	p.RuntimeReady = func() error { return nil }
+	defer func() { p.RuntimeReady = now }()
+	r, err := p.Prepare(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

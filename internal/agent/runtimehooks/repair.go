@@ -188,7 +188,7 @@ func (h *hooks) renewNow(ctx context.Context, key recordKey) (time.Time, error) 
 	p := h.preparerOf(key.driver)
 	ctx, cancel := context.WithTimeout(ctx, workAtMost)
 	defer cancel()
-	unlock, err := p.Journal.LockClaim(ctx, key.driver, key.claim)
+	unlock, err := p.Lock(ctx, key.claim)
 	if err != nil {
 		return time.Time{}, err
 	}

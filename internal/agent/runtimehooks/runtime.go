@@ -75,7 +75,6 @@ func (r *Runtime) Serve(ctx context.Context, o Options) {
 	r.mu.Lock()
 	r.serving = h
 	r.mu.Unlock()
-	defer r.namespaces.closeAll()
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { r.runRepins(ctx, h) })
@@ -84,6 +83,9 @@ func (r *Runtime) Serve(ctx context.Context, o Options) {
 	group.Go(func() { h.watchGone(ctx) })
 	r.link.run(ctx, h)
 }
+
+// Close lets go of every namespace, when nobody works on a claim any more.
+func (r *Runtime) Close() { r.namespaces.closeAll() }
 
 func (r *Runtime) hooks(o Options) *hooks {
 	return &hooks{

@@ -155,7 +155,7 @@ var errSuperseded = errors.New("the claim was unprepared or prepared anew meanwh
 // it now, which must be of the same devices. A hook's work may outlive the hook:
 // without this a late attach could take a NIC that nobody remembers.
 func (h *hooks) lockCurrent(ctx context.Context, p *claims.Preparer, r driver.Record) (now driver.Record, unlock func(), err error) {
-	unlock, err = p.Journal.LockClaim(ctx, r.Driver, r.Claim.UID)
+	unlock, err = p.Lock(ctx, r.Claim.UID)
 	if err != nil {
 		return r, nil, err
 	}
