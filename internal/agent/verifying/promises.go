@@ -131,7 +131,9 @@ func small(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 		if d.NetworkData != nil {
 			s.Status.Devices = append(s.Status.Devices, resourceapi.AllocatedDeviceStatus{
 				Driver: d.Driver, Pool: d.Pool, Device: d.Device, ShareID: d.ShareID,
-				NetworkData: &resourceapi.NetworkDeviceData{InterfaceName: d.NetworkData.InterfaceName},
+				NetworkData: &resourceapi.NetworkDeviceData{
+					InterfaceName: d.NetworkData.InterfaceName, HardwareAddress: d.NetworkData.HardwareAddress,
+				},
 			})
 		}
 	}

@@ -43,6 +43,9 @@ type Device struct {
 	// Interface is what the driver says it is called in the pod
 	// (status.devices, networkData); empty where it says nothing.
 	Interface string
+	// MAC is the address that the driver says the interface has; empty where it
+	// says none.
+	MAC string
 	// RDMA is true where it is, or has, an RDMA device.
 	RDMA bool
 	// CPUCount is how many CPUs were given; 0 where nobody says.
@@ -72,7 +75,7 @@ func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
 		}
 		for _, s := range c.Status.Devices {
 			if s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device && s.NetworkData != nil {
-				d.Interface = s.NetworkData.InterfaceName
+				d.Interface, d.MAC = s.NetworkData.InterfaceName, s.NetworkData.HardwareAddress
 			}
 		}
 		out.Devices = append(out.Devices, d)

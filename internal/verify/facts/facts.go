@@ -41,6 +41,9 @@ type Interface struct {
 	Name string
 	// PCI is the function it belongs to; nil for a virtual one.
 	PCI *model.PCIAddress
+	// MAC is a virtual interface's address, by which alone it can be told from
+	// another one of its name; empty where the kernel gives none.
+	MAC string
 	// Above is true for a virtual interface on top of the host's interface of
 	// that PCI function, as a macvlan is.
 	Above bool

@@ -65,8 +65,8 @@ func TestKernelInterfaces(t *testing.T) {
 	var names []string
 	for _, i := range interfaces {
 		names = append(names, i.Name)
-		if i.PCI != nil {
-			t.Errorf("%s is said to be at %s", i.Name, i.PCI)
+		if i.PCI != nil || len(i.MAC) != len("02:00:00:00:00:01") {
+			t.Errorf("%s is said to be at %s, with the address %q", i.Name, i.PCI, i.MAC)
 		}
 	}
 	if !slices.Contains(names, "left") || !slices.Contains(names, "right") || !slices.Contains(names, "lo") {

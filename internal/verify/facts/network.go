@@ -50,7 +50,7 @@ func (r *Reader) interfaces(pid int) ([]Interface, error) {
 		return nil, err
 	}
 	defaults := r.defaultRoutes(dir)
-	links, below, err := r.classNet(pid)
+	links, virtual, err := r.classNet(pid)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,11 @@ func (r *Reader) interfaces(pid int) ([]Interface, error) {
 			return nil, fmt.Errorf("interface %q is not in the container's sysfs: that is of another network namespace", name)
 		}
 		i := Interface{Name: name, Default: defaults[name], PCI: pciOf(target)}
-		if i.PCI == nil && below[name] != 0 {
-			i.PCI = r.hostInterface(below[name])
-			i.Above = i.PCI != nil
+		if v := virtual[name]; i.PCI == nil {
+			if i.MAC = v.mac; v.below != 0 {
+				i.PCI = r.hostInterface(v.below)
+				i.Above = i.PCI != nil
+			}
 		}
 		found = append(found, i)
 	}
@@ -87,9 +89,16 @@ func (r *Reader) defaultRoutes(dir string) map[string]bool {
 // maxInterfaces bounds what a pod can have one read.
 const maxInterfaces = 4096
 
-// classNet reads the links of a container's /sys/class/net, and the index of the
-// interface below each one that is not its own (iflink).
-func (r *Reader) classNet(pid int) (links map[string]string, below map[string]int, err error) {
+// virtual is what a virtual interface says of itself.
+type virtual struct {
+	// below is the index of the interface below it, where that is not its own.
+	below int
+	mac   string
+}
+
+// classNet reads the links of a container's /sys/class/net, and of its virtual
+// interfaces what tells them apart.
+func (r *Reader) classNet(pid int) (links map[string]string, virtuals map[string]virtual, err error) {
 	root, err := r.inside(pid)
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +116,7 @@ func (r *Reader) classNet(pid int) (links map[string]string, below map[string]in
 	if err != nil {
 		return nil, nil, fmt.Errorf("list interfaces: %w", err)
 	}
-	links, below = map[string]string{}, map[string]int{}
+	links, virtuals = map[string]string{}, map[string]virtual{}
 	for _, name := range names {
 		target, err := readLink(class, name)
 		if errors.Is(err, unix.EINVAL) {
@@ -118,42 +127,46 @@ func (r *Reader) classNet(pid int) (links map[string]string, below map[string]in
 		}
 		links[name] = target
 		if pciOf(target) == nil {
-			below[name] = lowerIndex(class, name)
+			virtuals[name] = virtualOf(class, name)
 		}
 	}
-	return links, below, nil
+	return links, virtuals, nil
 }
 
-// lowerIndex is 0 for an interface with nothing below.
-func lowerIndex(class *os.File, name string) int {
+// virtualOf reads an interface's iflink and address; what cannot be read is zero.
+func virtualOf(class *os.File, name string) virtual {
 	dir, err := openBelow(class, name, 0)
 	if err != nil {
-		return 0
+		return virtual{}
 	}
 	defer dir.Close()
-	own, lower := readNumber(dir, "ifindex"), readNumber(dir, "iflink")
-	if own == lower {
-		return 0
+	v := virtual{mac: readWord(dir, "address")}
+	if own, lower := readNumber(dir, "ifindex"), readNumber(dir, "iflink"); own != lower {
+		v.below = lower
 	}
-	return lower
+	return v
 }
 
 func readNumber(dir *os.File, name string) int {
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var buf [32]byte
-	n, err := unix.Read(fd, buf[:])
-	if err != nil {
-		return 0
-	}
-	number, err := strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+	number, err := strconv.Atoi(readWord(dir, name))
 	if err != nil {
 		return 0
 	}
 	return number
+}
+
+func readWord(dir *os.File, name string) string {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var buf [128]byte
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(buf[:n]))
 }
 
 // hostInterface finds the PCI function of the host's interface with an index.

@@ -88,8 +88,11 @@ func (c *court) missingNIC(d *expect.Device) string {
 	}
 	var there []string
 	for _, i := range c.found.Network.Interfaces {
-		if i.PCI != nil {
+		switch {
+		case i.PCI != nil:
 			there = append(there, i.Name+" at "+i.PCI.String())
+		case d.PCI == nil && i.Name == d.Interface:
+			return fmt.Sprintf("the interface %s in the pod has the address %s, the claimed one %s", i.Name, i.MAC, d.MAC)
 		}
 	}
 	if len(there) == 0 {
@@ -104,14 +107,37 @@ func (c *court) interfaceOf(d *expect.Device) (name string, known bool) {
 		return "", false
 	}
 	for _, i := range c.found.Network.Interfaces {
-		switch {
-		case d.PCI != nil && i.PCI != nil && *i.PCI == *d.PCI && !c.promised.HostNetwork:
-			return i.Name, true
-		case d.PCI == nil && i.PCI == nil && (i.Name == d.Interface || d.Interface == "" && i.Name == d.Name):
+		if d.PCI != nil && i.PCI != nil && *i.PCI == *d.PCI && !c.promised.HostNetwork {
 			return i.Name, true
 		}
 	}
-	return "", true
+	if d.PCI != nil {
+		return "", true
+	}
+	return c.virtualOf(d), true
+}
+
+// virtualOf finds a claimed interface that is no PCI function: by the address
+// that the driver says it has, whatever its pod calls it; only where that is not
+// said by its name. Where another interface has its name, the pod was given that
+// in its place.
+func (c *court) virtualOf(d *expect.Device) string {
+	name := ""
+	for _, i := range c.found.Network.Interfaces {
+		called := i.Name == d.Interface || d.Interface == "" && i.Name == d.Name
+		addressed := d.MAC == "" || i.MAC == "" || strings.EqualFold(d.MAC, i.MAC)
+		switch {
+		case i.PCI != nil:
+		case called && addressed:
+			return i.Name
+		case called:
+			return ""
+		case !addressed:
+		case d.MAC != "" && i.MAC != "":
+			name = i.Name
+		}
+	}
+	return name
 }
 
 func (c *court) gpu(claim *expect.Claim, d *expect.Device, f *Finding) {

@@ -1,0 +1,57 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"strings"
+	"testing"
+
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/facts"
+)
+
+// An interface that is no PCI function is known by its address, since its name is
+// anybody's; by its name only where nobody gives the address.
+func TestVirtualInterface(t *testing.T) {
+	const claimed, other = "02:00:00:00:00:01", "02:00:00:00:00:02"
+	id := strings.Repeat("a", 64)
+	for _, test := range []struct {
+		name  string
+		mac   string
+		there []facts.Interface
+		want  Status
+		says  string
+	}{
+		{"as claimed", claimed, []facts.Interface{{Name: "net0", MAC: claimed}}, Aligned, ""},
+		{"addresses in capitals", strings.ToUpper("02:aa:00:00:00:01"), []facts.Interface{{Name: "net0", MAC: "02:aa:00:00:00:01"}}, Aligned, ""},
+		{"renamed by its pod", claimed, []facts.Interface{{Name: "mine0", MAC: claimed}}, Aligned, ""},
+		{"another one of its name", claimed, []facts.Interface{{Name: "net0", MAC: other}}, Misaligned, "net0 in the pod has the address " + other + ", the claimed one " + claimed},
+		{"another one of its name beside it", claimed, []facts.Interface{{Name: "net0", MAC: other}, {Name: "old0", MAC: claimed}}, Misaligned, "net0 in the pod has the address"},
+		{"gone", claimed, []facts.Interface{{Name: "eth0", MAC: other}}, Misaligned, "net0 is not in the pod, nor any other NIC"},
+		{"a driver that gives no address", "", []facts.Interface{{Name: "net0", MAC: other}}, Aligned, ""},
+		{"a kernel that gives no address", claimed, []facts.Interface{{Name: "net0"}}, Aligned, ""},
+		{"no address, another name", "", []facts.Interface{{Name: "mine0", MAC: claimed}}, Misaligned, "net0 is not in the pod"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := expect.Device{Request: "nic", Driver: slicecodec.DriverNet, Name: "nic7", Kind: expect.NIC, Interface: "net0", MAC: test.mac}
+			promised := expect.Pod{
+				Name: "p", Claims: []expect.Claim{{Name: "c", UID: "u", Devices: []expect.Device{d}}},
+				Containers: []expect.Container{{Name: "main", ID: id, Uses: map[string][]string{"c": {""}}}},
+			}
+			found := facts.Pod{Network: facts.Network{Interfaces: test.there}, Containers: []facts.Container{{Name: "main", ID: id}}}
+			got := Judge(machine(t), promised, found)
+			if got.Status != test.want || !strings.Contains(got.Message, test.says) {
+				t.Errorf("%s, want %s and %q: %s", got.Status, test.want, test.says, got.Message)
+			}
+			if len(got.Pairs) > 0 {
+				t.Errorf("pairs %v of what has no place", got.Pairs)
+			}
+			listed := len(got.Things) > 0 && got.Things[0].Request == "nic"
+			if listed != (test.want == Aligned) {
+				t.Errorf("things %+v", got.Things)
+			}
+		})
+	}
+}
