@@ -5,6 +5,7 @@ package pinning
 
 import (
 	"errors"
+	"maps"
 	"sync"
 
 	"k8s.io/utils/cpuset"
@@ -233,6 +234,13 @@ func (p *Placer) Forget(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.placed, id)
+}
+
+// Keep drops what is known of all containers but those that are.
+func (p *Placer) Keep(is func(id string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.placed, func(id string, _ cgroup.Sets) bool { return !is(id) })
 }
 
 // Placed is where a container was last seen or put; not known before the first

@@ -5,6 +5,7 @@ package runtimehooks
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,6 +38,13 @@ func (w *warned) drop(pod types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.pods, pod)
+}
+
+// keep drops all pods but those that are.
+func (w *warned) keep(is func(types.UID) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.pods, func(pod types.UID, _ bool) bool { return !is(pod) })
 }
 
 // warnUnmirrored tells a pod whose standard CPU requests are not what its claims

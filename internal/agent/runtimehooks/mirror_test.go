@@ -4,14 +4,19 @@
 package runtimehooks
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/containerd/nri/pkg/api"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent/nodepods"
+	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/driver"
 )
 
@@ -44,6 +49,48 @@ func TestUnmirrored(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// A runtime that restarted tells nobody what went with it.
+func TestSynchronizeForgetsWhatWent(t *testing.T) {
+	a, _ := connected(t, "/nowhere")
+	h := a.hooks()
+	tree := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tree, "cgroup.controllers"), []byte("cpuset cpu"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"stays", "went"} {
+		group := filepath.Join(tree, id)
+		if err := os.Mkdir(group, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems", "cgroup.procs"} {
+			if err := os.WriteFile(filepath.Join(group, file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.warned.first(types.UID(id + "-pod"))
+	}
+	var err error
+	if h.placer, err = pinning.Open(tree); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.placer.Close() })
+	seats := []pinning.Container{{ID: "stays", Group: "/stays"}, {ID: "went", Group: "/went"}}
+	if out := h.placer.Place(seats, cpuset.New(0, 1), true); out.Writes != 2 {
+		t.Fatalf("%+v", out)
+	}
+	running := &api.Container{Id: "stays", PodSandboxId: "stays-sandbox", Linux: &api.LinuxContainer{CgroupsPath: "/stays"}}
+	if _, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("stays", "")}, []*api.Container{running}); err != nil {
+		t.Fatal(err)
+	}
+	if h.warned.first("stays-pod") || !h.warned.first("went-pod") {
+		t.Error("want the pod that went forgotten, and no other")
+	}
+	_, stays := h.placer.Placed("stays")
+	if _, went := h.placer.Placed("went"); went || !stays {
+		t.Errorf("the container that stays is known: %t; that went: %t", stays, went)
 	}
 }
 

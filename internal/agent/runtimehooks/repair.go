@@ -8,10 +8,12 @@ import (
 	"errors"
 	"io/fs"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -46,6 +48,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, contain
 	defer cancel()
 	synced := h.begin()
 	h.state.reset(pods, containers)
+	h.forget(pods, containers)
 	// First what is quick: the repairs use up the time that is left.
 	updates := h.placeAll(ctx)
 	h.moved(updates)
@@ -61,6 +64,22 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, contain
 	synced()
 	h.metrics.Joined()
 	return updates, nil
+}
+
+// forget drops what is remembered of pods and containers that went while nobody
+// was told.
+func (h *hooks) forget(pods []*api.PodSandbox, containers []*api.Container) {
+	h.warned.keep(func(uid types.UID) bool {
+		return slices.ContainsFunc(pods, func(p *api.PodSandbox) bool { return p.GetUid() == string(uid) })
+	})
+	if h.placer == nil {
+		return
+	}
+	known := make(map[string]bool, len(containers))
+	for _, c := range containers {
+		known[c.GetId()] = true
+	}
+	h.placer.Keep(func(id string) bool { return known[id] })
 }
 
 // repairAll tries every record once, several at a time. What fails is tried
@@ -207,13 +226,13 @@ func (h *hooks) renewNow(ctx context.Context, key recordKey) (time.Time, error) 
 	renewed, next, err := p.Renewer.Renew(ctx, r, held.path)
 	if err != nil {
 		p.Status(status.Of(r, status.RenewFailed, err))
-		return time.Time{}, err
 	}
+	// Also beside an error: what one of several devices was given is its own.
 	if !reflect.DeepEqual(renewed, r) {
-		if err := p.Journal.Put(renewed); err != nil {
-			return time.Time{}, err
+		if failed := p.Journal.Put(renewed); failed != nil {
+			return time.Time{}, errors.Join(err, failed)
 		}
 		h.retry(key) // the pod may have other addresses, and its claim says which
 	}
-	return next, nil
+	return next, err
 }

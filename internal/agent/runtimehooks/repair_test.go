@@ -228,6 +228,32 @@ func (d *renewer) Renew(_ context.Context, r driver.Record, netns string) (drive
 	return r, time.Now().Add(10 * time.Millisecond), nil
 }
 
+// partly is given something for the one of two devices, and refused for the other.
+type partly struct{}
+
+func (partly) Renew(_ context.Context, r driver.Record, _ string) (driver.Record, time.Time, error) {
+	r.Devices = append([]driver.DeviceRecord{}, r.Devices...)
+	r.Devices[0].Plan = []byte(`{"lease":"new"}`)
+	return r, time.Time{}, errors.New("the other server does not answer")
+}
+
+func TestRenewalOfOneOfTwo(t *testing.T) {
+	a, _, h, _ := working(t)
+	p := a.preparers[0]
+	r := prepared(t, p, agenttest.ClaimFor("a", "nic0"))
+	if err := h.RunPodSandbox(t.Context(), podOf("a", existing(t))); err != nil {
+		t.Fatal(err)
+	}
+	p.Renewer = partly{}
+	if _, err := h.renewNow(t.Context(), keyOf(r)); err == nil {
+		t.Error("the failure is not told")
+	}
+	now, err := p.Journal.Get(r.Driver, r.Claim.UID)
+	if err != nil || !strings.Contains(string(now.Devices[0].Plan), "new") {
+		t.Errorf("journaled %s, error %v", now.Devices[0].Plan, err)
+	}
+}
+
 func TestRenewal(t *testing.T) {
 	a, _, h, said := working(t)
 	lease := &renewer{fails: 1}
