@@ -7,89 +7,47 @@ import (
 	"context"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
-	"github.com/insomniacslk/dhcp/dhcpv4/server4"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/hosttest/dhcpserver"
 )
 
 // dhcpServer answers on port0 of the lab's switch.
-type dhcpServer struct {
-	mutex   sync.Mutex
-	address string
-	heard   []string
-}
+type dhcpServer struct{ *dhcpserver.Server }
 
-func (l *lab) serveDHCP(t *testing.T) *dhcpServer {
+func (l *lab) serveDHCP(t *testing.T) dhcpServer {
 	t.Helper()
-	s := &dhcpServer{address: "10.9.0.7"}
 	l.fabric.Run(t, "ip address add 10.9.0.1/24 dev port0")
-	var running *server4.Server
-	l.fabric.Do(t, func() (err error) {
-		running, err = server4.NewServer("port0", &net.UDPAddr{Port: dhcpv4.ServerPort}, s.handle)
-		return err
-	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = running.Serve() // ends with Close
-	}()
-	t.Cleanup(func() {
-		_ = running.Close()
-		<-done
-	})
-	return s
+	return dhcpServer{dhcpserver.Serve(t, l.fabric, "port0", giving("10.9.0.7"))}
 }
 
-func (s *dhcpServer) handle(conn net.PacketConn, peer net.Addr, m *dhcpv4.DHCPv4) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.heard = append(s.heard, m.MessageType().String()+" "+m.ClientHWAddr.String())
-	kind := dhcpv4.MessageTypeOffer
-	switch m.MessageType() {
-	case dhcpv4.MessageTypeDiscover:
-	case dhcpv4.MessageTypeRequest:
-		kind = dhcpv4.MessageTypeAck
-		if ip := m.ClientIPAddr; !ip.IsUnspecified() && ip.String() != s.address {
-			kind = dhcpv4.MessageTypeNak
+// giving gives an address, and refuses who has another.
+func giving(address string) dhcpserver.Answer {
+	return func(m *dhcpv4.DHCPv4) []dhcpv4.Modifier {
+		_, to, _ := net.ParseCIDR("10.60.0.0/16")
+		answer := []dhcpv4.Modifier{
+			dhcpv4.WithYourIP(net.ParseIP(address)), dhcpv4.WithNetmask(net.CIDRMask(24, 32)), dhcpv4.WithLeaseTime(800),
+			dhcpv4.WithRouter(net.ParseIP("10.9.0.1")), dhcpv4.WithServerIP(net.ParseIP("10.9.0.1")),
+			dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.ParseIP("10.9.0.1"))),
+			dhcpv4.WithOption(dhcpv4.OptClasslessStaticRoute(&dhcpv4.Route{Dest: to, Router: net.ParseIP("10.9.0.9")})),
 		}
-	default:
-		return
-	}
-	_, to, _ := net.ParseCIDR("10.60.0.0/16")
-	answer, err := dhcpv4.New(dhcpv4.WithReply(m), dhcpv4.WithMessageType(kind),
-		dhcpv4.WithYourIP(net.ParseIP(s.address)), dhcpv4.WithNetmask(net.CIDRMask(24, 32)), dhcpv4.WithLeaseTime(800),
-		dhcpv4.WithRouter(net.ParseIP("10.9.0.1")), dhcpv4.WithServerIP(net.ParseIP("10.9.0.1")),
-		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.ParseIP("10.9.0.1"))),
-		dhcpv4.WithOption(dhcpv4.OptClasslessStaticRoute(&dhcpv4.Route{Dest: to, Router: net.ParseIP("10.9.0.9")})))
-	if err == nil {
-		_, _ = conn.WriteTo(answer.ToBytes(), peer)
+		if ip := m.ClientIPAddr; !ip.IsUnspecified() && ip.String() != address {
+			answer = append(answer, dhcpv4.WithMessageType(dhcpv4.MessageTypeNak))
+		}
+		return answer
 	}
 }
 
-func (s *dhcpServer) give(address string) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.address = address
-}
-
-// waitFor waits until the server has heard a message.
-func (s *dhcpServer) waitFor(t *testing.T, message string) {
+// waitFor waits until the server has heard a kind of message from a client.
+func (s dhcpServer) waitFor(t *testing.T, kind dhcpv4.MessageType, mac string) {
 	t.Helper()
-	for range 200 {
-		s.mutex.Lock()
-		all := strings.Join(s.heard, "\n")
-		s.mutex.Unlock()
-		if strings.Contains(all, message) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("the server did not hear %q but %q", message, s.heard)
+	s.Await(t, kind.String()+" of "+mac, func(m *dhcpv4.DHCPv4) bool {
+		return m.MessageType() == kind && m.ClientHWAddr.String() == mac
+	})
 }
 
 // wasUp gives nic0 the queueing discipline that a link keeps which was up once.
@@ -112,7 +70,7 @@ func TestDHCP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.waitFor(t, "REQUEST 02:00:00:00:aa:01")
+	server.waitFor(t, dhcpv4.MessageTypeRequest, "02:00:00:00:aa:01")
 	inPod := func(wants ...string) {
 		t.Helper()
 		text := pod.Run(t, "ip address show net1\nip route show")
@@ -150,7 +108,7 @@ func TestDHCP(t *testing.T) {
 	}
 	inPod("10.9.0.7/24")
 	// Refused: another address, in place of the first.
-	server.give("10.9.0.8")
+	server.Set(giving("10.9.0.8"))
 	clock = clock.Add(500 * time.Second)
 	renew()
 	inPod("10.9.0.8/24", "10.60.0.0/16 via 10.9.0.9 dev net1")
@@ -164,7 +122,7 @@ func TestDHCP(t *testing.T) {
 		}
 		expect(t, "the host", before, l.host)
 	}
-	server.waitFor(t, "RELEASE 02:00:00:00:aa:01")
+	server.waitFor(t, dhcpv4.MessageTypeRelease, "02:00:00:00:aa:01")
 	if after := l.states(t); after != states {
 		t.Errorf("the host's NICs were\n%s\nare\n%s", states, after)
 	}

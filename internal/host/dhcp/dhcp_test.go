@@ -10,26 +10,21 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/insomniacslk/dhcp/dhcpv4"
-	"github.com/insomniacslk/dhcp/dhcpv4/server4"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/hosttest/dhcpserver"
 )
 
 // server answers on srv0, 10.9.0.1/24; the client's end is nic0 in another
 // namespace.
 type server struct {
+	*dhcpserver.Server
 	client *hosttest.Namespace
-
-	mu     sync.Mutex
-	answer []dhcpv4.Modifier
-	nak    string
-	last   *dhcpv4.DHCPv4
 }
 
 func ip(text string) net.IP { return net.ParseIP(text).To4() }
@@ -48,63 +43,23 @@ func plain() []dhcpv4.Modifier {
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{client: hosttest.NewNamespace(t), answer: plain()}
-	there := hosttest.NewNamespace(t)
-	hosttest.Veth(t, there, "srv0", s.client, "nic0")
+	client, there := hosttest.NewNamespace(t), hosttest.NewNamespace(t)
+	hosttest.Veth(t, there, "srv0", client, "nic0")
 	there.Run(t, "ip link set srv0 up\nip address add 10.9.0.1/24 dev srv0")
-	s.client.Run(t, "ip link set nic0 up")
-	var running *server4.Server
-	there.Do(t, func() (err error) {
-		running, err = server4.NewServer("srv0", &net.UDPAddr{Port: 67}, s.handle)
-		return err
-	})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = running.Serve() // ends with Close
-	}()
-	t.Cleanup(func() {
-		_ = running.Close()
-		<-done
-	})
-	return s
+	client.Run(t, "ip link set nic0 up")
+	decent := func(*dhcpv4.DHCPv4) []dhcpv4.Modifier { return plain() }
+	return &server{Server: dhcpserver.Serve(t, there, "srv0", decent), client: client}
 }
 
-func (s *server) handle(conn net.PacketConn, peer net.Addr, m *dhcpv4.DHCPv4) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = m
-	kind := dhcpv4.MessageTypeOffer
-	switch m.MessageType() {
-	case dhcpv4.MessageTypeDiscover:
-	case dhcpv4.MessageTypeRequest:
-		kind = dhcpv4.MessageTypeAck
-	default:
-		return
-	}
-	modifiers := append([]dhcpv4.Modifier{dhcpv4.WithReply(m), dhcpv4.WithMessageType(kind)}, s.answer...)
-	if s.nak != "" && kind == dhcpv4.MessageTypeAck {
-		modifiers = append(modifiers, dhcpv4.WithMessageType(dhcpv4.MessageTypeNak),
-			dhcpv4.WithOption(dhcpv4.OptMessage(s.nak)))
-	}
-	answer, err := dhcpv4.New(modifiers...)
-	if err != nil {
-		return
-	}
-	_, _ = conn.WriteTo(answer.ToBytes(), peer)
-}
-
-// heard is the last message of the client.
-func (s *server) heard() *dhcpv4.DHCPv4 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
-}
-
+// set changes a decent answer; a request is refused where nak says why.
 func (s *server) set(nak string, modifiers ...dhcpv4.Modifier) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nak, s.answer = nak, append(plain(), modifiers...)
+	s.Set(func(m *dhcpv4.DHCPv4) []dhcpv4.Modifier {
+		all := append(plain(), modifiers...)
+		if nak != "" && m.MessageType() == dhcpv4.MessageTypeRequest {
+			all = append(all, dhcpv4.WithMessageType(dhcpv4.MessageTypeNak), dhcpv4.WithOption(dhcpv4.OptMessage(nak)))
+		}
+		return all
+	})
 }
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -146,8 +101,8 @@ func TestLease(t *testing.T) {
 		Acquired: start, T1: start.Add(400 * time.Second), T2: start.Add(700 * time.Second), Expiry: start.Add(800 * time.Second),
 	}
 	compare(t, "lease", want, got)
-	if out := s.client.Run(t, "ip -o link show nic0"); s.heard().HostName() != "trainer" || !strings.Contains(out, "link/ether "+got.MAC) {
-		t.Errorf("the server heard of %s at %s; nic0 is %s", s.heard().HostName(), got.MAC, out)
+	if out := s.client.Run(t, "ip -o link show nic0"); s.Last().HostName() != "trainer" || !strings.Contains(out, "link/ether "+got.MAC) {
+		t.Errorf("the server heard of %s at %s; nic0 is %s", s.Last().HostName(), got.MAC, out)
 	}
 	text, err := json.Marshal(got)
 	if err != nil {
@@ -175,7 +130,7 @@ func TestLease(t *testing.T) {
 		{netip.MustParsePrefix("10.8.0.0/16"), netip.MustParseAddr("10.9.0.3")}, {Destination: netip.MustParsePrefix("10.9.1.0/24")},
 	}
 	compare(t, "renewed", want, renewed)
-	if m := s.heard(); !m.ClientIPAddr.Equal(ip("10.9.0.7")) || m.ServerIdentifier() != nil || m.RequestedIPAddress() != nil {
+	if m := s.Last(); !m.ClientIPAddr.Equal(ip("10.9.0.7")) || m.ServerIdentifier() != nil || m.RequestedIPAddress() != nil {
 		t.Errorf("a renewal has the client's address alone: %s", m.Summary())
 	}
 
@@ -183,15 +138,9 @@ func TestLease(t *testing.T) {
 	if err := Release(t.Context(), s.client.Fd(), "nic0", renewed); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		last := s.heard()
-		if last.MessageType() == dhcpv4.MessageTypeRelease && last.ClientIPAddr.Equal(ip("10.9.0.7")) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the server never heard of the release: %s", last.Summary())
-		}
-	}
+	s.Await(t, "the release", func(m *dhcpv4.DHCPv4) bool {
+		return m.MessageType() == dhcpv4.MessageTypeRelease && m.ClientIPAddr.Equal(ip("10.9.0.7"))
+	})
 }
 
 func TestRefused(t *testing.T) {
