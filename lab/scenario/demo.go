@@ -10,6 +10,8 @@ import (
 	"io"
 	"path/filepath"
 	"time"
+
+	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
 // Demo is the main job: the mission's manifests on a cluster that runs.
@@ -105,13 +107,13 @@ func (d Demo) alignment(ctx context.Context) (bool, error) {
 	}
 	pods := []struct {
 		pod, claim string
-		wanted     func(Facts) Verdict
+		wanted     func(judge.Facts) judge.Verdict
 	}{
-		{"aligned-gpu-nic-cpu-pod", "aligned-resource-claim", aligned},
-		{"misaligned-gpu-nic-cpu-pod", "misaligned-resource-claim", misaligned},
+		{"aligned-gpu-nic-cpu-pod", "aligned-resource-claim", judge.Aligned},
+		{"misaligned-gpu-nic-cpu-pod", "misaligned-resource-claim", judge.Misaligned},
 	}
 	ok := true
-	var outcomes []Outcome
+	var outcomes []judge.Outcome
 	for _, p := range pods {
 		if err := d.waitForPod(ctx, "default", p.pod); err != nil {
 			return false, err
@@ -125,18 +127,18 @@ func (d Demo) alignment(ctx context.Context) (bool, error) {
 		o.Wanted = p.wanted(o.OnNode)
 		ok = ok && o.OK()
 		outcomes = append(outcomes, o)
-		if err := writeVerdicts(d.Out, o); err != nil {
+		if err := judge.WriteVerdicts(d.Out, o); err != nil {
 			return false, err
 		}
 		fmt.Fprintln(d.Out)
 	}
-	shared := judgeExclusive(outcomes)
-	fmt.Fprintf(d.Out, "  %s  %s: %s\n\n", mark(shared.OK), shared.What, shared.Why)
-	return ok && shared.OK, writeTable(d.Out, outcomes)
+	shared := judge.Exclusive(outcomes)
+	fmt.Fprintf(d.Out, "  %s  %s: %s\n\n", judge.Mark(shared.OK), shared.What, shared.Why)
+	return ok && shared.OK, judge.WriteTable(d.Out, outcomes)
 }
 
-func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (Outcome, error) {
-	var o Outcome
+func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (judge.Outcome, error) {
+	var o judge.Outcome
 	// The interface's status is written after the pod starts, and retried
 	// until it is: wait for what users will look up.
 	err := poll(ctx, func() (bool, error) {
@@ -145,13 +147,13 @@ func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (Outcom
 		if err != nil {
 			return false, err
 		}
-		return checkStatus(o.Claim, o.Inside).OK, nil
+		return judge.Status(o.Claim, o.Inside).OK, nil
 	})
 	if err != nil && !errors.Is(err, errTimeout) {
 		return o, err
 	}
-	o.FromInside = append(o.FromInside, checkStatus(o.Claim, o.Inside))
-	o.FromNode = append(o.FromNode, checkStatus(o.Claim, o.OnNode))
+	o.FromInside = append(o.FromInside, judge.Status(o.Claim, o.Inside))
+	o.FromNode = append(o.FromNode, judge.Status(o.Claim, o.OnNode))
 	return o, nil
 }
 
@@ -162,18 +164,18 @@ func (d Demo) restored(ctx context.Context, before []string) (bool, error) {
 	if err := d.deleteMission(ctx); err != nil {
 		return false, err
 	}
-	var v Verdict
+	var v judge.Verdict
 	err := poll(ctx, func() (bool, error) {
 		after, err := hostState(ctx, d.Kubectl)
 		if err != nil {
 			return false, err
 		}
-		v = judgeRestored(before, after)
+		v = judge.Restored(before, after)
 		return v.OK, nil
 	})
 	if err != nil && !errors.Is(err, errTimeout) {
 		return false, err
 	}
-	fmt.Fprintf(d.Out, "  %s  %s: %s\n", mark(v.OK), v.What, v.Why)
+	fmt.Fprintf(d.Out, "  %s  %s: %s\n", judge.Mark(v.OK), v.What, v.Why)
 	return v.OK, nil
 }

@@ -6,7 +6,7 @@
 //
 // Facts are read twice: inside the pod, and on the node through /proc. Neither
 // reading asks plumbline; both are the kernel's own files. The judgement is a
-// pure function of facts and claim, so that its tests need no cluster.
+// pure function of facts and claim, in package judge.
 //
 // Starting and stopping the cluster belongs to the command; this package only
 // uses one that runs.

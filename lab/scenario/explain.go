@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
 //go:embed four-pairs.yaml
@@ -46,8 +48,8 @@ func (d Demo) Explain(ctx context.Context) (bool, error) {
 }
 
 // schedulerRefuses waits for the scheduler's word on the pod.
-func (d Demo) schedulerRefuses(ctx context.Context) (Verdict, error) {
-	v := Verdict{What: "the scheduler cannot place the pod, and says no more than"}
+func (d Demo) schedulerRefuses(ctx context.Context) (judge.Verdict, error) {
+	v := judge.Verdict{What: "the scheduler cannot place the pod, and says no more than"}
 	err := poll(ctx, func() (bool, error) {
 		var pod corev1.Pod
 		if err := d.Kubectl.Get(ctx, &pod, "pod", unschedulable, "-n", "default"); err != nil {
@@ -70,13 +72,13 @@ func (d Demo) schedulerRefuses(ctx context.Context) (Verdict, error) {
 
 // explained runs the command on the pod, prints what it says, and looks for the
 // constraint and a change that helps.
-func (d Demo) explained(ctx context.Context) (Verdict, error) {
+func (d Demo) explained(ctx context.Context) (judge.Verdict, error) {
 	said, err := d.plumbline(ctx, "explain", "pod/"+unschedulable, "-n", "default", "--node", d.Node)
 	if err != nil {
-		return Verdict{}, err
+		return judge.Verdict{}, err
 	}
 	fmt.Fprintln(d.Out, said.Out)
-	v := Verdict{What: "plumbline explain names the constraint, and changes that help", OK: said.Code == explainUnfit, Why: said.Ending()}
+	v := judge.Verdict{What: "plumbline explain names the constraint, and changes that help", OK: said.Code == explainUnfit, Why: said.Ending()}
 	for _, words := range []string{"matchAttribute resource.kubernetes.io/pcieRoot", "what helps, each tried:"} {
 		if !strings.Contains(said.Out, words) {
 			v.OK, v.Why = false, fmt.Sprintf("%s, without a word of %q", v.Why, words)
@@ -95,7 +97,7 @@ func (d Demo) Draw(ctx context.Context) (bool, error) {
 	if err := errors.Join(os.MkdirAll(d.Pictures, 0o755), os.WriteFile(path, []byte(drawn.Out), 0o644)); err != nil {
 		return false, fmt.Errorf("write the picture: %w", err)
 	}
-	v := Verdict{What: "a picture of the node and of who holds what", OK: drawn.Code == 0, Why: path}
+	v := judge.Verdict{What: "a picture of the node and of who holds what", OK: drawn.Code == 0, Why: path}
 	switch {
 	case !v.OK:
 		v.Why = drawn.Ending()

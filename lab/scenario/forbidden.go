@@ -15,6 +15,7 @@ import (
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/deploy/leastprivilege"
 	"plumbline.dev/plumbline/deploy/render"
+	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
 // forbidden tries, with the agent's own tokens, what the agent must not be
@@ -53,18 +54,18 @@ func (d Demo) forbidden(ctx context.Context) (bool, error) {
 		if r.Wrong != nil {
 			ok, answer = false, r.Wrong.Error()
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", mark(r.Wrong == nil), r.Request.Name, answer)
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", judge.Mark(r.Wrong == nil), r.Request.Name, answer)
 	}
-	for _, v := range []Verdict{extra, capabilities} {
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", mark(v.OK), v.What, v.Why)
+	for _, v := range []judge.Verdict{extra, capabilities} {
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", judge.Mark(v.OK), v.What, v.Why)
 	}
 	return ok, t.Flush()
 }
 
 // extraRights asks the API server for everything the agent may do, and
 // compares it with the role that the chart ships.
-func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject leastprivilege.Subject) (Verdict, error) {
-	v := Verdict{What: "nothing granted beside the chart's own role"}
+func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject leastprivilege.Subject) (judge.Verdict, error) {
+	v := judge.Verdict{What: "nothing granted beside the chart's own role"}
 	manifests, err := render.Chart(deploy.Namespace, map[string]any{
 		"drivers": map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": d.Node}},
 	})
@@ -98,8 +99,8 @@ const agentCapabilities = "0000000000283000"
 
 // capabilities reads what the running agent's process may do on the node, as
 // the kernel says.
-func (d Demo) capabilities(ctx context.Context) (Verdict, error) {
-	v := Verdict{What: "the agent's process has NET_ADMIN, NET_RAW, SYS_ADMIN and SYS_PTRACE, no more"}
+func (d Demo) capabilities(ctx context.Context) (judge.Verdict, error) {
+	v := judge.Verdict{What: "the agent's process has NET_ADMIN, NET_RAW, SYS_ADMIN and SYS_PTRACE, no more"}
 	const bounding = `awk '/^Cap(Eff|Bnd):/ { print $2 }' "/proc/$1/status"`
 	pid, err := d.agentProcess(ctx)
 	if err != nil {

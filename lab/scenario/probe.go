@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
 var (
@@ -58,30 +60,30 @@ spec:
 }
 
 // readInside probes from within the pod's container.
-func readInside(ctx context.Context, k Kubectl, pod *corev1.Pod) (Facts, error) {
+func readInside(ctx context.Context, k Kubectl, pod *corev1.Pod) (judge.Facts, error) {
 	out, err := k.Shell(ctx, pod.Namespace, pod.Name, probeScript, "", "self")
 	if err != nil {
-		return Facts{}, fmt.Errorf("probe inside pod %s: %w", pod.Name, err)
+		return judge.Facts{}, fmt.Errorf("probe inside pod %s: %w", pod.Name, err)
 	}
-	return parseFacts(out)
+	return judge.ParseFacts(out)
 }
 
 // readOnNode probes the same container from the node.
-func readOnNode(ctx context.Context, k Kubectl, pod *corev1.Pod) (Facts, error) {
+func readOnNode(ctx context.Context, k Kubectl, pod *corev1.Pod) (judge.Facts, error) {
 	if len(pod.Status.ContainerStatuses) == 0 {
-		return Facts{}, fmt.Errorf("probe pod %s from the node: it has no container status", pod.Name)
+		return judge.Facts{}, fmt.Errorf("probe pod %s from the node: it has no container status", pod.Name)
 	}
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
 	pid, err := k.Shell(ctx, probeNamespace, probePod, onNodeScript, id)
 	if err != nil {
-		return Facts{}, fmt.Errorf("find the process of pod %s: %w", pod.Name, err)
+		return judge.Facts{}, fmt.Errorf("find the process of pod %s: %w", pod.Name, err)
 	}
 	pid = strings.TrimSpace(pid)
 	out, err := k.Shell(ctx, probeNamespace, probePod, probeScript, "/proc/"+pid+"/root", pid)
 	if err != nil {
-		return Facts{}, fmt.Errorf("probe pod %s from the node: %w", pod.Name, err)
+		return judge.Facts{}, fmt.Errorf("probe pod %s from the node: %w", pod.Name, err)
 	}
-	return parseFacts(out)
+	return judge.ParseFacts(out)
 }
 
 // hostState describes every PCI interface in the node's own namespace, a line

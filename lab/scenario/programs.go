@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
 // attachScript gives each NIC an eBPF program, as a monitor on the node would.
@@ -43,8 +45,8 @@ echo "no process of pod $1" >&2; exit 1`
 type onNode func(ctx context.Context, script string, args ...string) (string, error)
 
 // programsBack waits for the programs to be on the node's NICs again.
-func (d Demo) programsBack(ctx context.Context, run onNode) (Verdict, error) {
-	v := Verdict{What: "after the pod each NIC has its eBPF program again"}
+func (d Demo) programsBack(ctx context.Context, run onNode) (judge.Verdict, error) {
+	v := judge.Verdict{What: "after the pod each NIC has its eBPF program again"}
 	err := poll(ctx, func() (bool, error) {
 		found, err := run(ctx, programsScript, "1", "0")
 		if err != nil {
@@ -61,8 +63,8 @@ func (d Demo) programsBack(ctx context.Context, run onNode) (Verdict, error) {
 }
 
 // judgePrograms reads what programsScript counted among the pod's NICs.
-func judgePrograms(counted string) Verdict {
-	return Verdict{
+func judgePrograms(counted string) judge.Verdict {
+	return judge.Verdict{
 		What: "their eBPF programs are off in the pod",
 		OK:   strings.TrimSpace(counted) == fmt.Sprintf("0 of %d", len(tpuNICs)),
 		Why:  strings.TrimSpace(counted) + " NICs with the program",

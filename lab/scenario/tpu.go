@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
 // The TPU example's objects.
@@ -83,16 +85,16 @@ func (d Demo) TPU(ctx context.Context, run func(ctx context.Context, script stri
 	return ok, nil
 }
 
-func (d Demo) say(v Verdict) {
-	fmt.Fprintf(d.Out, "  %s  %s\n", mark(v.OK), v.What)
+func (d Demo) say(v judge.Verdict) {
+	fmt.Fprintf(d.Out, "  %s  %s\n", judge.Mark(v.OK), v.What)
 	for line := range strings.Lines(strings.TrimSpace(v.Why)) {
 		fmt.Fprintf(d.Out, "      %s\n", strings.TrimSpace(line))
 	}
 }
 
 // tpuRefusal waits for what the kubelet tells of the claim.
-func (d Demo) tpuRefusal(ctx context.Context) (Verdict, error) {
-	v := Verdict{What: "the claim names each field that this node cannot meet"}
+func (d Demo) tpuRefusal(ctx context.Context) (judge.Verdict, error) {
+	v := judge.Verdict{What: "the claim names each field that this node cannot meet"}
 	wanted := []string{"interface.gsoIPv4MaxSize", "interface.groIPv4MaxSize", "ethtool.privateFlags"}
 	err := poll(ctx, func() (bool, error) {
 		var events corev1.EventList
@@ -119,7 +121,7 @@ func (d Demo) tpuRefusal(ctx context.Context) (Verdict, error) {
 }
 
 // tpuVerdicts judge the pod that runs, from the node's own kernel.
-func (d Demo) tpuVerdicts(ctx context.Context, run onNode) ([]Verdict, error) {
+func (d Demo) tpuVerdicts(ctx context.Context, run onNode) ([]judge.Verdict, error) {
 	var pod corev1.Pod
 	if err := d.Kubectl.Get(ctx, &pod, "pod", tpuPod); err != nil {
 		return nil, err
@@ -145,7 +147,7 @@ func (d Demo) tpuVerdicts(ctx context.Context, run onNode) ([]Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Verdict{judgeTPULinks(links), judgePrograms(programs), judgeTPUSysctls(sysctls), second}, nil
+	return []judge.Verdict{judgeTPULinks(links), judgePrograms(programs), judgeTPUSysctls(sysctls), second}, nil
 }
 
 // linksScript prints the interfaces that process $1 sees, as iproute2 tells them
@@ -153,8 +155,8 @@ func (d Demo) tpuVerdicts(ctx context.Context, run onNode) ([]Verdict, error) {
 const linksScript = `nsenter -t "$1" -n /usr/local/sbin/ip -details -oneline link show`
 
 // judgeTPULinks reads one line a link.
-func judgeTPULinks(links string) Verdict {
-	v := Verdict{What: "two NICs: MTU 8896, GSO and GRO of 65536"}
+func judgeTPULinks(links string) judge.Verdict {
+	v := judge.Verdict{What: "two NICs: MTU 8896, GSO and GRO of 65536"}
 	found := 0
 	for line := range strings.Lines(links) {
 		if !strings.Contains(line, "mtu 8896 ") {
@@ -180,16 +182,16 @@ func judgeTPULinks(links string) Verdict {
 }
 
 // judgeTPUSysctls: what the kernel lacks is named by the shell that tried.
-func judgeTPUSysctls(log string) Verdict {
-	return Verdict{
+func judgeTPUSysctls(log string) judge.Verdict {
+	return judge.Verdict{
 		What: "sysctls that this kernel lacks in a pod are named by the document's own script",
 		OK:   strings.Contains(log, "tcp_rto_min_us"), Why: log,
 	}
 }
 
 // tpuSecond: the second replica asks for four more TPUs.
-func (d Demo) tpuSecond(ctx context.Context) (Verdict, error) {
-	v := Verdict{What: "the second replica waits for another TPU node"}
+func (d Demo) tpuSecond(ctx context.Context) (judge.Verdict, error) {
+	v := judge.Verdict{What: "the second replica waits for another TPU node"}
 	err := poll(ctx, func() (bool, error) {
 		var pod corev1.Pod
 		if err := d.Kubectl.Get(ctx, &pod, "pod", tpuSecondPod, "--ignore-not-found"); err != nil {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
 //go:embed stray.sh
@@ -70,7 +71,7 @@ func (d Demo) Convict(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	ok := true
-	for _, v := range []Verdict{proved, convicted, independent, acquitted} {
+	for _, v := range []judge.Verdict{proved, convicted, independent, acquitted} {
 		d.say(v)
 		ok = ok && v.OK
 	}
@@ -79,10 +80,10 @@ func (d Demo) Convict(ctx context.Context) (bool, error) {
 
 // verdictOf runs the command on the suspect, prints what it says, and waits for
 // the claim's condition to say the same.
-func (d Demo) verdictOf(ctx context.Context, want int, condition metav1.ConditionStatus) (Verdict, error) {
+func (d Demo) verdictOf(ctx context.Context, want int, condition metav1.ConditionStatus) (judge.Verdict, error) {
 	answer, err := d.plumbline(ctx, "verify", "pod/"+suspect, "-n", "default")
 	if err != nil {
-		return Verdict{}, err
+		return judge.Verdict{}, err
 	}
 	fmt.Fprint(d.Out, answer.Out)
 	v := verifyVerdict(answer, want)
@@ -95,14 +96,14 @@ func (d Demo) verdictOf(ctx context.Context, want int, condition metav1.Conditio
 }
 
 // verifyVerdict judges how the command ended.
-func verifyVerdict(a answer, want int) Verdict {
+func verifyVerdict(a answer, want int) judge.Verdict {
 	words := map[int]string{verifyAligned: "proves the pod aligned", verifyMisaligned: "convicts the pod"}
-	return Verdict{What: "plumbline verify " + words[want], OK: a.Code == want, Why: a.Ending()}
+	return judge.Verdict{What: "plumbline verify " + words[want], OK: a.Code == want, Why: a.Ending()}
 }
 
 // conditionBecomes waits until every entry of ours in the claim's status says so.
-func (d Demo) conditionBecomes(ctx context.Context, want metav1.ConditionStatus) (Verdict, error) {
-	v := Verdict{What: fmt.Sprintf("the claim says Aligned: %s", want)}
+func (d Demo) conditionBecomes(ctx context.Context, want metav1.ConditionStatus) (judge.Verdict, error) {
+	v := judge.Verdict{What: fmt.Sprintf("the claim says Aligned: %s", want)}
 	err := poll(ctx, func() (bool, error) {
 		var claim resourceapi.ResourceClaim
 		if err := d.Kubectl.Get(ctx, &claim, "resourceclaim", suspectClaim, "-n", "default"); err != nil {
@@ -160,8 +161,8 @@ func (d Demo) smuggle(ctx context.Context, what string) (string, error) {
 }
 
 // probeConvicts asks the demo's own probe.
-func (d Demo) probeConvicts(ctx context.Context) (Verdict, error) {
-	v := Verdict{What: "the demo's own probe finds the same"}
+func (d Demo) probeConvicts(ctx context.Context) (judge.Verdict, error) {
+	v := judge.Verdict{What: "the demo's own probe finds the same"}
 	o, err := examine(ctx, d.Kubectl, "default", suspect, suspectClaim)
 	if err != nil {
 		return v, err

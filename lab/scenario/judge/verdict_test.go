@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package scenario
+package judge
 
 import (
 	"strings"
@@ -81,12 +81,12 @@ func TestJudge(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			facts, err := parseFacts(strings.NewReplacer(c.change...).Replace(rightPlace))
+			facts, err := ParseFacts(strings.NewReplacer(c.change...).Replace(rightPlace))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var wrong []string
-			for _, v := range Judge(claim(c.distinct), published, facts) {
+			for _, v := range Claim(claim(c.distinct), published, facts) {
 				if !v.OK {
 					wrong = append(wrong, v.What)
 				}
@@ -103,7 +103,7 @@ func TestParseFactsRefuses(t *testing.T) {
 		"cpus", "cpus 0-x", "mems 0 1", "node x 0-3", "surprise", "nic eth0 /sys/devices/virtual/net 0",
 		"nic eth0 /sys/devices/pci0000:00/0000:00:01.0 -1", "gpu /dev/dri/card0 /sys/devices/pci0000:00/0000:00:01.0 0",
 	} {
-		if _, err := parseFacts(line + "\n"); err == nil {
+		if _, err := ParseFacts(line + "\n"); err == nil {
 			t.Errorf("line %q was accepted", line)
 		}
 	}
@@ -112,7 +112,7 @@ func TestParseFactsRefuses(t *testing.T) {
 func FuzzParseFacts(f *testing.F) {
 	f.Add(rightPlace)
 	f.Fuzz(func(t *testing.T, text string) {
-		facts, err := parseFacts(text)
+		facts, err := ParseFacts(text)
 		if err != nil {
 			return
 		}

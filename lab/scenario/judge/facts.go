@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package scenario
+package judge
 
 import (
 	"bufio"
@@ -46,9 +46,9 @@ func (f Facts) NUMANodes() cpuset.CPUSet {
 	return cpuset.New(nodes...)
 }
 
-// parseFacts reads what the probe scripts print: a word that says what the
+// ParseFacts reads what the probe scripts print: a word that says what the
 // line is, then its fields.
-func parseFacts(text string) (Facts, error) {
+func ParseFacts(text string) (Facts, error) {
 	f := Facts{NodeCPUs: map[int]cpuset.CPUSet{}}
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for lines.Scan() {

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package scenario
+package judge
 
 import (
 	"fmt"
@@ -36,30 +36,30 @@ func (o Outcome) OK() bool {
 	return true
 }
 
-func mark(ok bool) string {
+func Mark(ok bool) string {
 	if ok {
 		return "ok"
 	}
 	return "WRONG"
 }
 
-// writeVerdicts prints what was judged, line by line, both readers side by
+// WriteVerdicts prints what was judged, line by line, both readers side by
 // side where they differ.
-func writeVerdicts(w io.Writer, o Outcome) error {
+func WriteVerdicts(w io.Writer, o Outcome) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "  %s  claim %s\n", o.Pod.Name, o.Claim.Name)
 	for i, v := range o.FromInside {
-		fmt.Fprintf(t, "    %s\t%s\t%s\n", mark(v.OK && o.FromNode[i].OK), v.What, v.Why)
+		fmt.Fprintf(t, "    %s\t%s\t%s\n", Mark(v.OK && o.FromNode[i].OK), v.What, v.Why)
 		if n := o.FromNode[i]; n.Why != v.Why {
 			fmt.Fprintf(t, "    \t  from the node\t%s\n", n.Why)
 		}
 	}
-	fmt.Fprintf(t, "    %s\t%s\t%s\n", mark(o.Wanted.OK), o.Wanted.What, o.Wanted.Why)
+	fmt.Fprintf(t, "    %s\t%s\t%s\n", Mark(o.Wanted.OK), o.Wanted.What, o.Wanted.Why)
 	return t.Flush()
 }
 
-// writeTable prints one row a pod.
-func writeTable(w io.Writer, outcomes []Outcome) error {
+// WriteTable prints one row a pod.
+func WriteTable(w io.Writer, outcomes []Outcome) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "POD\tCLAIM\tGPU\tROOT\tNUMA\tNIC\tROOT\tNUMA\tCPUS\tNUMA\tMEMORY\tVERDICT")
 	for _, o := range outcomes {

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package scenario
+package judge
 
 import (
 	"fmt"
@@ -28,9 +28,9 @@ type Verdict struct {
 // Published finds the PCI address that a driver published for a device.
 type Published func(driver, device string) (model.PCIAddress, bool)
 
-// Judge compares an allocated claim with the facts of the pod that holds it:
+// Claim compares an allocated claim with the facts of the pod that holds it:
 // every allocated device is there and nothing else, and every constraint holds.
-func Judge(claim *resourceapi.ResourceClaim, published Published, f Facts) []Verdict {
+func Claim(claim *resourceapi.ResourceClaim, published Published, f Facts) []Verdict {
 	var verdicts []Verdict
 	places := map[string][]place{}
 	wantNICs, wantGPUs := map[model.PCIAddress]bool{}, map[model.PCIAddress]bool{}
@@ -158,8 +158,8 @@ func constraintValues(requests []string, attribute string, places map[string][]p
 	return values, ok && len(values) > 0
 }
 
-// judgeExclusive says whether no two pods share a CPU.
-func judgeExclusive(outcomes []Outcome) Verdict {
+// Exclusive says whether no two pods share a CPU.
+func Exclusive(outcomes []Outcome) Verdict {
 	v := Verdict{What: "no CPU serves two pods", OK: true}
 	all := cpuset.New()
 	for _, o := range outcomes {
@@ -174,8 +174,8 @@ func judgeExclusive(outcomes []Outcome) Verdict {
 	return v
 }
 
-// judgeRestored compares the node's interfaces before and after, line by line.
-func judgeRestored(before, after []string) Verdict {
+// Restored compares the node's interfaces before and after, line by line.
+func Restored(before, after []string) Verdict {
 	v := Verdict{What: "every interface is as it was", OK: len(before) > 0}
 	v.Why = fmt.Sprintf("%d: name, MTU, MAC, flags, addresses, RDMA device, routes", len(before))
 	for _, line := range before {
