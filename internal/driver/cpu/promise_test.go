@@ -204,7 +204,7 @@ func requireGiven(t *testing.T, m *model.Machine, o slicecodec.CPUOptions, c *re
 // not its search: a claim of n CPUs of a device is refused only where the device
 // has not as many left, and never gets a CPU of another.
 func TestPlanSequences(t *testing.T) {
-	machines, steps := 200, 200 // package placement takes 1,000
+	machines, steps := 100, 1000
 	if testing.Short() {
 		machines, steps = 10, 100
 	}
