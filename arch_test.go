@@ -139,7 +139,7 @@ var libraryOwners = map[string][]string{
 	"cloud.google.com/go/compute/metadata":             {"internal/cloud/gce"},
 	"github.com/vishvananda/netlink":                   {"internal/host/rtnl", "internal/host/rdma"},
 	"github.com/safchain/ethtool":                      {"internal/host/ethtool"},
-	"github.com/cilium/ebpf":                           {"internal/host/bpf"},
+	"github.com/cilium/ebpf":                           {"internal/host/bpf", "internal/host/hosttest/bpftest"},
 	"github.com/insomniacslk/dhcp":                     {"internal/host/dhcp", "internal/host/hosttest/dhcpserver"},
 	"github.com/containerd/nri":                        {"internal/agent/runtimehooks"},
 	"tags.cncf.io/container-device-interface":          {"internal/cdi"},

@@ -11,29 +11,20 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/hosttest/bpftest"
 )
 
 // bpffs gives the lab a BPF file system of its own.
 func (l *lab) bpffs(t *testing.T) {
 	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
-		t.Skipf("no bpffs can be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := bpftest.FS(t)
 	l.driver.host.BPFFS, l.driver.host.Programs = dir, bpf.Store{Dir: filepath.Join(dir, "plumbline")}
 }
 
@@ -41,35 +32,16 @@ func (l *lab) bpffs(t *testing.T) {
 // it alive.
 func (l *lab) putProgram(t *testing.T, name string) {
 	t.Helper()
-	p := newProgram(t, name, ebpf.SchedCLS, -1)
-	defer func() { _ = p.Close() }()
+	p := bpftest.Program(t, name, ebpf.SchedCLS, -1)
 	nic, err := l.driver.host.LinkByName("nic0")
 	if err != nil || nic == nil {
 		t.Fatal(nic, err)
 	}
 	l.host.Do(t, func() error {
 		err = link.RawAttachProgram(link.RawAttachProgramOptions{Target: nic.Index, Program: p, Attach: ebpf.AttachTCXIngress})
-		if errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
-			return nil // older than Linux 6.6
-		}
-		return err
+		return nil
 	})
-	if err != nil {
-		t.Skipf("needs tcx: %v", err)
-	}
-}
-
-// newProgram loads a program that only returns a number.
-func newProgram(t *testing.T, name string, kind ebpf.ProgramType, returns int32) *ebpf.Program {
-	t.Helper()
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: name, Type: kind, License: "Apache-2.0",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, returns), asm.Return()},
-	})
-	if err != nil {
-		t.Skipf("no eBPF program can be loaded here: %v", err)
-	}
-	return p
+	bpftest.NeedTCX(t, errors.Join(err, p.Close()))
 }
 
 func openSide(t *testing.T, ns *hosttest.Namespace) *side.Side {
@@ -193,7 +165,7 @@ func TestProgramsOfThePodStayThere(t *testing.T) {
 	inPod := &lab{host: pod, driver: &Driver{host: &hoststate.Host{Side: openSide(t, pod)}}}
 	inPod.putProgram(t, "pods")
 	pin := filepath.Join(l.driver.host.BPFFS, "xdp")
-	pass := newProgram(t, "pods_xdp", ebpf.XDP, 2) // XDP_PASS
+	pass := bpftest.Program(t, "pods_xdp", ebpf.XDP, 2) // XDP_PASS
 	if err := errors.Join(pass.Pin(pin), pass.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ package bpf
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,11 +13,10 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/hosttest/bpftest"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
@@ -34,15 +32,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{ns: hosttest.NewNamespace(t), bpffs: t.TempDir()}
-	if err := unix.Mount("bpf", l.bpffs, "bpf", 0, ""); err != nil {
-		t.Skipf("no bpffs can be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(l.bpffs, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	l := &lab{ns: hosttest.NewNamespace(t), bpffs: bpftest.FS(t)}
 	l.store = Store{Dir: filepath.Join(l.bpffs, "plumbline")}
 	hosttest.Veth(t, l.ns, "nic0", l.ns, "nic1")
 	l.ns.Run(t, "ip link set nic0 up")
@@ -71,20 +61,9 @@ func indexOf(t *testing.T, conn *rtnl.Conn) int {
 }
 
 // program lets packets through.
-func (l *lab) program(t *testing.T, name string) *ebpf.Program {
+func program(t *testing.T, name string) *ebpf.Program {
 	t.Helper()
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: name, Type: ebpf.SchedCLS, License: "Apache-2.0",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()},
-	})
-	if errors.Is(err, unix.EPERM) {
-		t.Skipf("eBPF is not permitted here: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p
+	return bpftest.Program(t, name, ebpf.SchedCLS, -1)
 }
 
 func (l *lab) list(t *testing.T) []Attachment {
@@ -151,7 +130,7 @@ func (l *lab) attachTC(t *testing.T, p *ebpf.Program, direction string, more str
 
 func TestTC(t *testing.T) {
 	l := newLab(t)
-	in, out := l.program(t, "in"), l.program(t, "out")
+	in, out := program(t, "in"), program(t, "out")
 	l.ns.Run(t, "tc qdisc add dev nic0 clsact")
 	l.attachTC(t, in, "ingress", "pref 7 handle 3")
 	l.attachTC(t, out, "egress", "protocol ip pref 9")
@@ -207,18 +186,6 @@ func (l *lab) release(t *testing.T, key string) {
 	}
 }
 
-// needTCX skips below Linux 6.6.
-func needTCX(t *testing.T, err error) {
-	t.Helper()
-	// Below Linux 6.6 the attach type itself is invalid.
-	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) {
-		t.Skipf("this kernel has no tcx: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (l *lab) attachTCX(t *testing.T, p *ebpf.Program, direction string, byLink bool) link.Link {
 	t.Helper()
 	var tcx link.Link
@@ -229,13 +196,13 @@ func (l *lab) attachTCX(t *testing.T, p *ebpf.Program, direction string, byLink 
 		}
 		return link.RawAttachProgram(link.RawAttachProgramOptions{Target: l.nic, Program: p, Attach: attachTypes[direction]})
 	})
-	needTCX(t, err)
+	bpftest.NeedTCX(t, err)
 	return tcx
 }
 
 func TestTCX(t *testing.T) {
 	l := newLab(t)
-	a, b, c, d := l.program(t, "a"), l.program(t, "b"), l.program(t, "c"), l.program(t, "d")
+	a, b, c, d := program(t, "a"), program(t, "b"), program(t, "c"), program(t, "d")
 	l.attachTCX(t, a, rtnl.Ingress, false)
 	pinned := l.attachTCX(t, b, rtnl.Ingress, true)
 	if err := pinned.Pin(filepath.Join(l.bpffs, "b_link")); err != nil {
@@ -264,7 +231,7 @@ func TestTCX(t *testing.T) {
 	letGo(a)
 	letGo(d)
 	// One that came meanwhile stays, behind those that were there before.
-	e := l.program(t, "e")
+	e := program(t, "e")
 	l.attachTCX(t, e, rtnl.Ingress, false)
 	for range 2 {
 		if err := l.store.Restore(l.ns.Fd(), l.conn, l.nic, held); err != nil {
@@ -281,7 +248,7 @@ func TestTCX(t *testing.T) {
 // in its place, and a pin that nobody looks for.
 func TestKilledBetweenPins(t *testing.T) {
 	l := newLab(t)
-	p := l.program(t, "p")
+	p := program(t, "p")
 	path := filepath.Join(l.bpffs, "p_link")
 	first := l.attachTCX(t, p, rtnl.Ingress, true)
 	if err := first.Pin(path); err != nil {
@@ -312,7 +279,7 @@ func TestKilledBetweenPins(t *testing.T) {
 // A move ends filters and leaves tcx programs.
 func TestMove(t *testing.T) {
 	l := newLab(t)
-	p, q := l.program(t, "p"), l.program(t, "q")
+	p, q := program(t, "p"), program(t, "q")
 	l.attachTCX(t, p, rtnl.Ingress, false)
 	l.ns.Run(t, "tc qdisc add dev nic0 clsact")
 	l.attachTC(t, q, "egress", "pref 1 handle 1")
@@ -348,7 +315,7 @@ func TestMove(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	l := newLab(t)
-	p := l.program(t, "p")
+	p := program(t, "p")
 	list := []Attachment{{Kind: TCX, Direction: rtnl.Ingress, Program: idOf(p)}}
 	for _, key := range []string{"", "a.b", "../x", "a/b"} {
 		if _, err := l.store.Hold(key, list); err == nil {
