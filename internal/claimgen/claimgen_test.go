@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"plumbline.dev/plumbline/deploy"
@@ -79,8 +80,8 @@ func TestAllocated(t *testing.T) {
 		return o
 	}
 	onNUMA := func(o *claimgen.Options) { o.Align = claimgen.NUMA }
-	orNUMA := func(o *claimgen.Options) { o.Fallback = claimgen.NUMA }
-	orAny := func(o *claimgen.Options) { o.Fallback = claimgen.Any }
+	orNUMA := func(o *claimgen.Options) { o.Fallback = []string{claimgen.NUMA} }
+	orAny := func(o *claimgen.Options) { o.Fallback = []string{claimgen.Any} }
 	for _, tc := range []struct {
 		name, machine string
 		o             claimgen.Options
@@ -105,7 +106,7 @@ func TestAllocated(t *testing.T) {
 		{"NICs without RDMA", p4d, claimgen.Options{NICs: 1, WithoutRDMA: true, Align: claimgen.PCIe}, 7},
 		{"one of four GPUs has a NIC on its NUMA node", egx, with(pair, orNUMA), 1},
 		{"the others take theirs from afar", egx, with(pair, orAny), 4},
-		{"a group, NICs from anywhere", egx, claimgen.Options{GPUs: 3, NICs: 3, Align: claimgen.NUMA, Fallback: claimgen.Any}, 1},
+		{"a group, NICs from anywhere", egx, claimgen.Options{GPUs: 3, NICs: 3, Align: claimgen.NUMA, Fallback: []string{claimgen.Any}}, 1},
 		{"NICs and CPUs", tpu, claimgen.Options{NICs: 3, CPUs: 30, Align: claimgen.NUMA, WithoutRDMA: true}, 1},
 		{"CPUs", tpu, claimgen.Options{CPUs: 30, Align: claimgen.PCIe}, 6},
 	} {
@@ -125,11 +126,11 @@ func TestNearFirst(t *testing.T) {
 		o       claimgen.Options
 		want    int
 	}{
-		{"a3-ultragpu-8g", claimgen.Options{GPUs: 2, NICs: 2, Align: claimgen.PCIe, Fallback: claimgen.NUMA}, 4},
+		{"a3-ultragpu-8g", claimgen.Options{GPUs: 2, NICs: 2, Align: claimgen.PCIe, Fallback: []string{claimgen.NUMA}}, 4},
 		// Two GPUs share a NIC's root here: the second claim has to pass over one.
-		{"aws-p4d.24xlarge", claimgen.Options{GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: claimgen.NUMA}, 4},
-		{"aws-p4d.24xlarge", claimgen.Options{GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: claimgen.Any}, 4},
-		{"aws-p4d.24xlarge", claimgen.Options{GPUs: 2, NICs: 1, Align: claimgen.PCIe, Fallback: claimgen.NUMA}, 4},
+		{"aws-p4d.24xlarge", claimgen.Options{GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.NUMA}}, 4},
+		{"aws-p4d.24xlarge", claimgen.Options{GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Any}}, 4},
+		{"aws-p4d.24xlarge", claimgen.Options{GPUs: 2, NICs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.NUMA}}, 4},
 	} {
 		pods := fill(t, cluster(t, tc.machine), tc.o)
 		if len(pods) != tc.want {
@@ -149,21 +150,29 @@ func TestNearFirst(t *testing.T) {
 // says what would be right; a claim that is too big is split into ones that are
 // not.
 func TestLimits(t *testing.T) {
-	for _, align := range []string{claimgen.PCIe, claimgen.NUMA} {
+	for _, o := range []claimgen.Options{
+		{Align: claimgen.PCIe}, {Align: claimgen.NUMA}, {Align: claimgen.Socket}, {Align: claimgen.NUMA, InterfacePrefix: "rdma", MTU: 9000},
+		{Align: claimgen.PCIe, Fallback: []string{claimgen.NUMA, claimgen.Socket, claimgen.Any}, MTU: 9000},
+		{Align: claimgen.NUMA, Fallback: []string{claimgen.Socket, claimgen.Any}, InterfacePrefix: "rdma"},
+	} {
 		for gpus := range 20 {
 			for nics := range 36 {
 				for _, parts := range []int{1, 2, 4} {
-					o := claimgen.Options{GPUs: gpus, NICs: nics, CPUs: 8, NUMANodes: parts, Align: align}
+					if o.GPUs, o.NICs, o.CPUs, o.NUMANodes = gpus, nics, 8, parts; o.Align == claimgen.Socket {
+						o.NUMANodes, o.Sockets = 0, parts
+					}
 					spec, err := claimgen.Spec(o)
 					var limit *claimgen.LimitError
 					switch {
 					case errors.As(err, &limit):
-						if !strings.Contains(limit.Instruction, "split it into") && gpus%2+nics%2 == 0 {
+						if !strings.Contains(limit.Instruction, "split it into") && gpus%2+nics%2 == 0 && o.InterfacePrefix == "" {
 							t.Errorf("%+v: %v", o, err)
 						}
 					case err != nil:
-					case len(spec.Devices.Requests) > 32 || len(spec.Devices.Constraints) > 32 || gpus+nics+parts > 32:
-						t.Errorf("%+v: %d requests, %d constraints", o, len(spec.Devices.Requests), len(spec.Devices.Constraints))
+					default:
+						for _, wrong := range refused(spec) {
+							t.Errorf("%+v: %s", o, wrong)
+						}
 					}
 				}
 			}
@@ -171,14 +180,75 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// refused is what the API server would refuse of a spec: the rules of
+// kubernetes/pkg/apis/resource/validation that a generator can break. Package
+// scenario of the lab asks the server's own code.
+func refused(spec *resourceapi.ResourceClaimSpec) []string {
+	var wrong []string
+	atMost := func(what string, n, most int) {
+		if n > most {
+			wrong = append(wrong, fmt.Sprintf("%d %s, want %d at most", n, what, most))
+		}
+	}
+	known, results := map[string]bool{}, 0
+	name := func(n string) {
+		if known[n] || len(validation.IsDNS1123Label(n[strings.LastIndexByte(n, '/')+1:])) > 0 {
+			wrong = append(wrong, fmt.Sprintf("request name %q", n))
+		}
+		known[n] = true
+	}
+	for _, r := range spec.Devices.Requests {
+		name(r.Name)
+		for _, s := range r.FirstAvailable {
+			name(r.Name + "/" + s.Name)
+		}
+		atMost("alternatives", len(r.FirstAvailable), resourceapi.FirstAvailableDeviceRequestMaxSize)
+		if r.Exactly != nil {
+			results += int(r.Exactly.Count)
+		} else {
+			results += int(r.FirstAvailable[0].Count)
+		}
+	}
+	named := func(what string, list []string) {
+		atMost("requests in one "+what, len(list), resourceapi.DeviceRequestsMaxSize)
+		seen := map[string]bool{}
+		for _, n := range list {
+			if !known[n] || seen[n] {
+				wrong = append(wrong, fmt.Sprintf("%s names %q, unknown or twice", what, n))
+			}
+			seen[n] = true
+		}
+	}
+	for _, c := range spec.Devices.Constraints {
+		named("constraint", c.Requests)
+	}
+	for _, c := range spec.Devices.Config {
+		named("configuration", c.Requests)
+	}
+	atMost("results", results, resourceapi.AllocationResultsMaxSize)
+	atMost("requests", len(spec.Devices.Requests), resourceapi.DeviceRequestsMaxSize)
+	atMost("constraints", len(spec.Devices.Constraints), resourceapi.DeviceConstraintsMaxSize)
+	atMost("configurations", len(spec.Devices.Config), resourceapi.DeviceConfigMaxSize)
+	return wrong
+}
+
 func TestRefusals(t *testing.T) {
 	for want, o := range map[string]claimgen.Options{
-		"the claim is for nothing: want GPUs, NICs or CPUs": {Align: claimgen.PCIe},
-		`align "root": want pcie or numa`:                   {GPUs: 1, Align: "root"},
-		"align by socket: no driver says on which socket a GPU or a NIC is; where a socket is one NUMA node, numa is the same": {GPUs: 1, Align: "socket"},
-		`fallback "far": want numa or any`:                                                                            {GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: "far"},
-		"fallback numa is what the claim wants in the first place: want any":                                          {GPUs: 1, NICs: 1, Align: claimgen.NUMA, Fallback: claimgen.NUMA},
-		"a fallback is for NICs away from their GPUs: want GPUs and NICs with it":                                     {GPUs: 1, Align: claimgen.PCIe, Fallback: claimgen.Any},
+		"the claim is for nothing: want GPUs, NICs or CPUs":                                                           {Align: claimgen.PCIe},
+		`align "root": want pcie, numa or socket`:                                                                     {GPUs: 1, Align: "root"},
+		`fallback "far" after pcie: want what is farther, of numa, socket, any`:                                       {GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{"far"}},
+		`fallback "numa" after numa: want what is farther, of numa, socket, any`:                                      {GPUs: 1, NICs: 1, Align: claimgen.NUMA, Fallback: []string{claimgen.NUMA}},
+		`fallback "numa" after socket: want what is farther, of numa, socket, any`:                                    {GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Socket, claimgen.NUMA}},
+		`fallback "any" after any: want what is farther, of numa, socket, any`:                                        {GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Any, claimgen.Any}},
+		"align by socket, in parts of one NUMA node each: want --sockets instead of --numa-nodes":                     {GPUs: 2, NUMANodes: 2, Align: claimgen.Socket},
+		"parts of one socket each, aligned by pcie: want --align socket, or --numa-nodes instead of --sockets":        {GPUs: 2, Sockets: 2, Align: claimgen.PCIe},
+		"3 GPUs, 2 NICs and 0 CPUs on 2 sockets: want numbers that it divides":                                        {GPUs: 3, NICs: 2, Sockets: 2, Align: claimgen.Socket},
+		"a number is beyond any machine's: want 65536 at most":                                                        {GPUs: 1 << 30, Align: claimgen.PCIe},
+		"the claim has 4096 results (devices), and the API takes 32: ask for less":                                    {GPUs: 4096, Align: claimgen.PCIe},
+		"a product of GPUs is for GPUs: want GPUs with it":                                                            {NICs: 1, GPUProduct: "NVIDIA H200", Align: claimgen.PCIe},
+		"NICs without RDMA will do, and the claim has no NICs: want NICs with it":                                     {GPUs: 1, WithoutRDMA: true, Align: claimgen.PCIe},
+		`interface.mtu: Invalid value: 1: want 68-65535`:                                                              {NICs: 1, MTU: 1, Align: claimgen.PCIe},
+		"a fallback is for NICs away from their GPUs: want GPUs and NICs with it":                                     {GPUs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Any}},
 		"3 GPUs, 2 NICs and 0 CPUs on 2 NUMA nodes: want numbers that it divides":                                     {GPUs: 3, NICs: 2, NUMANodes: 2, Align: claimgen.NUMA},
 		"an interface's name and MTU are for NICs: want NICs with them":                                               {GPUs: 1, MTU: 1500, Align: claimgen.PCIe},
 		"a number is negative: want 0 or more":                                                                        {GPUs: -1, Align: claimgen.PCIe},
@@ -188,6 +258,16 @@ func TestRefusals(t *testing.T) {
 	} {
 		if _, err := claimgen.Spec(o); err == nil || err.Error() != want {
 			t.Errorf("%+v:\n%v, want\n%s", o, err, want)
+		}
+	}
+}
+
+// Interfaces are named as the kernel takes it, by the driver's own rules.
+func TestInterfaceNames(t *testing.T) {
+	for prefix, good := range map[string]bool{"rdma": true, "a b": false, "a/": false, "é": false, ".": true} {
+		_, err := claimgen.Spec(claimgen.Options{NICs: 2, InterfacePrefix: prefix, Align: claimgen.PCIe})
+		if (err == nil) != good {
+			t.Errorf("%q: %v", prefix, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ package claimgen
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -49,31 +50,45 @@ func cpuCapacity(n int) *resourceapi.CapacityRequirements {
 // configure writes the parameters of interfaces. A request with alternatives is
 // named by each of them: older drivers do not find "request/alternative" where
 // "request" is written.
-func (g *generator) configure() {
+func (g *generator) configure() error {
 	if g.o.InterfacePrefix == "" && g.o.MTU == 0 {
-		return
+		return nil
 	}
 	if g.o.InterfacePrefix == "" {
 		var all []string
 		for _, name := range g.nics {
-			all = append(all, g.alternatives(name)...)
+			all = append(all, g.each(name)...)
 		}
-		g.configuration(all, "")
-		return
+		for few := range slices.Chunk(all, resourceapi.DeviceRequestsMaxSize) {
+			if err := g.configuration(few, ""); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	for i, name := range g.nics {
-		g.configuration(g.alternatives(name), g.o.InterfacePrefix+strconv.Itoa(i))
+		if err := g.configuration(g.each(name), g.o.InterfacePrefix+strconv.Itoa(i)); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-func (g *generator) alternatives(name string) []string {
-	if g.o.Fallback == "" {
+// each names all alternatives of a request for NICs, or the request.
+func (g *generator) each(name string) []string {
+	if len(g.alternatives) == 0 {
 		return []string{name}
 	}
-	return []string{name + "/" + near, name + "/" + far}
+	var names []string
+	for _, alternative := range g.alternatives {
+		names = append(names, name+"/"+alternative)
+	}
+	return names
 }
 
-func (g *generator) configuration(requests []string, interfaceName string) {
+// configuration writes the parameters of one interface, or of all; the driver's
+// own rules say whether they are right.
+func (g *generator) configuration(requests []string, interfaceName string) error {
 	type parameters struct {
 		APIVersion string         `json:"apiVersion"`
 		Kind       string         `json:"kind"`
@@ -88,7 +103,14 @@ func (g *generator) configuration(requests []string, interfaceName string) {
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
-		panic(fmt.Sprintf("marshal strings and numbers: %v", err))
+		return fmt.Errorf("marshal parameters: %w", err)
+	}
+	config, err := v1alpha1.DecodeNetworkConfig(raw)
+	if err == nil {
+		err = config.Validate()
+	}
+	if err != nil {
+		return err
 	}
 	g.spec.Devices.Config = append(g.spec.Devices.Config, resourceapi.DeviceClaimConfiguration{
 		Requests: requests,
@@ -96,4 +118,5 @@ func (g *generator) configuration(requests []string, interfaceName string) {
 			Driver: slicecodec.DriverNet, Parameters: runtime.RawExtension{Raw: raw},
 		}},
 	})
+	return nil
 }

@@ -12,23 +12,22 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// The alternatives of a request with a fallback.
-const (
-	near = "near"
-	far  = "far"
-)
-
 // Spec writes the claim. The error says what would be right; a *LimitError says
 // how to split.
 func Spec(o Options) (*resourceapi.ResourceClaimSpec, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	g := generator{o: o}
+	if err := o.tooMany(); err != nil {
+		return nil, err
+	}
+	g := generator{o: o, alternatives: o.alternatives()}
 	for range o.parts() {
 		g.part()
 	}
-	g.configure()
+	if err := g.configure(); err != nil {
+		return nil, err
+	}
 	if err := o.limits(&g.spec); err != nil {
 		return nil, err
 	}
@@ -39,6 +38,8 @@ func Spec(o Options) (*resourceapi.ResourceClaimSpec, error) {
 type generator struct {
 	o    Options
 	spec resourceapi.ResourceClaimSpec
+	// alternatives are those of requests with a fallback; none without one.
+	alternatives []string
 	// units counts units, and with them the names of requests; cpus counts
 	// requests for CPUs.
 	units, cpus int
@@ -47,7 +48,7 @@ type generator struct {
 	nics []string
 }
 
-// part writes what is on one NUMA node: its pairs, then its CPUs.
+// part writes what is on one NUMA node or socket: its pairs, then its CPUs.
 func (g *generator) part() {
 	parts := g.o.parts()
 	gpus, nics, cpus := g.o.GPUs/parts, g.o.NICs/parts, g.o.CPUs/parts
@@ -68,62 +69,96 @@ func (g *generator) part() {
 		g.request(name, slicecodec.DriverCPU, 1, nil, cpuCapacity(cpus))
 		members = append(members, name)
 	}
-	if g.o.Align == NUMA || cpus > 0 {
+	switch {
+	case g.o.Align != PCIe:
+		g.match(attributes[g.o.Align], members)
+	case cpus > 0:
 		g.match(slicecodec.AttrNUMANode, members)
 	}
 }
 
 // unit writes GPUs and the NICs that belong to them, and returns what of it has
-// to be on the NUMA node of the part.
+// to be where the part is.
 func (g *generator) unit(gpus, nics int) []string {
 	index := strconv.Itoa(g.units)
 	g.units++
-	gpu := "gpu-" + index
-	// A constraint wants its attribute of every device that it is for, so GPUs
-	// without a PCIe root need an alternative too.
-	eitherGPU := g.o.Fallback != "" && g.o.Align == PCIe
-	var nearby, all []string
+	var all []request
 	if gpus > 0 {
-		nearby = append(nearby, g.devices(gpu, slicecodec.DriverGPU, gpus, g.gpuSelectors(), eitherGPU))
-		all = append(all, gpu)
+		// A constraint wants its attribute of every device that it is for, so GPUs
+		// without a PCIe root need an alternative too.
+		all = append(all, g.devices("gpu-"+index, slicecodec.DriverGPU, gpus, g.gpuSelectors(), g.o.Align == PCIe))
 	}
 	for _, r := range g.nicRequests("nic-"+index, nics) {
-		nearby = append(nearby, g.devices(r.name, slicecodec.DriverNet, r.count, g.nicSelectors(), g.o.Fallback != ""))
-		all = append(all, r.name)
+		all = append(all, g.devices(r.name, slicecodec.DriverNet, r.count, g.nicSelectors(), true))
 		g.nics = append(g.nics, r.name)
 	}
-	if g.o.Align == NUMA || gpus == 0 {
-		return nearby
+	own := g.upTo(0, all)
+	if g.o.Align == PCIe && gpus > 0 {
+		g.match(slicecodec.AttrPCIeRoot, own)
+		if gpus == 1 && nics == 1 {
+			g.nearestFirst(all[0], all[1])
+		}
+		own = []string{all[0].name}
 	}
-	g.match(slicecodec.AttrPCIeRoot, nearby)
-	if eitherGPU && gpus == 1 && nics == 1 {
-		// No two devices share an address: a GPU that could have a near NIC
-		// elsewhere is not given a far one. Without this the allocator takes the
-		// first GPU, and any NIC for it.
-		g.match(slicecodec.AttrPCIBusID, []string{gpu + "/" + near, "nic-" + index + "/" + far})
+	for i, level := range g.o.Fallback {
+		if level != Any {
+			g.match(attributes[level], g.upTo(i+1, all))
+		}
 	}
-	if g.o.Fallback == NUMA {
-		g.match(slicecodec.AttrNUMANode, all)
-	}
-	return []string{gpu}
+	return own
 }
 
-// devices writes a request and returns its name for the constraint on what is
-// near: of two alternatives that is the first.
-func (g *generator) devices(name, class string, count int, selectors []resourceapi.DeviceSelector, either bool) string {
-	if !either {
+// nearestFirst has the allocator pass over a GPU whose NIC is gone while another
+// one has its own: no two devices share an address, so a GPU's alternative is
+// never had with a farther one of the NIC. Without this the allocator takes the
+// first GPU, and any NIC for it.
+func (g *generator) nearestFirst(gpu, nic request) {
+	for i := range g.alternatives {
+		if i > 0 {
+			g.match(slicecodec.AttrPCIBusID, append(g.upTo(i-1, []request{gpu}), nic.name+"/"+g.alternatives[i]))
+		}
+	}
+}
+
+// upTo names the alternatives of requests down to a level; a request by itself
+// where these are all it has.
+func (g *generator) upTo(level int, requests []request) []string {
+	var names []string
+	for _, r := range requests {
+		if !r.either || level == len(g.alternatives)-1 {
+			names = append(names, r.name)
+			continue
+		}
+		for _, alternative := range g.alternatives[:level+1] {
+			names = append(names, r.name+"/"+alternative)
+		}
+	}
+	return names
+}
+
+// request is a request that is written. either is true where it has
+// alternatives.
+type request struct {
+	name   string
+	either bool
+}
+
+// devices writes a request, with the alternatives where it is to have them and
+// there is a fallback.
+func (g *generator) devices(name, class string, count int, selectors []resourceapi.DeviceSelector, either bool) request {
+	if either = either && len(g.alternatives) > 0; !either {
 		g.request(name, class, count, selectors, nil)
-		return name
+		return request{name: name}
 	}
 	r := resourceapi.DeviceRequest{Name: name}
-	for _, alternative := range []string{near, far} {
+	for _, alternative := range g.alternatives {
 		r.FirstAvailable = append(r.FirstAvailable, resourceapi.DeviceSubRequest{
 			Name: alternative, DeviceClassName: class, Selectors: selectors,
 			AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(count),
 		})
 	}
 	g.spec.Devices.Requests = append(g.spec.Devices.Requests, r)
-	return name + "/" + near
+	return request{name: name, either: true}
 }
 
 type nicRequest struct {

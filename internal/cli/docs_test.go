@@ -60,6 +60,7 @@ func TestDocumentedClaims(t *testing.T) {
 		return out
 	}
 	documented(t, page, "manifest", "pair", claims("new pair --gpus 1 --nics 1 --cpus 4"))
+	documented(t, page, "manifest", "socket", claims("new training --gpus 4 --nics 4 --cpus 16 --align socket"))
 	documented(t, page, "manifest", "fallback", claims("new pair --gpus 1 --nics 1 --fallback numa"))
 	code, _, errOut := run(t, strings.Fields("claim new p5 --gpus 8 --nics 32")...)
 	if code != exitUsage {

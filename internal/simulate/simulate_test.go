@@ -51,8 +51,8 @@ func TestAsOftenAsTheAllocatorSays(t *testing.T) {
 		}
 		for _, o := range []claimgen.Options{
 			{GPUs: 1, NICs: 1, CPUs: 4, Align: claimgen.PCIe},
-			{GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: claimgen.NUMA},
-			{GPUs: 2, NICs: 2, Align: claimgen.NUMA, Fallback: claimgen.Any},
+			{GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.NUMA}},
+			{GPUs: 2, NICs: 2, Align: claimgen.NUMA, Fallback: []string{claimgen.Any}},
 			{GPUs: 4, NICs: 4, CPUs: 8, Align: claimgen.NUMA},
 			{NICs: 1, CPUs: 30, Align: claimgen.NUMA, WithoutRDMA: true},
 		} {
