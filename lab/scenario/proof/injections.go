@@ -45,12 +45,20 @@ echo "$own" >$flag
 		// Only where each controller has groups of its own (cgroup v1) is it a
 		// process of the container's still.
 		begin: `[ -e "$group/cgroup.clone_children" ] || exit 77
-mkdir "$pods/plumblab-proof"
-cat "$pods/cpuset.cpus" >"$pods/plumblab-proof/cpuset.cpus"
-cat "$pods/cpuset.mems" >"$pods/plumblab-proof/cpuset.mems"
-echo "$pid" >"$pods/plumblab-proof/cgroup.procs"`,
-		end: `while read -r out; do echo "$out" >"$group/cgroup.procs"; done <"$pods/plumblab-proof/cgroup.procs"
-rmdir "$pods/plumblab-proof"`,
+out=$pods/plumblab-proof
+mkdir "$out"
+cat "$pods/cpuset.cpus" >"$out/cpuset.cpus"
+cat "$pods/cpuset.mems" >"$out/cpuset.mems"
+echo "$pid" >"$out/cgroup.procs"`,
+		// It starts others meanwhile.
+		end: `out=$pods/plumblab-proof
+i=0
+until rmdir "$out" 2>/dev/null || [ $i -eq 50 ]; do
+	while read -r stray; do echo "$stray" >"$group/cgroup.procs"; done <"$out/cgroup.procs"
+	sleep 0.1
+	i=$((i+1))
+done
+[ ! -e "$out" ]`,
 		code: judge.ProcessOutside,
 	},
 	{
