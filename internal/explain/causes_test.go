@@ -161,6 +161,17 @@ func causesOfHolders() []cause {
 			requests: []resourceapi.DeviceRequest{gpus(1)}, code: reason.Tainted, says: []string{"tainted xid=79:NoSchedule (8)"}, fix: fixes.Tolerate,
 		},
 		{
+			name: "tainted by a rule",
+			seed: func(s *cluster.Snapshot) {
+				rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "drain-gpus"}}
+				rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: ptr.To("gpu.nvidia.com"), Pool: ptr.To(a3)}
+				rule.Spec.Taint = resourceapi.DeviceTaint{Key: "maintenance", Value: "now", Effect: resourceapi.DeviceTaintEffectNoExecute}
+				s.TaintRules = append(s.TaintRules, rule)
+			},
+			requests: []resourceapi.DeviceRequest{gpus(1)}, code: reason.Tainted,
+			says: []string{"tainted maintenance=now:NoExecute by DeviceTaintRule drain-gpus (8)"}, fix: fixes.Tolerate,
+		},
+		{
 			name: "more than the node has", requests: []resourceapi.DeviceRequest{gpus(9)}, code: reason.TooFew,
 			says: []string{"gpu wants 9 devices", "the node has 8 that match"}, fix: fixes.Fewer, fixSays: "ask for 8 in gpu",
 		},
@@ -476,6 +487,11 @@ func causesOfPods() []cause {
 			name: "GPU as an extended resource", requests: []resourceapi.DeviceRequest{nics(9)}, code: explain.ExtendedResource,
 			pod:  pod("claim", corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}),
 			says: []string{"nvidia.com/gpu is asked for as an extended resource: no constraint can name it", "ask for class gpu.nvidia.com in the claim instead"},
+		},
+		{
+			name: "more GPUs as an extended resource than there are", requests: []resourceapi.DeviceRequest{nics(1)}, code: reason.TooFew,
+			pod:  pod("claim", corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("9")}),
+			says: []string{"container-0-request-0 wants 9 devices of class gpu.nvidia.com", "container-0-request-0 is nvidia.com/gpu of container main"}, fix: fixes.Fewer,
 		},
 		{
 			name: "pod names a claim that is not there", requests: []resourceapi.DeviceRequest{nics(1)}, code: explain.ObjectAbsent, pod: pod("clam", nil),

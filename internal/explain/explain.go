@@ -48,7 +48,6 @@ func Explain(ctx context.Context, c *cluster.Cluster, s Subject) (*Report, error
 	}
 	r.Findings = append(r.Findings, findings(c, s.Claims)...)
 	e := explainer{ctx: ctx, cluster: c, subject: s, selectors: compile.NewSelectors()}
-	e.asker = reason.NewAsker(compile.New(c, e.selectors), s.Claims)
 	answers, err := e.ask()
 	if err != nil {
 		return nil, err
@@ -70,13 +69,14 @@ type explainer struct {
 	cluster   *cluster.Cluster
 	subject   Subject
 	selectors *compile.Selectors
-	asker     *reason.Asker
 	groups    []*grouped
 }
 
 // answered is a node with its answer, or why it is out of the question.
 type answered struct {
-	name     string
+	name string
+	// asker asks about the claims that are to be allocated on the node.
+	asker    *reason.Asker
 	excluded string
 	err      error
 	answer   *reason.Answer
@@ -98,14 +98,15 @@ func (e *explainer) ask() ([]*answered, error) {
 	// nodes the others' details are not worth their memory.
 	slim := len(names) > maxDetailed
 	answers := make([]*answered, len(names))
+	askers := e.askers(names)
 	work, ctx := errgroup.WithContext(e.ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range names {
 		work.Go(func() error {
 			node := e.cluster.Node(name)
-			a := &answered{name: name, excluded: e.subject.excludes(node)}
+			a := &answered{name: name, asker: askers[i], excluded: e.subject.excludes(node)}
 			if a.excluded == "" {
-				a.answer, a.err = e.asker.Ask(ctx, node)
+				a.answer, a.err = a.asker.Ask(ctx, node)
 				if a.answer != nil && a.answer.Verdict == solver.FitsNot {
 					a.code = a.answer.Hardware().Code
 				}
@@ -118,6 +119,28 @@ func (e *explainer) ask() ([]*answered, error) {
 		})
 	}
 	return answers, work.Wait()
+}
+
+// askers are those of nodes: one for all of them, unless nodes differ in the
+// claims that are to be allocated.
+func (e *explainer) askers(names []string) []*reason.Asker {
+	compiler := compile.New(e.cluster, e.selectors)
+	known := map[string]*reason.Asker{}
+	all := make([]*reason.Asker, len(names))
+	for i, name := range names {
+		claims := e.subject.claimsOn(e.cluster, e.cluster.Node(name))
+		key := fmt.Sprint(len(claims))
+		if len(claims) > 0 {
+			for _, r := range claims[len(claims)-1].Spec.Devices.Requests {
+				key += " " + r.Name
+			}
+		}
+		if known[key] == nil {
+			known[key] = reason.NewAsker(compiler, claims)
+		}
+		all[i] = known[key]
+	}
+	return all
 }
 
 // group puts nodes together of which the same is to be said.
@@ -161,7 +184,7 @@ func (a *answered) key() string {
 	case a.answer.Verdict == solver.Unknown:
 		return "unknown " + strings.Join(a.answer.NotJudged, ";")
 	}
-	key := fmt.Sprint(a.answer.Verdict, a.answer.First, a.answer.Conflict)
+	key := fmt.Sprintf("%p %v %v %v", a.asker, a.answer.Verdict, a.answer.First, a.answer.Conflict)
 	if c := a.answer.Culprit; c != nil {
 		key += fmt.Sprint(c.Member, c.Alternative)
 	}
@@ -235,7 +258,7 @@ func (e *explainer) whole(a *answered) (*reason.Answer, error) {
 	if a.answer.Detailed() {
 		return a.answer, nil
 	}
-	return e.asker.Ask(e.ctx, e.cluster.Node(a.name))
+	return a.asker.Ask(e.ctx, e.cluster.Node(a.name))
 }
 
 func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully bool) error {
@@ -244,7 +267,7 @@ func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully
 		return err
 	}
 	out.Verdict = map[solver.Verdict]string{solver.FitsNot: FitsNot, solver.Aborts: Aborts, solver.Unknown: Unknown}[a.Verdict]
-	cause := e.asker.Cause(e.ctx, a)
+	cause := first.asker.Cause(e.ctx, a)
 	out.Cause, out.Message, out.Details = cause.Code, cause.Text, cause.Lines
 	if a.First >= 0 {
 		out.First = a.MemberName(a.Members[a.First])
@@ -260,11 +283,11 @@ func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully
 	if len(fitting) > 0 && a.Verdict == solver.FitsNot {
 		out.Fixes = append(out.Fixes, fixes.Fix{
 			Kind: fixes.AnotherNode, Text: "use node " + fitting[0] + moreThan(len(fitting)) + ": it fits there",
-			Trials: []fixes.Trial{{Cluster: e.cluster, Node: fitting[0], Claims: e.subject.Claims}},
+			Trials: []fixes.Trial{{Cluster: e.cluster, Node: fitting[0], Claims: e.subject.claimsOn(e.cluster, e.cluster.Node(fitting[0]))}},
 		})
 	}
 	elsewhere := slices.DeleteFunc(e.candidates(), func(n string) bool { return n == first.name })
-	out.Fixes = append(out.Fixes, fixes.Find(e.ctx, a, cause.Code, e.subject.Claims, e.selectors, elsewhere)...)
+	out.Fixes = append(out.Fixes, fixes.Find(e.ctx, a, cause.Code, first.asker.Claims(), e.selectors, elsewhere)...)
 	return nil
 }
 

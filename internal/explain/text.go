@@ -62,6 +62,9 @@ func (r *Report) headline() string {
 	case Aborts:
 		return fmt.Sprintf("stops the scheduler with an error, so no node will do: %d of %s", count(Aborts), where)
 	case Allocated:
+		if len(r.Allocation) == 0 {
+			return "asks for no devices by a claim"
+		}
 		return "is allocated"
 	case Unknown:
 		return "may fit or not: of " + where + " not all could be judged"

@@ -157,7 +157,7 @@ func (o *options) gather(ctx context.Context, refs []reference, stdin io.Reader,
 	in := &objects{}
 	if len(o.files) > 0 {
 		var err error
-		if in, err = readFiles(o.files, o.recursive, stdin); err != nil {
+		if in, err = readFiles(o.files, o.recursive, stdin, o.namespace()); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -209,7 +209,10 @@ func (o *options) snapshot(in *objects, source string, minor int) (*cluster.Clus
 	if err != nil {
 		return nil, cmdutil.UsageError{Err: fmt.Errorf("--feature-gates: %w", err)}
 	}
-	s := cluster.Snapshot{Source: source, Minor: minor, Gates: gates, Nodes: in.nodes, Slices: in.slices, Classes: in.classes, Claims: in.claims}
+	s := cluster.Snapshot{
+		Source: source, Minor: minor, Gates: gates, Nodes: in.nodes, Slices: in.slices, Classes: in.classes, Claims: in.claims,
+		TaintRules: in.rules,
+	}
 	known := cluster.New(s)
 	if len(o.nodes) == 0 {
 		return known, nil

@@ -21,18 +21,23 @@ import (
 
 // objects are what was read.
 type objects struct {
+	// namespace is that of objects that do not say.
+	namespace string
 	nodes     []*corev1.Node
 	pods      []*corev1.Pod
 	slices    []*resourceapi.ResourceSlice
 	classes   map[string]*resourceapi.DeviceClass
 	claims    []*resourceapi.ResourceClaim
 	templates []*resourceapi.ResourceClaimTemplate
+	rules     []*resourceapi.DeviceTaintRule
+	// unread says of kinds why they could not be read.
+	unread map[string]error
 }
 
-// readFiles reads manifests as kubectl does. Objects of other kinds are passed
-// over, but for the pods in them.
-func readFiles(names []string, recursive bool, stdin io.Reader) (*objects, error) {
-	in := &objects{}
+// readFiles reads manifests as kubectl does: what does not say is in the given
+// namespace. Objects of other kinds are passed over, but for the pods in them.
+func readFiles(names []string, recursive bool, stdin io.Reader, namespace string) (*objects, error) {
+	in := &objects{namespace: namespace}
 	return in, in.read(cmdutil.Files(names, recursive, stdin))
 }
 
@@ -55,9 +60,6 @@ func (in *objects) read(b *resource.Builder) error {
 		return nil
 	})
 }
-
-// namespaced is the namespace of an object that does not say.
-const namespaced = "default"
 
 func (in *objects) add(u *unstructured.Unstructured, scheme *runtime.Scheme) error {
 	gvk := u.GroupVersionKind()
@@ -87,16 +89,18 @@ func (in *objects) keep(kind string, typed runtime.Object, scheme *runtime.Schem
 		in.addPod(typed.(*corev1.Pod))
 	case kindClaim:
 		return convert(scheme, typed, func(c *resourceapi.ResourceClaim) {
-			c.Namespace = cmp.Or(c.Namespace, namespaced)
+			c.Namespace = cmp.Or(c.Namespace, in.namespace)
 			in.claims = append(in.claims, c)
 		})
 	case kindTemplate:
 		return convert(scheme, typed, func(t *resourceapi.ResourceClaimTemplate) {
-			t.Namespace = cmp.Or(t.Namespace, namespaced)
+			t.Namespace = cmp.Or(t.Namespace, in.namespace)
 			in.templates = append(in.templates, t)
 		})
 	case "DeviceClass":
 		return convert(scheme, typed, in.addClass)
+	case "DeviceTaintRule":
+		return convert(scheme, typed, func(r *resourceapi.DeviceTaintRule) { in.rules = append(in.rules, r) })
 	case "ResourceSlice":
 		return convert(scheme, typed, func(s *resourceapi.ResourceSlice) { in.slices = append(in.slices, s) })
 	}
@@ -113,7 +117,7 @@ func convert[T any](scheme *runtime.Scheme, typed runtime.Object, add func(*T)) 
 }
 
 func (in *objects) addPod(p *corev1.Pod) {
-	p.Namespace = cmp.Or(p.Namespace, namespaced)
+	p.Namespace = cmp.Or(p.Namespace, in.namespace)
 	in.pods = append(in.pods, p)
 }
 

@@ -5,6 +5,7 @@ package explain
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,23 +107,85 @@ func TestFilesOnLiveNodes(t *testing.T) {
 	}
 }
 
-// Who may not list pods or nodes still gets an answer; who may not list slices
-// is told.
+// A file stands in the place of what the cluster has of its name, also where that
+// has its devices already; what it names is looked for in the cluster too.
+func TestFileOfWhatIsThere(t *testing.T) {
+	for _, allocated := range []bool{false, true} {
+		held := explaintest.Claim("mine", nil)
+		if allocated {
+			held = explaintest.Holding("mine", cluster.DeviceID{Driver: "gpu.nvidia.com", Pool: "a3-ultragpu-8g-1", Device: "gpu-0"})
+		}
+		out, err := run(t, `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: mine}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, count: 8}}]}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: new, namespace: research}
+spec:
+  resourceClaims: [{name: devices, resourceClaimTemplateName: pair}]
+  containers: [{name: main, image: none}]
+`, server(t, held), "-f", "-", "--node", "a3-ultragpu-8g-1")
+		if !errors.Is(err, cmdutil.ErrReported) || strings.Count(out, "ResourceClaim default/mine fits on 1 of 1 node") != 1 ||
+			!strings.Contains(out, "Pod research/new does not fit") || strings.Contains(out, "does not exist") {
+			t.Errorf("allocated %v: %v\n%s", allocated, err, out)
+		}
+	}
+}
+
+// forbid refuses to list a resource, in one namespace or in all ("") of them.
+func forbid(client *fake.Clientset, resource string, but ...string) {
+	client.PrependReactor("list", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if slices.Contains(but, a.GetNamespace()) {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(resourceapi.Resource(resource), "", errors.New("no"))
+	})
+}
+
+// Who may not list pods or nodes still gets an answer, and so does who may list
+// the claims of one namespace only. Who may not list slices is told, and nothing
+// that may not be read is said to be absent.
 func TestForbidden(t *testing.T) {
 	client := server(t)
-	forbid := func(resource string) {
+	forbid(client, "nodes")
+	forbid(client, "pods")
+	forbid(client, "devicetaintrules")
+	forbid(client, "resourceclaims", "research")
+	out, err := run(t, "", client, "template/pair", "-n", "research")
+	for _, note := range []string{
+		"note: without nodes: ", "note: without pods: ", "note: without devicetaintrules: ",
+		"note: without the resourceclaims of other namespaces: what those hold counts as free here",
+	} {
+		if err != nil || !strings.Contains(out, note) {
+			t.Errorf("want %q, %v\n%s", note, err, out)
+		}
+	}
+	if _, err := run(t, "", client, "pod/waiting", "-n", "research"); err == nil || !strings.Contains(err.Error(), "read Pod research/waiting: pods.resource.k8s.io is forbidden") {
+		t.Errorf("%v: want that pods are forbidden", err)
+	}
+	forbid(client, "resourceslices")
+	if _, err := run(t, "", client, "template/pair", "-n", "research"); err == nil || !strings.Contains(err.Error(), "needs a ClusterRole with list of resourceslices") {
+		t.Errorf("%v: want that ResourceSlices are forbidden", err)
+	}
+}
+
+// Clusters before 1.37 have no DeviceTaintRules, and some have no DRA.
+func TestOldServers(t *testing.T) {
+	client := server(t)
+	gone := func(resource string) {
 		client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(resourceapi.Resource(resource), "", errors.New("no"))
+			return true, nil, apierrors.NewNotFound(resourceapi.Resource(resource), "")
 		})
 	}
-	forbid("nodes")
-	forbid("pods")
-	out, err := run(t, "", client, "template/pair", "-n", "research")
-	if err != nil || !strings.Contains(out, "note: without nodes: ") || !strings.Contains(out, "note: without pods: ") {
+	gone("devicetaintrules")
+	if out, err := run(t, "", client, "template/pair", "-n", "research"); err != nil || strings.Contains(out, "note:") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	forbid("resourceslices")
-	if _, err := run(t, "", client, "template/pair", "-n", "research"); err == nil || !strings.Contains(err.Error(), "list ResourceSlices") {
-		t.Errorf("%v: want that ResourceSlices are forbidden", err)
+	gone("resourceslices")
+	if _, err := run(t, "", client, "template/pair", "-n", "research"); err == nil || !strings.Contains(err.Error(), "the cluster does not serve resource.k8s.io/v1") {
+		t.Errorf("%v: want that there is no DRA", err)
 	}
 }

@@ -54,10 +54,10 @@ func (in *objects) subjects(refs []reference, namespace, selector string, files 
 func (in *objects) waitingPods(chosen labels.Selector, files bool) (all []explain.Subject, named map[string]bool) {
 	named = map[string]bool{}
 	for _, p := range in.pods {
-		if len(p.Spec.ResourceClaims) == 0 {
+		s := explain.OfPod(p, in.claims, in.templates, in.classes)
+		if len(p.Spec.ResourceClaims)+len(s.Claims) == 0 {
 			continue
 		}
-		s := explain.OfPod(p, in.claims, in.templates, in.classes)
 		for _, c := range s.Claims {
 			named[kindClaim+c.Namespace+"/"+c.Name] = true
 		}
@@ -103,6 +103,9 @@ func (in *objects) find(ref reference, namespace string) (explain.Subject, error
 			}
 			others = append(others, t.Name)
 		}
+	}
+	if err := in.unread[ref.kind]; err != nil {
+		return explain.Subject{}, fmt.Errorf("read %s %s/%s: %w", ref.kind, namespace, ref.name, err)
 	}
 	err := fmt.Errorf("%s %s/%s does not exist", ref.kind, namespace, ref.name)
 	if meant := nearest.Of(ref.name, others); meant != "" {

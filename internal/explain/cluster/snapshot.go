@@ -28,6 +28,8 @@ type Snapshot struct {
 	Nodes   []*corev1.Node
 	Slices  []*resourceapi.ResourceSlice
 	Classes map[string]*resourceapi.DeviceClass
+	// TaintRules taint devices beside what slices say.
+	TaintRules []*resourceapi.DeviceTaintRule
 	// Claims are all claims. Those that are allocated hold devices.
 	Claims []*resourceapi.ResourceClaim
 }
@@ -62,6 +64,7 @@ type Cluster struct {
 
 // New sorts a snapshot.
 func New(s Snapshot) *Cluster {
+	s.Slices = s.tainted()
 	c := &Cluster{
 		Snapshot: s, nodes: map[string]*corev1.Node{},
 		byNode: map[string][]*resourceapi.ResourceSlice{}, byPool: map[PoolID][]*resourceapi.ResourceSlice{},

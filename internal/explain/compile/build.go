@@ -61,8 +61,8 @@ func (n *Node) alternative(a *Alternative) solver.Alternative {
 			if !taken {
 				s.Fit[d] = solver.Abort
 			}
-		case obstacle == TooLittleLeft && a.All && n.shared(&n.Devices[d]):
-			s.Fit[d] = solver.Yes // found out after constraints have been asked
+		case obstacle == TooLittleLeft && a.All:
+			s.Fit[d] = solver.Late
 		}
 		if a.All && a.Why[d].inAll() {
 			s.All = append(s.All, d)

@@ -60,6 +60,9 @@ func NewAsker(c *compile.Compiler, claims []*resourceapi.ResourceClaim) *Asker {
 	return &Asker{compiler: c, claims: claims, known: map[string]found{}}
 }
 
+// Claims are those that are asked about.
+func (a *Asker) Claims() []*resourceapi.ResourceClaim { return a.claims }
+
 // Ask answers for a node.
 func (a *Asker) Ask(ctx context.Context, node *corev1.Node) (*Answer, error) {
 	n, err := a.compiler.Compile(ctx, node, a.claims)

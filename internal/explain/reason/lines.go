@@ -144,7 +144,11 @@ func bare(name string) string { return name[strings.LastIndexByte(name, '/')+1:]
 func (a *Answer) by(d int, why compile.Why) []string {
 	switch why.Obstacle {
 	case compile.Tainted:
-		return []string{fmt.Sprintf("tainted %s=%s:%s", why.Taint.Key, why.Taint.Value, why.Taint.Effect)}
+		text := fmt.Sprintf("tainted %s=%s:%s", why.Taint.Key, why.Taint.Value, why.Taint.Effect)
+		if rule := a.Cluster.TaintRule(a.Devices[d].Slice, a.Devices[d].ID.Device, why.Taint); rule != "" {
+			text += " by DeviceTaintRule " + rule
+		}
+		return []string{text}
 	case compile.PartsTaken:
 		return []string{"parts of hardware that is given out (counters " + why.Detail + ")"}
 	}

@@ -12,6 +12,8 @@ const (
 	No Fit = iota
 	// Yes, unless something placed before is in the way.
 	Yes
+	// Late is No that is found out only after the constraints have been asked.
+	Late
 	// Abort ends the whole search with an error, unless the device has been
 	// taken on the way: its selector cannot be evaluated.
 	Abort

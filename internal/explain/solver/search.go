@@ -203,7 +203,7 @@ func (q *search) fillAll(at, a, n int) outcome {
 		}
 		return failed
 	}
-	if !q.hasRoom(d, alternative) || !q.put(r, a, d) {
+	if alternative.Fit[d] == Late || !q.hasRoom(d, alternative) || !q.put(r, a, d) {
 		return failed
 	}
 	out := q.fill(at, a, n+1, 0)
