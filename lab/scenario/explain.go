@@ -42,9 +42,14 @@ func (d Demo) Explain(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	told, err := d.podIsTold(ctx)
+	if err != nil {
+		return false, err
+	}
 	d.say(scheduler)
 	d.say(explained)
-	return scheduler.OK && explained.OK, nil
+	d.say(told)
+	return scheduler.OK && explained.OK && told.OK, nil
 }
 
 // schedulerRefuses waits for the scheduler's word on the pod.
@@ -85,6 +90,30 @@ func (d Demo) explained(ctx context.Context) (judge.Verdict, error) {
 		}
 	}
 	return v, nil
+}
+
+// podIsTold waits for the event that says the same to whoever looks at the pod.
+func (d Demo) podIsTold(ctx context.Context) (judge.Verdict, error) {
+	v := judge.Verdict{What: "without anybody asking, the pod has an event that says why"}
+	err := poll(ctx, func() (bool, error) {
+		var events corev1.EventList
+		if err := d.Kubectl.Get(ctx, &events, "events", "-n", "default", "--field-selector",
+			"reason=ClaimsCannotBeAllocated,involvedObject.kind=Pod,involvedObject.name="+unschedulable); err != nil {
+			return false, err
+		}
+		for _, e := range events.Items {
+			v.Why = e.Message
+			v.OK = strings.Contains(e.Message, "resource.kubernetes.io/pcieRoot") && strings.Contains(e.Message, "What helps: ")
+		}
+		return v.OK, nil
+	})
+	if errors.Is(err, errTimeout) {
+		if v.Why == "" {
+			v.Why = "it has none"
+		}
+		return v, nil
+	}
+	return v, err
 }
 
 // Draw is the end of the tour: the node and who holds what, as a picture.

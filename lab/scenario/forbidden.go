@@ -19,16 +19,32 @@ import (
 )
 
 // forbidden tries, with the agent's own tokens, what the agent must not be
-// able to do.
+// able to do, and the same with the explainer's.
 func (d Demo) forbidden(ctx context.Context) (bool, error) {
-	d.heading("What the agent on %s may do, and what it is refused", d.Node)
 	admin, err := clientcmd.BuildConfigFromFlags("", d.Kubectl.Kubeconfig)
 	if err != nil {
 		return false, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	admin.WarningHandler = rest.NoWarnings{} // an old API version is tried on purpose
-	subject := leastprivilege.Subject{Node: d.Node, Namespace: deploy.Namespace, Account: deploy.AgentServiceAccount}
-	list, err := leastprivilege.Parse(deploy.Forbidden(), subject)
+	d.heading("What the agent on %s may do, and what it is refused", d.Node)
+	capabilities, err := d.capabilities(ctx)
+	if err != nil {
+		return false, err
+	}
+	agent, err := d.tryRights(ctx, admin, deploy.AgentServiceAccount, deploy.Forbidden(), capabilities)
+	if err != nil {
+		return false, err
+	}
+	d.heading("The same of the program that tells pods why they wait")
+	explainer, err := d.tryRights(ctx, admin, deploy.ExplainerServiceAccount, deploy.ForbiddenExplainer())
+	return agent && explainer, err
+}
+
+// tryRights sends an account's list of requests, and prints the answers with what
+// else is known.
+func (d Demo) tryRights(ctx context.Context, admin *rest.Config, account string, requests []byte, more ...judge.Verdict) (bool, error) {
+	subject := leastprivilege.Subject{Node: d.Node, Namespace: deploy.Namespace, Account: account}
+	list, err := leastprivilege.Parse(requests, subject)
 	if err != nil {
 		return false, err
 	}
@@ -40,12 +56,8 @@ func (d Demo) forbidden(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	capabilities, err := d.capabilities(ctx)
-	if err != nil {
-		return false, err
-	}
 	t := tabwriter.NewWriter(d.Out, 0, 0, 2, ' ', 0)
-	ok := extra.OK && capabilities.OK
+	ok := true
 	for _, r := range results {
 		answer := "allowed"
 		if r.Request.Refused != "" {
@@ -56,13 +68,14 @@ func (d Demo) forbidden(ctx context.Context) (bool, error) {
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", judge.Mark(r.Wrong == nil), r.Request.Name, answer)
 	}
-	for _, v := range []judge.Verdict{extra, capabilities} {
+	for _, v := range append([]judge.Verdict{extra}, more...) {
+		ok = ok && v.OK
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", judge.Mark(v.OK), v.What, v.Why)
 	}
 	return ok, t.Flush()
 }
 
-// extraRights asks the API server for everything the agent may do, and
+// extraRights asks the API server for everything an account may do, and
 // compares it with the role that the chart ships.
 func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject leastprivilege.Subject) (judge.Verdict, error) {
 	v := judge.Verdict{What: "nothing granted beside the chart's own role"}
