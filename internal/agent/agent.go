@@ -202,7 +202,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 			p.Confine = a.runtime.Confine
 			beside := besides(a.CPUs.Mode, records)
 			p.Resolve = func(ctx context.Context, c driver.Claim) (driver.Claim, error) {
-				return a.refuseUnmirrored(ctx, beside(c))
+				return a.refuseUnmirrored(ctx, a.locate(ctx, beside(c)))
 			}
 		}
 		a.clouds.serve(p)

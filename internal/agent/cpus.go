@@ -4,13 +4,22 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/verify/expect"
 )
 
 // Words of --cpu-device-mode and --group-by, which are those of the driver that
@@ -52,7 +61,7 @@ func ParseCPUMode(mode, groupBy string) (slicecodec.CPUMode, error) {
 // node anyway, nobody looks.
 func besides(mode slicecodec.CPUMode, records *journal.Journal) func(driver.Claim) driver.Claim {
 	return func(c driver.Claim) driver.Claim {
-		if mode != slicecodec.PerSocket && mode != slicecodec.WholeMachine {
+		if !spansNodes(mode) {
 			return c
 		}
 		for _, name := range []string{slicecodec.DriverNet, slicecodec.DriverGPU} {
@@ -71,4 +80,59 @@ func besides(mode slicecodec.CPUMode, records *journal.Journal) func(driver.Clai
 		}
 		return c
 	}
+}
+
+// spansNodes says whether a device of CPUs may be of several NUMA nodes, so that it
+// matters where the claim's other devices are.
+func spansNodes(mode slicecodec.CPUMode) bool {
+	return mode == slicecodec.PerSocket || mode == slicecodec.WholeMachine
+}
+
+// locateAtMost is how long Prepare waits for the API server to say where others'
+// devices are. It is only about what is better.
+const locateAtMost = 2 * time.Second
+
+// locate adds to a claim of CPUs where its devices of drivers are that others serve,
+// such as NVIDIA's of its GPUs: as they publish it, and as this machine knows the
+// address.
+func (a *agent) locate(ctx context.Context, c driver.Claim) driver.Claim {
+	if !spansNodes(a.CPUs.Mode) || !othersServe(c.Object, a.Drivers) {
+		return c
+	}
+	ctx, cancel := context.WithTimeout(ctx, locateAtMost)
+	defer cancel()
+	list, err := a.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, a.NodeName).String(), ResourceVersion: "0",
+	})
+	if err != nil {
+		klog.FromContext(ctx).Info("CPUs are chosen without knowing where devices of other drivers are", "claim", c.String(), "reason", err.Error())
+		return c
+	}
+	c.Nodes = nodesOf(c.Object, list.Items, a.picture.Current())
+	return c
+}
+
+func othersServe(c *resourceapi.ResourceClaim, ours []string) bool {
+	return c != nil && c.Status.Allocation != nil &&
+		slices.ContainsFunc(c.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+			return !slices.Contains(ours, r.Driver)
+		})
+}
+
+// nodesOf are the NUMA nodes of a claim's devices, as far as slices say where they
+// are.
+func nodesOf(c *resourceapi.ResourceClaim, published []resourceapi.ResourceSlice, m *model.Machine) map[driver.DeviceRef]int {
+	nodes := map[driver.DeviceRef]int{}
+	for _, d := range expect.ClaimOf(c, expect.PublishedIn(published)).Devices {
+		node := d.NUMANode
+		if d.PCI != nil {
+			if f := m.Function(*d.PCI); f != nil {
+				node = f.NUMANode
+			}
+		}
+		if node != nil {
+			nodes[driver.DeviceRef{Driver: d.Driver, Device: d.Name}] = *node
+		}
+	}
+	return nodes
 }

@@ -8,9 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/ptr"
+
 	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -57,5 +63,58 @@ func TestBesides(t *testing.T) {
 		if got := fmt.Sprint(besides(mode, records)(c).Beside); got != want {
 			t.Errorf("mode %s: got %s, want %s", mode, got, want)
 		}
+	}
+}
+
+// CPUs can be put beside a GPU of NVIDIA's own driver, which says where it is.
+func TestLocateOthersDevices(t *testing.T) {
+	address, bus := model.PCIAddress{Bus: 0x91}, "resource.kubernetes.io/pciBusID"
+	m, err := model.New(model.Machine{
+		Roots:     []model.PCIRoot{{Name: "pci0000:90", Published: true}},
+		Functions: []model.PCIFunction{{Address: address, Root: "pci0000:90", NUMANode: ptr.To(1)}},
+		NUMANodes: []model.NUMANode{{ID: 0}, {ID: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice := &resourceapi.ResourceSlice{}
+	slice.Name, slice.Spec.NodeName, slice.Spec.Driver = "gpus", ptr.To("node"), slicecodec.DriverGPU
+	slice.Spec.Pool = resourceapi.ResourcePool{Name: "node", ResourceSliceCount: 1}
+	slice.Spec.Devices = []resourceapi.Device{{Name: "gpu-0", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+		resourceapi.QualifiedName(bus): {StringValue: ptr.To(address.String())},
+	}}}
+	client := fake.NewClientset(slice)
+	results := []resourceapi.DeviceRequestAllocationResult{
+		{Request: "cpus", Driver: slicecodec.DriverCPU, Pool: "node", Device: "cpudevmachine"},
+		{Request: "gpu", Driver: slicecodec.DriverGPU, Pool: "node", Device: "gpu-0"},
+		{Request: "gpu", Driver: slicecodec.DriverGPU, Pool: "node", Device: "gpu-1"}, // not published
+	}
+	object := &resourceapi.ResourceClaim{}
+	for name, test := range map[string]struct {
+		mode    slicecodec.CPUMode
+		results []resourceapi.DeviceRequestAllocationResult
+		drivers []string
+		want    string
+		asked   bool
+	}{
+		"of another driver":         {slicecodec.WholeMachine, results, []string{slicecodec.DriverCPU}, "map[{gpu.nvidia.com gpu-0}:1]", true},
+		"one node is all there is":  {slicecodec.PerNUMANode, results, []string{slicecodec.DriverCPU}, "map[]", false},
+		"the claim has CPUs alone":  {slicecodec.PerSocket, results[:1], []string{slicecodec.DriverCPU}, "map[]", false},
+		"of a driver of this agent": {slicecodec.PerSocket, results, []string{slicecodec.DriverCPU, slicecodec.DriverGPU}, "map[]", false},
+	} {
+		client.ClearActions()
+		a := &agent{Options: Options{NodeName: "node", Drivers: test.drivers}, client: client, picture: &publish.Picture{}}
+		a.CPUs.Mode = test.mode
+		if err := a.picture.Update(m, nil); err != nil {
+			t.Fatal(err)
+		}
+		object.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: test.results}}
+		got := a.locate(t.Context(), driver.Claim{Object: object})
+		if fmt.Sprint(got.Nodes) != test.want || test.asked != (len(client.Actions()) > 0) {
+			t.Errorf("%s: got %v after %d questions, want %s", name, got.Nodes, len(client.Actions()), test.want)
+		}
+	}
+	if got := (&agent{Options: Options{CPUs: slicecodec.CPUOptions{Mode: slicecodec.PerSocket}}}).locate(t.Context(), driver.Claim{}); got.Nodes != nil {
+		t.Errorf("a claim that nobody has read: %v", got.Nodes)
 	}
 }

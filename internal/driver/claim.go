@@ -39,6 +39,9 @@ type Claim struct {
 	// Beside are devices of other drivers that its pods hold by other claims, as far
 	// as those are prepared by now.
 	Beside []DeviceRef
+	// Nodes are the NUMA nodes of its devices of drivers that others serve, as far as
+	// those say where their devices are.
+	Nodes map[DeviceRef]int
 	// Object is the claim as the API server has it, for who hands it on to
 	// others; nil when nobody asked the API server.
 	Object *resourceapi.ResourceClaim

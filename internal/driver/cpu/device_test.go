@@ -235,20 +235,22 @@ func TestNearTheClaimsNIC(t *testing.T) {
 		pool   string
 		want   string
 		beside []driver.DeviceRef
+		nodes  map[driver.DeviceRef]int
 	}{
-		"no other device":                   {&resourceapi.ResourceClaim{}, "node", "0-1", nil},
-		"nobody looked":                     {nil, "node", "0-1", nil},
-		"a NIC":                             {bound(), "node", "4-5", nil},
-		"bound to it":                       {bound(match("cpus", "nic")), "node", "4-5", nil},
-		"bound to something else":           {bound(match("cpus", "gpu")), "node", "0-1", nil},
-		"a constraint among others":         {bound(match("nic", "gpu")), "node", "4-5", nil},
-		"a NIC of the pod by another claim": {&resourceapi.ResourceClaim{}, "node", "4-5", []driver.DeviceRef{beside}},
-		"one that is not there":             {nil, "node", "0-1", []driver.DeviceRef{{Driver: slicecodec.DriverNet, Device: "gone"}}},
-		"bound to its own device first":     {bound(match("cpus", "gpu")), "node", "0-1", []driver.DeviceRef{beside}},
-		"a NIC of another node's pool":      {bound(), "elsewhere", "0-1", nil},
+		"no other device":                     {&resourceapi.ResourceClaim{}, "node", "0-1", nil, nil},
+		"nobody looked":                       {nil, "node", "0-1", nil, nil},
+		"a NIC":                               {bound(), "node", "4-5", nil, nil},
+		"bound to it":                         {bound(match("cpus", "nic")), "node", "4-5", nil, nil},
+		"bound to something else":             {bound(match("cpus", "gpu")), "node", "0-1", nil, nil},
+		"a constraint among others":           {bound(match("nic", "gpu")), "node", "4-5", nil, nil},
+		"a NIC of the pod by another claim":   {&resourceapi.ResourceClaim{}, "node", "4-5", []driver.DeviceRef{beside}, nil},
+		"one that is not there":               {nil, "node", "0-1", []driver.DeviceRef{{Driver: slicecodec.DriverNet, Device: "gone"}}, nil},
+		"bound to its own device first":       {bound(match("cpus", "gpu")), "node", "0-1", []driver.DeviceRef{beside}, nil},
+		"a NIC of another node's pool":        {bound(), "elsewhere", "0-1", nil, nil},
+		"a GPU whose driver says where it is": {bound(match("cpus", "gpu")), "node", "2-3", nil, map[driver.DeviceRef]int{{Driver: slicecodec.DriverGPU, Device: "gpu-7"}: 1}},
 	} {
 		c := claim("mine", "cpudevmachine", 2)
-		c.Object, c.Devices[0].Pool, c.Beside = test.object, test.pool, test.beside
+		c.Object, c.Devices[0].Pool, c.Beside, c.Nodes = test.object, test.pool, test.beside, test.nodes
 		r, err := Driver{}.Plan(c, m, nil)
 		if err != nil {
 			t.Fatal(err)

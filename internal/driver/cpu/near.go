@@ -32,7 +32,7 @@ func (p *planner) near(a driver.Allocation) cpuset.CPUSet {
 	}
 	near := cpuset.New()
 	for _, d := range devices {
-		node := p.nodeOf(d.Driver, d.Device)
+		node := p.nodeOf(d)
 		if node == nil {
 			continue
 		}
@@ -82,14 +82,17 @@ func mainRequest(name string) string {
 }
 
 // nodeOf is the NUMA node of a NIC or GPU; nil where it is unknown.
-func (p *planner) nodeOf(driverName, device string) *int {
-	switch driverName {
+func (p *planner) nodeOf(d driver.DeviceRef) *int {
+	if node, ok := p.claim.Nodes[d]; ok {
+		return &node
+	}
+	switch d.Driver {
 	case slicecodec.DriverNet:
-		if n := slicecodec.FindNIC(p.machine, device); n != nil {
+		if n := slicecodec.FindNIC(p.machine, d.Device); n != nil {
 			return n.NUMANode
 		}
 	case slicecodec.DriverGPU:
-		if g := slicecodec.FindGPU(p.machine, device); g != nil {
+		if g := slicecodec.FindGPU(p.machine, d.Device); g != nil {
 			return g.NUMANode
 		}
 	}
