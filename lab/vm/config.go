@@ -99,11 +99,15 @@ var DefaultModules = []string{
 
 // DefaultSysctls are what a node needs and a kernel does not start with.
 var DefaultSysctls = map[string]string{
-	"net.ipv4.ip_forward":           "1",
-	"net.ipv6.conf.all.forwarding":  "1",
-	"vm.overcommit_memory":          "1",
-	"kernel.panic":                  "10",
-	"kernel.panic_on_oops":          "1",
-	"fs.inotify.max_user_instances": "8192",
-	"fs.inotify.max_user_watches":   "524288",
+	"net.ipv4.ip_forward":          "1",
+	"net.ipv6.conf.all.forwarding": "1",
+	// QEMU's user network answers a pod as it answers the guest, and asks who
+	// has the pod's address: the guest says that it has (arp_fwd_proxy), at once.
+	"net.ipv4.conf." + ManagementInterface + ".proxy_arp":    "1",
+	"net.ipv4.neigh." + ManagementInterface + ".proxy_delay": "0",
+	"vm.overcommit_memory":                                   "1",
+	"kernel.panic":                                           "10",
+	"kernel.panic_on_oops":                                   "1",
+	"fs.inotify.max_user_instances":                          "8192",
+	"fs.inotify.max_user_watches":                            "524288",
 }
