@@ -38,6 +38,8 @@ func TestShippedRole(t *testing.T) {
 		"watch resource.k8s.io/resourceslices",
 		"list resource.k8s.io/deviceclasses",
 		"watch resource.k8s.io/deviceclasses",
+		"list resource.k8s.io/devicetaintrules",
+		"watch resource.k8s.io/devicetaintrules",
 		"list /nodes",
 		"watch /nodes",
 		"get resource.k8s.io/resourceclaims",

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/explain"
@@ -54,6 +55,9 @@ func newClinic(t *testing.T, more ...runtime.Object) *clinic {
 		objects = append(objects, class)
 	}
 	c := &clinic{t: t, client: fake.NewClientset(objects...), at: began}
+	c.client.Resources = []*metav1.APIResourceList{{
+		GroupVersion: resourceapi.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "devicetaintrules"}},
+	}}
 	watched, err := newObjects(c.client)
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +147,13 @@ func TestTexts(t *testing.T) {
 		{"held-by-strangers", waiting("trainer", "one"), []runtime.Object{
 			pair("one", 1), train("secret-a", "strangers", "a3-ultragpu-8g-0"), train("secret-b", "strangers", "a3-ultragpu-8g-1")}},
 		{"held-and-cordoned", waiting("trainer", "one"), []runtime.Object{pair("one", 1), train("a", "default", "a3-ultragpu-8g-0"), cordoned}},
+		{"tainted", waiting("trainer", "one"), []runtime.Object{pair("one", 1), &resourceapi.DeviceTaintRule{
+			ObjectMeta: metav1.ObjectMeta{Name: "repairs"},
+			Spec: resourceapi.DeviceTaintRuleSpec{
+				DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: ptr.To("dra.net")},
+				Taint:          resourceapi.DeviceTaint{Key: "fabric", Value: "down", Effect: resourceapi.DeviceTaintEffectNoSchedule},
+			},
+		}}},
 		{"claim-absent", waiting("trainer", "fuor"), []runtime.Object{pair("four", 1)}},
 		{"template-absent", waiting("trainer", "", func(p *corev1.Pod) {
 			name := "pair"

@@ -6,6 +6,7 @@ package explaining
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,8 @@ const unscheduled = "spec.nodeName=,status.phase=Pending"
 // objects are what is known of the cluster.
 type objects struct {
 	pods, claims, templates, classes, slices, nodes cache.SharedIndexInformer
+	// rules are nil where the API server does not know DeviceTaintRules.
+	rules cache.SharedIndexInformer
 	// revision counts changes of all but pods.
 	revision atomic.Int64
 	// changed has a value after something has changed.
@@ -42,6 +45,13 @@ func newObjects(client kubernetes.Interface) (*objects, error) {
 		slices:    resourceinformers.NewResourceSliceInformer(client, 0, nil),
 		nodes:     coreinformers.NewNodeInformer(client, 0, nil),
 		changed:   make(chan struct{}, 1),
+	}
+	served, err := knowsTaintRules(client)
+	if err != nil {
+		return nil, err
+	}
+	if served {
+		o.rules = resourceinformers.NewDeviceTaintRuleInformer(client, 0, nil)
 	}
 	for _, informer := range o.all() {
 		if err := informer.SetTransform(trim); err != nil {
@@ -64,7 +74,21 @@ func newObjects(client kubernetes.Interface) (*objects, error) {
 }
 
 func (o *objects) all() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{o.pods, o.claims, o.templates, o.classes, o.slices, o.nodes}
+	all := []cache.SharedIndexInformer{o.pods, o.claims, o.templates, o.classes, o.slices, o.nodes}
+	if o.rules != nil {
+		all = append(all, o.rules)
+	}
+	return all
+}
+
+// knowsTaintRules says whether the API server has DeviceTaintRules: those before
+// Kubernetes 1.37 have none of this version, and a watch would wait for ever.
+func knowsTaintRules(client kubernetes.Interface) (bool, error) {
+	list, err := client.Discovery().ServerResourcesForGroupVersion(resourceapi.SchemeGroupVersion.String())
+	if err != nil {
+		return false, fmt.Errorf("ask what the API server knows of %s: %w", resourceapi.SchemeGroupVersion, err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "devicetaintrules" }), nil
 }
 
 // run watches until ctx ends. It returns once everything has been seen; false

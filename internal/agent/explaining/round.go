@@ -33,6 +33,9 @@ func (e *explainer) read() *round {
 	for _, class := range kept[*resourceapi.DeviceClass](e.objects.classes) {
 		s.Classes[class.Name] = class
 	}
+	if e.objects.rules != nil {
+		s.TaintRules = kept[*resourceapi.DeviceTaintRule](e.objects.rules)
+	}
 	return &round{
 		known: cluster.New(s), templates: kept[*resourceapi.ResourceClaimTemplate](e.objects.templates), answers: map[string]*explain.Report{},
 	}

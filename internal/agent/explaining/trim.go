@@ -27,6 +27,8 @@ func trim(object any) (any, error) {
 		small := &resourceapi.DeviceClass{ObjectMeta: name(full), Spec: full.Spec}
 		small.Spec.Config = nil
 		return small, nil
+	case *resourceapi.DeviceTaintRule:
+		return &resourceapi.DeviceTaintRule{ObjectMeta: name(full), Spec: full.Spec}, nil
 	case *resourceapi.ResourceSlice:
 		return &resourceapi.ResourceSlice{ObjectMeta: name(full), Spec: full.Spec}, nil
 	}
