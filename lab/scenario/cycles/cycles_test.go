@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"plumbline.dev/plumbline/lab/scenario/alarms"
 )
 
 var all = slices.Concat(Everywhere, PCI)
@@ -170,5 +172,19 @@ func TestWatcherDistrustsOldLooks(t *testing.T) {
 	w.see(serving, 1)
 	if _, _, _, settled := w.place("a"); !settled {
 		t.Error("a look from after the kill does not settle the pod")
+	}
+}
+
+func TestTallyHearsFalseAlarms(t *testing.T) {
+	plan := []Cycle{{Number: 1, Fault: AgentKilled}, {Number: 2, Fault: LinkRemoved}, {Number: 3, Fault: SandboxRecreated}, {Number: 4, Fault: LinkRenamed}}
+	heard := alarms.Heard{Aligned: 3}
+	for _, pod := range []string{"cycle-1", "cycle-2", "cycle-3", "cycle-4"} {
+		heard.Alarms = append(heard.Alarms, alarms.Alarm{Pod: pod, What: "event Misaligned"})
+	}
+	var tally Tally
+	tally.hear(heard, plan)
+	want := []string{"false alarm: cycle-1: event Misaligned", "false alarm: cycle-4: event Misaligned"}
+	if !slices.Equal(tally.Wrong, want) || tally.Proved != 3 {
+		t.Errorf("%q, want %q; proved %d", tally.Wrong, want, tally.Proved)
 	}
 }

@@ -69,6 +69,8 @@ func (r *run) create(ctx context.Context, c Cycle) (*pod, error) {
 	return p, nil
 }
 
+func podName(c Cycle) string { return fmt.Sprintf("cycle-%d", c.Number) }
+
 func manifest(c Cycle, config Config) *corev1.Pod {
 	container := corev1.Container{
 		Name: "main", Image: config.Image, ImagePullPolicy: corev1.PullIfNotPresent,
@@ -78,7 +80,7 @@ func manifest(c Cycle, config Config) *corev1.Pod {
 		container.Resources.Claims = []corev1.ResourceClaim{{Name: claimName}}
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cycle-%d", c.Number), Namespace: namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: podName(c), Namespace: namespace},
 		Spec: corev1.PodSpec{
 			NodeSelector:                  map[string]string{corev1.LabelHostname: config.Node.Name},
 			TerminationGracePeriodSeconds: ptr.To[int64](1),

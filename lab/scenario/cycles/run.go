@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/lab/scenario/alarms"
 )
 
 // Config says what to run where.
@@ -61,7 +63,13 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	err = r.watching(ctx, func() error { return r.rounds(ctx, Plan(c.Seed, c.Cycles, c.Faults, c.Node.StandIns != "")) })
+	plan := Plan(c.Seed, c.Cycles, c.Faults, c.Node.StandIns != "")
+	listener, err := alarms.Watch(ctx, c.Client, namespace)
+	if err != nil {
+		return err
+	}
+	err = r.watching(ctx, func() error { return r.rounds(ctx, plan) })
+	r.tally.hear(listener.Stop(), plan)
 	r.tally.write(c.Out)
 	return r.end(ctx, err)
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"plumbline.dev/plumbline/lab/scenario/alarms"
 )
 
 // Tally is what became of a run.
@@ -26,6 +28,8 @@ type Tally struct {
 	// while the agent served; Samples is how often was looked.
 	WorstRepair float64
 	Samples     int
+	// Proved are the pods that verification called aligned.
+	Proved int
 
 	faults []Fault
 	began  time.Time
@@ -42,6 +46,21 @@ func (t *Tally) done(c Cycle) {
 	t.Done[c.Fault][c.Phase]++
 }
 
+// hear takes in what verification said of the pods. An alarm is false but of pods
+// whose NIC was taken from them: by the fault itself, or with their sandbox.
+func (t *Tally) hear(heard alarms.Heard, plan []Cycle) {
+	t.Proved = heard.Aligned
+	bare := map[string]bool{}
+	for _, c := range plan {
+		bare[podName(c)] = c.Fault == LinkRemoved || c.Fault == SandboxRecreated
+	}
+	for _, a := range heard.Alarms {
+		if !bare[a.Pod] {
+			t.Wrong = append(t.Wrong, "false alarm: "+a.String())
+		}
+	}
+}
+
 func (t *Tally) write(w io.Writer) {
 	all := 0
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
@@ -55,6 +74,7 @@ func (t *Tally) write(w io.Writer) {
 	fmt.Fprintf(w, "\n  %d of %d cycles in %s, seed %d, %d looks at the node\n", all, t.Cycles,
 		time.Since(t.began).Round(time.Second), t.Seed, t.Samples)
 	fmt.Fprintf(w, "  a pod was without its NIC for %.1fs at most while the agent served\n", t.WorstRepair)
+	fmt.Fprintf(w, "  verification called %d pods aligned\n", t.Proved)
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "  without its fault: %s\n", s)
 	}
@@ -65,6 +85,6 @@ func (t *Tally) write(w io.Writer) {
 		fmt.Fprintf(w, "\ncycles: FAIL (again with --seed %d)\n", t.Seed)
 		return
 	}
-	fmt.Fprintln(w, "  ok  0 NICs lost, 0 namespaces, files and addresses leaked, no pod without its NIC")
+	fmt.Fprintln(w, "  ok  0 NICs lost, 0 namespaces, files and addresses leaked, no pod without its NIC, no false alarm")
 	fmt.Fprintln(w, "\ncycles: PASS")
 }

@@ -44,7 +44,7 @@ var errWrong = errors.New("proof: FAIL")
 // interval, the second look, and what the API server takes.
 const (
 	patience = 2 * time.Minute
-	found    = 5 * time.Second
+	found    = 20 * time.Second
 )
 
 type run struct {
