@@ -102,6 +102,7 @@ func (l linter) claim() {
 		if c.MatchAttribute != nil {
 			l.attribute(at.Child("matchAttribute"), string(*c.MatchAttribute))
 		}
+		l.lacking(at, c, requests)
 		l.pairwise(at, c)
 		if c.DistinctAttribute != nil {
 			l.attribute(at.Child("distinctAttribute"), string(*c.DistinctAttribute))

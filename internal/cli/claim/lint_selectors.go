@@ -72,6 +72,44 @@ func inDomain(names []string, domain string) []string {
 	return bare
 }
 
+// lacking warns of a constraint whose attribute the devices of a request have not,
+// or have of one driver only: a constraint keeps out each device that lacks its
+// attribute.
+func (l linter) lacking(at *field.Path, c resourceapi.DeviceConstraint, requests []request) {
+	which, name := "matchAttribute", c.MatchAttribute
+	if name == nil {
+		which, name = "distinctAttribute", c.DistinctAttribute
+	}
+	if name == nil {
+		return
+	}
+	for _, r := range requests {
+		driver := l.in.driverOf(r.class)
+		if !appliesTo(c.Requests, r) || !slices.Contains(slicecodec.Drivers(), driver) {
+			continue
+		}
+		if why := whyLacking(string(*name), driver); why != "" {
+			l.warning(field.Invalid(at.Child(which), string(*name), fmt.Sprintf("request %s: %s, and a constraint keeps out every device that lacks its attribute", r.name, why)))
+			return
+		}
+	}
+}
+
+// whyLacking says why devices of a driver may lack an attribute, or nothing.
+func whyLacking(name, driver string) string {
+	switch {
+	case !slices.Contains(slicecodec.AttributeNames(), name):
+		return "" // nobody's, which is said of it, or a cloud's
+	case !slices.Contains(slicecodec.AttributesOf(driver), name):
+		return "no device of " + driver + " has " + name
+	case driver == slicecodec.DriverGPU && (name == slicecodec.AttrSocket || name == slicecodec.AttrLegacyNUMANode):
+		return "NVIDIA's own driver has no " + name + " (the GPUs that plumbline serves have; it has " + slicecodec.AttrNUMANode + ")"
+	case driver == slicecodec.DriverCPU && name == slicecodec.AttrPCIeRoot:
+		return "CPUs have " + name + " only where the agent has --expose-pcie-roots and the cluster the feature gate DRAListTypeAttributes"
+	}
+	return ""
+}
+
 // wholeGroup warns of a request for CPUs that does not say how many: it takes
 // the whole device.
 func (l linter) wholeGroup(r request) {

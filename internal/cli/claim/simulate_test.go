@@ -43,6 +43,58 @@ func TestNewIsFaultless(t *testing.T) {
 	}
 }
 
+// Sockets are compared of devices that other drivers' lack: new says so beside the
+// claim, and lint of any claim.
+func TestSocketsOfOtherDrivers(t *testing.T) {
+	for args, warnings := range map[string]int{
+		"a --gpus 2 --nics 2 --cpus 8 --align socket":             1,
+		"a --gpus 1 --nics 1 --cpus 8 --fallback numa,socket,any": 1,
+		"a --nics 2 --cpus 8 --align socket":                      0,
+		"a --gpus 1 --align socket":                               0,
+	} {
+		text := written(t, strings.Fields(args)...)
+		if told := strings.Contains(text, "NVIDIA's own GPU driver and DRANET do not"); told != strings.Contains(text, "matchAttribute: dra.cpu/socketID") {
+			t.Errorf("%s: what devices it is not for: said %t\n%s", args, told, text)
+		}
+		out, err := run(t, text, "lint", "-f", "-")
+		if err != nil || strings.Count(out, "NVIDIA's own driver has no dra.cpu/socketID") != warnings {
+			t.Errorf("%s: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// A constraint on what one of its drivers never publishes fits nothing.
+func TestLintOfAttributesThatDriversLack(t *testing.T) {
+	const claim = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a}
+spec:
+  devices:
+    requests:
+    - {name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}
+    - {name: nic, firstAvailable: [{name: near, deviceClassName: dra.net}, {name: far, deviceClassName: dranet}]}
+    - {name: cpu, exactly: {deviceClassName: dra.cpu, capacity: {requests: {dra.cpu/cpu: 4}}}}
+    constraints: [CONSTRAINT]
+`
+	for constraint, want := range map[string]string{
+		"{matchAttribute: dra.cpu/cacheL3ID, requests: [nic/far, cpu]}":                "request nic/far: no device of dra.net has dra.cpu/cacheL3ID",
+		"{matchAttribute: dra.net/rdma}":                                               "request gpu: no device of gpu.nvidia.com has dra.net/rdma",
+		"{distinctAttribute: resource.kubernetes.io/pciBusID}":                         "request cpu: no device of dra.cpu has resource.kubernetes.io/pciBusID",
+		"{matchAttribute: resource.kubernetes.io/pcieRoot}":                            "request cpu: CPUs have resource.kubernetes.io/pcieRoot only where",
+		"{matchAttribute: dra.net/numaNode, requests: [gpu, nic]}":                     "request gpu: NVIDIA's own driver has no dra.net/numaNode",
+		"{matchAttribute: resource.kubernetes.io/numaNode}":                            "0 errors, 0 warnings",
+		"{matchAttribute: resource.kubernetes.io/pcieRoot, requests: [gpu, nic/near]}": "0 errors, 0 warnings",
+		"{matchAttribute: gce.dra.net/block, requests: [nic]}":                         "0 errors, 0 warnings",
+		"{matchAttribute: dra.cpu/socketID, requests: [nic, cpu]}":                     "0 errors, 0 warnings",
+	} {
+		out, err := run(t, strings.Replace(claim, "CONSTRAINT", constraint, 1), "lint", "-f", "-")
+		if err != nil || !strings.Contains(out, want) || strings.Count(out, "\n") > 2 {
+			t.Errorf("%s: %v\n%swant %s", constraint, err, out, want)
+		}
+	}
+}
+
 func TestNewGolden(t *testing.T) {
 	requireGolden(t, "new-fallback.yaml", written(t, "training", "--gpus", "2", "--nics", "2", "--cpus", "8", "--fallback", "numa", "--template", "--mtu", "8896"))
 	requireGolden(t, "new-whole.yaml", written(t, "whole", "--gpus", "8", "--nics", "8", "--cpus", "64", "--numa-nodes", "2"))

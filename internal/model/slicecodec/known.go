@@ -11,12 +11,33 @@ import (
 // AttributeNames lists, sorted and with their domains, the attributes that our
 // drivers publish by themselves; a cloud adds others to NICs.
 func AttributeNames() []string {
-	names := slices.Collect(maps.Keys(ownAttributes))
-	names = append(names, attrCPUNUMANode, attrNumCPUs, attrSMT, attrL3, attrCPU, attrCore, attrCoreType, attrCPUList, attrReserved)
-	for _, bare := range []string{
-		attrGPUType, attrUUID, attrProductName, attrBrand, attrArchitecture, attrComputeCap, attrDriverVersion, attrCUDAVersion,
-	} {
-		names = append(names, DriverGPU+"/"+bare)
+	var all []string
+	for _, driver := range Drivers() {
+		all = append(all, AttributesOf(driver)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// AttributesOf are those that one driver publishes by itself, sorted and with
+// their domains.
+func AttributesOf(driver string) []string {
+	var names []string
+	switch driver {
+	case DriverNet:
+		names = slices.Collect(maps.Keys(ownAttributes))
+	case DriverCPU:
+		names = []string{
+			AttrNUMANode, AttrLegacyNUMANode, AttrSocket, AttrPCIeRoot,
+			attrCPUNUMANode, attrNumCPUs, attrSMT, attrL3, attrCPU, attrCore, attrCoreType, attrCPUList, attrReserved,
+		}
+	case DriverGPU:
+		names = []string{AttrPCIeRoot, AttrPCIBusID, AttrNUMANode, AttrLegacyNUMANode, AttrSocket, AttrSimulated}
+		for _, bare := range []string{
+			attrGPUType, attrUUID, attrProductName, attrBrand, attrArchitecture, attrComputeCap, attrDriverVersion, attrCUDAVersion,
+		} {
+			names = append(names, DriverGPU+"/"+bare)
+		}
 	}
 	slices.Sort(names)
 	return names

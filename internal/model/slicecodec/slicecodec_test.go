@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,30 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 		checkGroups(t, m, node.CPUGroups)
+	}
+}
+
+// No driver publishes an attribute that is not among its names, but those of a
+// cloud.
+func TestAttributesOfDrivers(t *testing.T) {
+	for seed := range uint64(50) {
+		m := randomMachine(rand.New(rand.NewPCG(seed, 1)))
+		for _, driver := range Drivers() {
+			known := AttributesOf(driver)
+			for _, mode := range []CPUMode{PerNUMANode, SingleCPUs} {
+				for _, d := range Encode(m, driver, CPUOptions{Mode: mode, PCIeRoots: true}) {
+					for name := range d.Attributes {
+						full := string(name)
+						if !strings.Contains(full, "/") {
+							full = driver + "/" + full
+						}
+						if !slices.Contains(known, full) && !strings.HasPrefix(full, "example.com/") {
+							t.Fatalf("%s publishes %s, which is not known of it", driver, name)
+						}
+					}
+				}
+			}
+		}
 	}
 }
 
