@@ -170,10 +170,21 @@ func readWord(dir *os.File, name string) string {
 }
 
 // hostInterface finds the PCI function of the host's interface with an index.
+// Every pod's veth asks, and a node has a link for each: the host's are read once
+// a look.
 func (r *Reader) hostInterface(index int) *model.PCIAddress {
+	if r.hostNICs == nil {
+		r.hostNICs = r.readHostNICs()
+	}
+	return r.hostNICs[index]
+}
+
+// readHostNICs reads the host's interfaces that belong to PCI functions, by index.
+func (r *Reader) readHostNICs() map[int]*model.PCIAddress {
+	found := map[int]*model.PCIAddress{}
 	entries, err := r.sys.ReadDir("class/net")
 	if err != nil {
-		return nil
+		return found
 	}
 	for _, e := range entries {
 		link, err := r.sys.ReadLink("class/net/" + e.Name())
@@ -184,13 +195,15 @@ func (r *Reader) hostInterface(index int) *model.PCIAddress {
 		if address == nil {
 			continue
 		}
-		var buf [32]byte
-		n, err := r.sys.ReadAttribute("class/net/"+e.Name()+"/ifindex", buf[:])
-		if err == nil && strings.TrimSpace(string(buf[:n])) == strconv.Itoa(index) {
-			return address
+		text, err := r.attribute("class/net/" + e.Name() + "/ifindex")
+		if err != nil {
+			continue
+		}
+		if index, err := strconv.Atoi(text); err == nil {
+			found[index] = address
 		}
 	}
-	return nil
+	return found
 }
 
 // pciOf is the address of the last PCI function in a sysfs path; nil for a

@@ -15,6 +15,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/host/cgroup"
 	"plumbline.dev/plumbline/internal/host/sysfs"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // ErrGone says that a container has no process any more, or none yet.
@@ -58,7 +59,10 @@ type Reader struct {
 	looks   int
 	parents []string // of control groups of pods
 	buf     []byte
-	detail  bool // of the look at hand
+	// Of the look at hand: whether it is one in detail, and the host's NICs by
+	// the index of their interfaces, nil until somebody asks.
+	detail   bool
+	hostNICs map[int]*model.PCIAddress
 }
 
 // Open opens the host's /proc and /sys.
@@ -98,7 +102,7 @@ func (r *Reader) Close() error {
 func (r *Reader) Look(targets []Target, detail bool) []Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.detail = detail
+	r.detail, r.hostNICs = detail, nil
 	pids, err := r.scan(targets)
 	pods := make([]Pod, 0, len(targets))
 	minors := r.gpuMinors()
