@@ -75,8 +75,9 @@ func (s *Selectors) evaluate(ctx context.Context, expression string, d *Device) 
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if len(s.results) < resultsKept {
-		s.results[key] = r
+	if len(s.results) >= resultsKept {
+		clear(s.results) // nodes come one after the other, and the last are asked for next
 	}
+	s.results[key] = r
 	return r.matches, r.err
 }
