@@ -71,6 +71,7 @@ var importTable = []struct {
 	{"internal/agent/nodepods", nil},
 	{"internal/agent/publish", []string{"internal/inventory", "internal/model/..."}},
 	{"internal/agent/pinning", []string{"internal/driver", "internal/host/cgroup", "internal/model"}},
+	{"internal/agent/orphans", []string{"internal/agent/claims", "internal/driver"}},
 	{"internal/agent/registration", []string{"internal/agent/claims", "internal/cdi", "internal/driver", "internal/model/..."}},
 	{"internal/agent/runtimehooks", []string{
 		"internal/agent/claims", "internal/agent/metrics", "internal/agent/nodepods", "internal/agent/pinning", "internal/agent/status", "internal/cdi",

@@ -129,6 +129,7 @@ func run(ctx context.Context, o Options) error {
 	go a.status.Run(ctx)
 	loop.Registered = a.register(ctx, stop)
 	a.verifyPods(ctx, a.pods)
+	a.serving.Go(func() { a.sweeper().Run(ctx) })
 	loop.Run(ctx)
 	for _, p := range loop.Publishers {
 		p.Helper.Stop()

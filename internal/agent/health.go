@@ -11,11 +11,13 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/local"
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/metrics/endpoint"
+	"plumbline.dev/plumbline/internal/agent/orphans"
 )
 
 // Paths of the agent's own socket.
@@ -114,6 +116,14 @@ func (a *agent) ready() error {
 		return a.runtime.Ready()
 	}
 	return nil
+}
+
+// sweeper gives back what claims hold that are gone.
+func (a *agent) sweeper() *orphans.Sweeper {
+	return &orphans.Sweeper{
+		Client: a.client, Preparers: a.preparers, Ready: a.ready,
+		Lives: func(pod types.UID) bool { return a.pods.Get(pod) != nil || a.runtime.Runs(pod) },
+	}
 }
 
 func (a *agent) needsRuntime() bool {

@@ -88,6 +88,9 @@ func TestSynchronizeForgetsWhatWent(t *testing.T) {
 	if h.warned.first("stays-pod") || !h.warned.first("went-pod") {
 		t.Error("want the pod that went forgotten, and no other")
 	}
+	if !a.Runs("stays-pod") || a.Runs("went-pod") {
+		t.Error("want the pod that stays taken for running, and no other")
+	}
 	_, stays := h.placer.Placed("stays")
 	if _, went := h.placer.Placed("went"); went || !stays {
 		t.Errorf("the container that stays is known: %t; that went: %t", stays, went)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
@@ -54,6 +55,9 @@ func (r *Runtime) Namespaces() claims.Namespaces { return r.namespaces }
 
 // Observe has somebody told of namespaces. It comes before Serve.
 func (r *Runtime) Observe(o Observer) { r.namespaces.observer = o }
+
+// Runs says whether the runtime has a sandbox of the pod.
+func (r *Runtime) Runs(pod types.UID) bool { return r.state.has(pod) }
 
 // Options are what Serve works with.
 type Options struct {

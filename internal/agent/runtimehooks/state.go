@@ -126,6 +126,17 @@ func (s *state) running() []runningContainer {
 	return all
 }
 
+func (s *state) has(pod types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.sandboxes {
+		if f.UID == pod {
+			return true
+		}
+	}
+	return false
+}
+
 // netns is the network namespace of a pod that still exists, or empty. A pod
 // may have had several sandboxes; only the last one's namespace is there.
 func (s *state) netns(pod types.UID) string {

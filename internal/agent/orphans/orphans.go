@@ -1,0 +1,99 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package orphans unprepares claims that are gone and of which the kubelet knows
+// nothing any more: one whose state was wiped, as by kubeadm reset, never asks for
+// it, and their devices would be held for as long as the journal lies there.
+//
+// What unpreparing does is decided in claims.
+package orphans
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/driver"
+)
+
+// pace is the time between two looks. A kubelet that knows a claim unprepares it
+// long before.
+const pace = 10 * time.Minute
+
+// Sweeper looks for claims that are gone.
+type Sweeper struct {
+	Client    kubernetes.Interface
+	Preparers []*claims.Preparer
+	// Lives says whether a pod may run on the node, by the API server's word or the
+	// container runtime's.
+	Lives func(pod types.UID) bool
+	// Ready says why it is not known what runs, or nil.
+	Ready func() error
+}
+
+// Run looks until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.sweep(ctx); err != nil {
+			klog.FromContext(ctx).Info("not looked for claims that are gone; comes again", "reason", err.Error())
+		}
+	}
+}
+
+// sweep asks for every claim none of whose pods is there.
+func (s *Sweeper) sweep(ctx context.Context) error {
+	if err := s.Ready(); err != nil {
+		return err
+	}
+	for _, p := range s.Preparers {
+		records, _, err := p.Journal.List(p.Name())
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if slices.ContainsFunc(r.Pods, func(pod driver.PodRef) bool { return s.Lives(pod.UID) }) {
+				continue
+			}
+			gone, err := s.gone(ctx, r.Claim)
+			if err != nil {
+				return err
+			}
+			if !gone {
+				continue
+			}
+			klog.FromContext(ctx).Info("claim is gone, and the kubelet has not unprepared it", "driver", p.Name(), "claim", r.Claim.String(), "claimUID", r.Claim.UID)
+			if err := p.Unprepare(ctx, r.Claim); err != nil {
+				klog.FromContext(ctx).Error(err, "will be tried again", "driver", p.Name(), "claim", r.Claim.String())
+			}
+		}
+	}
+	return nil
+}
+
+// gone says whether the API server has no such claim. One that a pod uses cannot be
+// deleted (resource.kubernetes.io/delete-protection).
+func (s *Sweeper) gone(ctx context.Context, c driver.ClaimRef) (bool, error) {
+	now, err := s.Client.ResourceV1().ResourceClaims(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read claim %s: %w", c, err)
+	}
+	return now.UID != c.UID, nil
+}
