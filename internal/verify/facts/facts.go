@@ -47,7 +47,8 @@ type Interface struct {
 	// Above is true for a virtual interface on top of the host's interface of
 	// that PCI function, as a macvlan is.
 	Above bool
-	// Default is true where the pod's default route leads through it.
+	// Default is true where the pod's default route leads through it; read of
+	// PCI functions alone.
 	Default bool
 }
 

@@ -31,7 +31,7 @@ const openTries = 16
 // and go on inside it: RESOLVE_IN_ROOT (man 2 openat2).
 func openBelow(root *os.File, name string, resolve uint64) (*os.File, error) {
 	how := unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NONBLOCK,
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: resolve | unix.RESOLVE_NO_MAGICLINKS,
 	}
 	for try := 1; ; try++ {

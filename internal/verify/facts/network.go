@@ -49,7 +49,6 @@ func (r *Reader) interfaces(pid int) ([]Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	defaults := r.defaultRoutes(dir)
 	links, virtual, err := r.classNet(pid)
 	if err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func (r *Reader) interfaces(pid int) ([]Interface, error) {
 		if !ok {
 			return nil, fmt.Errorf("interface %q is not in the container's sysfs: that is of another network namespace", name)
 		}
-		i := Interface{Name: name, Default: defaults[name], PCI: pciOf(target)}
+		i := Interface{Name: name, PCI: pciOf(target)}
 		if v := virtual[name]; i.PCI == nil {
 			if i.MAC = v.mac; v.below != 0 {
 				i.PCI = r.hostInterface(v.below)
@@ -73,6 +72,13 @@ func (r *Reader) interfaces(pid int) ([]Interface, error) {
 		return nil, fmt.Errorf("the container's sysfs has %d interfaces, its network namespace %d", len(links), len(names))
 	}
 	slices.SortFunc(found, func(a, b Interface) int { return cmp.Compare(a.Name, b.Name) })
+	// Most pods have no NIC, and then nobody wants to know.
+	if slices.ContainsFunc(found, func(i Interface) bool { return i.PCI != nil }) {
+		defaults := r.defaultRoutes(dir)
+		for i := range found {
+			found[i].Default = found[i].PCI != nil && defaults[found[i].Name]
+		}
+	}
 	return found, nil
 }
 
