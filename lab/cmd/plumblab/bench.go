@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"plumbline.dev/plumbline/lab/cluster"
+	"plumbline.dev/plumbline/lab/scenario/crowd"
 	"plumbline.dev/plumbline/lab/scenario/cycles"
 )
 
@@ -21,7 +23,8 @@ func newBench(g *global) *cobra.Command {
 		Use:   "bench",
 		Short: "Start clusters and measure the agent: idle in the virtual machine, under pods on this host",
 		Long: `bench measures the memory of the idle agent in the virtual machine and, where it
-may run a node on this host (root), what 200 pods without any fault cost the agent.`,
+may run a node on this host (root), what 200 pods without any fault cost the agent,
+and what it costs to verify 100 that run.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if why := checkHost(cmd); why != nil {
@@ -68,7 +71,21 @@ func (g *global) benchPods(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "BenchmarkPods50 1 %d slice-writes\nBenchmarkPods200 1 %.1f MB-before %.1f MB-after %.2f of-before\n",
+	fmt.Fprintf(cmd.OutOrStdout(), "BenchmarkPods50 1 %d slice-writes\nBenchmarkPods200 1 %.1f MB-before %.1f MB-after %.2f of-before\n",
 		cost.Writes, float64(cost.Before)/1e6, float64(cost.After)/1e6, float64(cost.After)/float64(cost.Before))
+	return benchCrowd(cmd, config)
+}
+
+// benchCrowd has a hundred pods verified. They are looked at more often than users
+// look, so that a minute is enough; the figure is of users' interval.
+func benchCrowd(cmd *cobra.Command, config cycles.Config) error {
+	cost, err := crowd.Measure(cmd.Context(), crowd.Config{
+		Client: config.Client, Node: config.Node.Name, Shell: config.Node.Shell, Image: config.Image, Out: cmd.ErrOrStderr(),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "BenchmarkVerifyHundredRealPods %d %.1f CPU-ms/look %.2f %%-of-a-core\n",
+		cost.Looks, cost.Look*1000, cost.Share(10*time.Second))
 	return err
 }
