@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/lab/mounts"
 )
 
 // namespaces are all that a node has to itself.
@@ -63,12 +65,12 @@ func CheckInside() error {
 		}
 	}
 	layers := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", root)
-	for _, m := range []mount{
-		{"proc", "/proc", "proc", 0, ""}, {"sysfs", "/sys", "sysfs", 0, ""}, {"overlay", "/merged", "overlay", 0, layers},
-	} {
-		if err := mountBelow(root, m); err != nil {
-			return err
-		}
+	err := mounts.Below(root,
+		mounts.Mount{Source: "proc", Target: "/proc", Kind: "proc"},
+		mounts.Mount{Source: "sysfs", Target: "/sys", Kind: "sysfs"},
+		mounts.Mount{Source: "overlay", Target: "/merged", Kind: "overlay", Data: layers})
+	if err != nil {
+		return err
 	}
 	return mountGroups(root)
 }

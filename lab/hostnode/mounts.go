@@ -9,29 +9,17 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/lab/mounts"
 )
 
-type mount struct {
-	source, target, kind string
-	flags                uintptr
-	data                 string
-}
-
-// mounts are the node's file systems, below its root. Everything that may grow
-// is memory: an overlay needs an upper folder that is no overlay itself.
-var mounts = []mount{
-	{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	{"sysfs", "/sys", "sysfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	{"dev", "/dev", "tmpfs", unix.MS_NOSUID, "mode=0755"},
-	{"devpts", "/dev/pts", "devpts", unix.MS_NOSUID | unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"},
-	{"shm", "/dev/shm", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, ""},
-	{"mqueue", "/dev/mqueue", "mqueue", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	{"run", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755"},
-	{"tmp", "/tmp", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777"},
-	{"state", "/var/lib", "tmpfs", 0, "mode=0755"},
-	{"log", "/var/log", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755"},
-	{"bpf", "/sys/fs/bpf", "bpf", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0700"},
-}
+// fileSystems are the node's. Everything that may grow is memory: an overlay needs
+// an upper folder that is no overlay itself.
+var fileSystems = mounts.Node(
+	mounts.Mount{Source: "dev", Target: "/dev", Kind: "tmpfs", Flags: unix.MS_NOSUID, Data: "mode=0755"},
+	mounts.Mount{Source: "state", Target: "/var/lib", Kind: "tmpfs", Data: "mode=0755"},
+	mounts.Mount{Source: "log", Target: "/var/log", Kind: "tmpfs", Flags: unix.MS_NOSUID | unix.MS_NODEV, Data: "mode=0755"},
+)
 
 // devices are those of the host that the node sees: none of hardware.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty", "kmsg"}
@@ -46,10 +34,8 @@ func enterRoot(dir string) error {
 	if err := unix.Mount(root, root, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind the root: %w", err)
 	}
-	for _, m := range mounts {
-		if err := mountBelow(root, m); err != nil {
-			return err
-		}
+	if err := mounts.Below(root, fileSystems...); err != nil {
+		return err
 	}
 	if err := mountGroups(root); err != nil {
 		return err
@@ -63,28 +49,13 @@ func enterRoot(dir string) error {
 			return fmt.Errorf("bind device %s: %w", name, err)
 		}
 	}
-	for name, target := range map[string]string{
-		"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx",
-	} {
-		if err := os.Symlink(target, filepath.Join(root, "dev", name)); err != nil {
-			return err
-		}
+	if err := mounts.LinkDevices(root); err != nil {
+		return err
 	}
-	if err := mountBelow(root, mount{dir, stateDir, "", unix.MS_BIND, ""}); err != nil {
+	if err := mounts.Below(root, mounts.Mount{Source: dir, Target: stateDir, Flags: unix.MS_BIND}); err != nil {
 		return err
 	}
 	return pivot(root)
-}
-
-func mountBelow(root string, m mount) error {
-	target := filepath.Join(root, m.target)
-	if err := os.MkdirAll(target, 0o755); err != nil {
-		return fmt.Errorf("make %s: %w", m.target, err)
-	}
-	if err := unix.Mount(m.source, target, m.kind, m.flags, m.data); err != nil {
-		return fmt.Errorf("mount %s: %w", m.target, err)
-	}
-	return nil
 }
 
 // mountGroups mounts the hierarchies anew: in a namespace of its own the node's
@@ -94,18 +65,20 @@ func mountGroups(root string) error {
 	if err != nil {
 		return err
 	}
-	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if len(list) > 1 {
-		if err := mountBelow(root, mount{"cgroup", "/sys/fs/cgroup", "tmpfs", flags, "mode=0755"}); err != nil {
+		if err := mounts.Below(root, mounts.Mount{Source: "cgroup", Target: "/sys/fs/cgroup", Kind: "tmpfs", Flags: mounts.Plain, Data: "mode=0755"}); err != nil {
 			return err
 		}
 	}
 	for _, h := range list {
-		m := mount{"cgroup", filepath.Join("/sys/fs/cgroup", h.mount), "cgroup", flags, h.options}
-		if h.options == "" {
-			m.kind = "cgroup2"
+		m := mounts.Mount{
+			Source: "cgroup", Target: filepath.Join("/sys/fs/cgroup", h.mount), Kind: "cgroup",
+			Flags: mounts.Plain, Data: h.options,
 		}
-		if err := mountBelow(root, m); err != nil {
+		if h.options == "" {
+			m.Kind = "cgroup2"
+		}
+		if err := mounts.Below(root, m); err != nil {
 			return err
 		}
 	}

@@ -9,30 +9,18 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/lab/mounts"
 )
 
-type mount struct {
-	source, target, kind string
-	flags                uintptr
-	data                 string
-}
-
-var mounts = []mount{
-	{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	{"sysfs", "/sys", "sysfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	{"devtmpfs", "/dev", "devtmpfs", unix.MS_NOSUID, "mode=0755"},
-	{"devpts", "/dev/pts", "devpts", unix.MS_NOSUID | unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"},
-	{"shm", "/dev/shm", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, ""},
-	{"mqueue", "/dev/mqueue", "mqueue", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	{"run", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755"},
-	{"tmp", "/tmp", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=1777"},
+var fileSystems = mounts.Node(
+	mounts.Mount{Source: "devtmpfs", Target: "/dev", Kind: "devtmpfs", Flags: unix.MS_NOSUID, Data: "mode=0755"},
 	// The kubelet measures the filesystems of these two, and knows tmpfs but
 	// not the initramfs.
-	{"kubelet", "/var/lib/kubelet", "tmpfs", unix.MS_NODEV, "mode=0750"},
-	{"containerd", "/var/lib/containerd", "tmpfs", 0, "mode=0710"},
-	{"cgroup2", "/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	{"bpf", "/sys/fs/bpf", "bpf", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=0700"},
-}
+	mounts.Mount{Source: "kubelet", Target: "/var/lib/kubelet", Kind: "tmpfs", Flags: unix.MS_NODEV, Data: "mode=0750"},
+	mounts.Mount{Source: "containerd", Target: "/var/lib/containerd", Kind: "tmpfs", Data: "mode=0710"},
+	mounts.Mount{Source: "cgroup2", Target: "/sys/fs/cgroup", Kind: "cgroup2", Flags: mounts.Plain},
+)
 
 // leaveInitramfs puts a bind mount of the initramfs over itself and makes it
 // the root. The files stay where the kernel unpacked them, but the root is now
@@ -62,25 +50,10 @@ func leaveInitramfs() error {
 }
 
 func mountAll() error {
-	for _, m := range mounts {
-		if err := os.MkdirAll(m.target, 0o755); err != nil {
-			return fmt.Errorf("make %s: %w", m.target, err)
-		}
-		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
-			return fmt.Errorf("mount %s: %w", m.target, err)
-		}
+	if err := mounts.Below("/", fileSystems...); err != nil {
+		return err
 	}
-	for name, target := range map[string]string{
-		"/dev/fd": "/proc/self/fd", "/dev/stdin": "fd/0", "/dev/stdout": "fd/1", "/dev/stderr": "fd/2", "/dev/ptmx": "pts/ptmx",
-	} {
-		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("replace %s: %w", name, err)
-		}
-		if err := os.Symlink(target, name); err != nil {
-			return fmt.Errorf("link %s: %w", name, err)
-		}
-	}
-	return nil
+	return mounts.LinkDevices("/")
 }
 
 // openControllers lets child cgroups use every controller of the kernel
