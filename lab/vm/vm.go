@@ -118,6 +118,9 @@ func (v *VM) prepare() error {
 // late because the host is busy.
 var kernelCommandLine = []string{
 	"console=ttyS0", "quiet", "loglevel=4", "panic=-1", "rdinit=/init",
+	// The guest starts the others when it is quiet (lab/vm/guest/boot): until
+	// then no code of a kernel for one processor, which would be patched then.
+	"maxcpus=1", "noreplace-smp",
 	"mitigations=off", "init_on_alloc=0", "tsc=reliable", "no_timer_check", "random.trust_cpu=on",
 	"nowatchdog", "lpj=8000000", "rcupdate.rcu_cpu_stall_suppress=1", "rcupdate.rcu_expedited=1",
 	"pcie_ports=compat", "cgroup_no_v1=all", "apparmor=0", "audit=0", "numa_balancing=disable", "preempt=none",
