@@ -20,6 +20,7 @@ import (
 	. "plumbline.dev/plumbline/internal/explain/explaintest"
 	"plumbline.dev/plumbline/internal/explain/fixes"
 	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 const (
@@ -301,6 +302,24 @@ func causesOfConstraints() []cause {
 			},
 			requests: []resourceapi.DeviceRequest{gpus(1), nics(1)}, constraints: []resourceapi.DeviceConstraint{Match(pcieRoot, "gpu", "nic")},
 			code: reason.AttributeAbsent, says: []string{"no device for nic has this attribute"}, fix: fixes.Relax, fixSays: "compare resource.kubernetes.io/numaNode",
+		},
+		{
+			name: "sockets of GPUs that NVIDIA's driver publishes",
+			seed: func(s *cluster.Snapshot) {
+				devices(s, "gpu.nvidia.com", func(_ int, d *resourceapi.Device) { delete(d.Attributes, slicecodec.AttrSocket) })
+			},
+			requests: []resourceapi.DeviceRequest{gpus(1), nics(1)}, constraints: []resourceapi.DeviceConstraint{Match(slicecodec.AttrSocket, "gpu", "nic")},
+			code: reason.AttributeAbsent, says: []string{"no device for gpu has this attribute", "without socketID (8)"},
+			fix: fixes.Relax, fixSays: "compare resource.kubernetes.io/numaNode instead of dra.cpu/socketID",
+		},
+		{
+			name: "more GPUs than a NUMA node has",
+			seed: func(s *cluster.Snapshot) {
+				devices(s, "gpu.nvidia.com", func(i int, d *resourceapi.Device) { d.Attributes[slicecodec.AttrNUMANode] = Number(int64(i / 2)) })
+			},
+			requests: []resourceapi.DeviceRequest{gpus(4)}, constraints: []resourceapi.DeviceConstraint{Match(slicecodec.AttrNUMANode, "gpu")},
+			code: reason.CountAgainstConstraint, says: []string{"none enough", "numaNode 0 (2)"},
+			fix: fixes.Relax, fixSays: "compare dra.cpu/socketID instead of resource.kubernetes.io/numaNode",
 		},
 		{
 			name: "no root has both",

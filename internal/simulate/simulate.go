@@ -42,6 +42,8 @@ type Place struct {
 // Options are what Fill is told beside the place.
 type Options struct {
 	Classes map[string]*resourceapi.DeviceClass
+	// Rules taint devices beside what slices say.
+	Rules []*resourceapi.DeviceTaintRule
 	// Held are claims that hold devices already.
 	Held []resourceapi.ResourceClaim
 	// Limit is the most pods on a node.
@@ -58,6 +60,8 @@ type Node struct {
 	AtLimit bool `json:"atLimit,omitempty"`
 	// Why says why there are no more.
 	Why string `json:"why,omitempty"`
+	// Details are what devices there are for each request, where there is no pod.
+	Details []string `json:"details,omitempty"`
 	// Room is what is left.
 	Room topoview.Room `json:"room"`
 	// Stranded are devices that were not stranded before.
@@ -70,8 +74,9 @@ type Node struct {
 func Fill(ctx context.Context, p Place, subject explain.Subject, o Options) (*Node, error) {
 	f := filler{place: p, subject: subject, options: o}
 	for i := range p.Slices {
-		f.slices = append(f.slices, &p.Slices[i])
+		f.published = append(f.published, &p.Slices[i])
 	}
+	f.tainted = f.cluster().Slices
 	for i := range o.Held {
 		f.claims = append(f.claims, &o.Held[i])
 	}
@@ -85,7 +90,10 @@ func Fill(ctx context.Context, p Place, subject explain.Subject, o Options) (*No
 		if err != nil {
 			return nil, err
 		}
-		if n.Why = why; claims == nil {
+		if n.Why = why.message; claims == nil {
+			if n.Pods == 0 {
+				n.Details = why.details
+			}
 			break
 		}
 		if n.Pods == 0 {
@@ -117,59 +125,75 @@ type filler struct {
 	place   Place
 	subject explain.Subject
 	options Options
-	slices  []*resourceapi.ResourceSlice
-	claims  []*resourceapi.ResourceClaim
-	pods    int
+	// published are the slices of the place, tainted the same with the taints of
+	// rules, as the scheduler sees them.
+	published, tainted []*resourceapi.ResourceSlice
+	claims             []*resourceapi.ResourceClaim
+	pods               int
+}
+
+// cluster is the node with the claims on it, for explain.
+func (f *filler) cluster() *cluster.Cluster {
+	return cluster.New(cluster.Snapshot{
+		Minor: cluster.Newest, Gates: allocation.Features(), Nodes: []*corev1.Node{f.place.Node},
+		Slices: f.published, Classes: f.options.Classes, TaintRules: f.options.Rules, Claims: f.claims,
+	})
+}
+
+// reason is why the claims of one more pod get no devices.
+type reason struct {
+	message string
+	details []string
 }
 
 // next allocates the claims of one more pod, or says why not.
-func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, string, error) {
-	report, err := explain.Explain(ctx, cluster.New(cluster.Snapshot{
-		Minor: cluster.Newest, Gates: allocation.Features(), Nodes: []*corev1.Node{f.place.Node},
-		Slices: f.slices, Classes: f.options.Classes, Claims: f.claims,
-	}), f.subject)
+func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, reason, error) {
+	report, err := explain.Explain(ctx, f.cluster(), f.subject)
 	if err != nil {
-		return nil, "", err
+		return nil, reason{}, err
 	}
 	if report.Verdict == explain.FitsNot || report.Verdict == explain.Aborts {
-		return nil, reason(report), nil
+		return nil, reasonOf(report), nil
 	}
 	search, cancel := context.WithTimeout(ctx, searchLimit)
 	defer cancel()
-	c := allocation.New(f.options.Classes, f.slices, f.claims)
+	c := allocation.New(f.options.Classes, f.tainted, f.claims)
 	pods, _, err := c.Fill(search, f.place.Node, 1, f.subject.Claims...)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return nil, fmt.Sprintf("the scheduler's search takes longer than its %s", searchLimit), nil
+		return nil, reason{message: fmt.Sprintf("the scheduler's search takes longer than its %s", searchLimit)}, nil
 	case err != nil:
-		return nil, "", err
+		return nil, reason{}, err
 	case len(pods) == 0:
-		return nil, "the scheduler's allocator finds no devices", nil
+		return nil, reason{message: "the scheduler's allocator finds no devices"}, nil
 	}
 	f.pods++
 	for i, claim := range pods[0] {
 		claim.Name = fmt.Sprintf("%s-%d", f.subject.Claims[i].Name, f.pods)
 	}
-	return pods[0], "", nil
+	return pods[0], reason{}, nil
 }
 
-// reason is what is wrong with the claims, or with the node.
-func reason(r *explain.Report) string {
+// reasonOf is what is wrong with the claims, or with the node.
+func reasonOf(r *explain.Report) reason {
 	for _, g := range r.Groups {
 		if g.Message != "" {
-			return g.Message
+			return reason{g.Message, g.Details}
 		}
 	}
 	var all []string
 	for _, finding := range r.Findings {
 		all = append(all, finding.Message)
 	}
-	return strings.Join(all, "; ")
+	return reason{message: strings.Join(all, "; ")}
 }
 
 // topology is the node with the claims on it.
 func (f *filler) topology() (*topoview.Topology, error) {
-	c := published.Cluster{Slices: f.place.Slices}
+	c := published.Cluster{}
+	for _, slice := range f.tainted {
+		c.Slices = append(c.Slices, *slice)
+	}
 	for _, claim := range f.claims {
 		c.Claims = append(c.Claims, *claim)
 	}

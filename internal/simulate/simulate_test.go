@@ -113,3 +113,43 @@ func TestAmongHolders(t *testing.T) {
 		t.Errorf("%+v, want 5 pods at the limit, 1 GPU free, 5 NICs newly stranded", n)
 	}
 }
+
+// A tainted device is nobody's who does not tolerate it, whether its slice or a
+// rule taints it, as the allocator counts; one who tolerates it has it.
+func TestTaints(t *testing.T) {
+	taint := resourceapi.DeviceTaint{Key: "maintenance", Effect: resourceapi.DeviceTaintEffectNoSchedule}
+	driver, device := "gpu.nvidia.com", "gpu-7"
+	rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "drain"}, Spec: resourceapi.DeviceTaintRuleSpec{
+		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: &driver, Device: &device}, Taint: taint,
+	}}
+	for _, tolerant := range []bool{false, true} {
+		place, err := where.Machine(context.Background(), "a3-ultragpu-8g", &bytes.Buffer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range place.Slices {
+			if s.Spec.Driver == driver {
+				s.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{taint}
+			}
+		}
+		spec, err := claimgen.Spec(claimgen.Options{GPUs: 1, NICs: 1, Align: claimgen.PCIe})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 6
+		if tolerant {
+			want = 8
+			spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
+		}
+		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pair"}, Spec: *spec}
+		n, err := simulate.Fill(context.Background(), place, explain.OfClaim(claim), simulate.Options{
+			Classes: shippedClasses(t), Rules: []*resourceapi.DeviceTaintRule{rule}, Limit: 50,
+		})
+		if err != nil || n.Pods != want {
+			t.Fatalf("tolerant %t: %+v, want %d pods; %v", tolerant, n, want, err)
+		}
+		if n.Room.GPUs.Free != 0 {
+			t.Errorf("tolerant %t: %d GPUs are free, want none: the rest is tainted", tolerant, n.Room.GPUs.Free)
+		}
+	}
+}

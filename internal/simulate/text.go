@@ -63,6 +63,9 @@ func Text(w io.Writer, reports []Report) error {
 					more = "not on "
 				}
 				fmt.Fprintf(out, "· %s%s: %s\n", more, topoview.Printable(n.Name), topoview.Printable(n.Why))
+				for _, line := range n.Details {
+					fmt.Fprintf(out, "    %s\n", topoview.Printable(line))
+				}
 			}
 		}
 	}

@@ -57,6 +57,9 @@ func (in *inputs) read(b *resource.Builder, scheme *runtime.Scheme) error {
 }
 
 func (in *inputs) add(o *object) {
+	if o.rule != nil {
+		in.rules = append(in.rules, o.rule)
+	}
 	in.objects = append(in.objects, o)
 	if o.class != nil {
 		in.classes[o.name] = o
@@ -138,9 +141,15 @@ func (o *object) convert(typed runtime.Object, scheme *runtime.Scheme) error {
 			return err
 		}
 		o.class = &c.Spec
+	case kindRule:
+		o.rule = &resourceapi.DeviceTaintRule{}
+		return scheme.Convert(typed, o.rule, nil)
 	}
 	return nil
 }
+
+// kindRule taints devices.
+const kindRule = "DeviceTaintRule"
 
 // Kinds that have parameters.
 const (

@@ -28,6 +28,7 @@ type object struct {
 	flat       bool
 	allocation *resourceapi.AllocationResult
 	class      *resourceapi.DeviceClassSpec
+	rule       *resourceapi.DeviceTaintRule
 	pods       []cmdutil.PodSpec
 	// unreadable are fields that the API does not have, or not as they are.
 	unreadable field.ErrorList
@@ -47,6 +48,8 @@ type inputs struct {
 	// classes are the device classes by name: those given, and those that
 	// plumbline ships where no other of the name is given.
 	classes map[string]*object
+	// rules are those of the files that taint devices.
+	rules []*resourceapi.DeviceTaintRule
 }
 
 // request is a request of a claim, or one of its alternatives.

@@ -198,7 +198,7 @@ func (in *inputs) deviceClasses() map[string]*resourceapi.DeviceClass {
 
 // places are the nodes to fill: of the machines named, else of the cluster.
 func (o *simulateOptions) places(ctx context.Context, in *inputs, errOut io.Writer) ([]simulate.Place, simulate.Options, error) {
-	simulation := simulate.Options{Classes: in.deviceClasses(), Limit: o.limit}
+	simulation := simulate.Options{Classes: in.deviceClasses(), Rules: in.rules, Limit: o.limit}
 	var places []simulate.Place
 	for _, arg := range o.machines {
 		p, err := where.Machine(ctx, arg, errOut)
@@ -221,7 +221,7 @@ func (o *simulateOptions) places(ctx context.Context, in *inputs, errOut io.Writ
 			delete(simulation.Classes, name)
 		}
 	}
-	places, err = where.Cluster(ctx, client, where.Pick{Names: o.nodes, Labels: o.labels}, &simulation)
+	places, err = where.Cluster(ctx, client, where.Pick{Names: o.nodes, Labels: o.labels}, &simulation, errOut)
 	return places, simulation, usage(err)
 }
 

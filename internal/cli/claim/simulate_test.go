@@ -173,3 +173,20 @@ spec:
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// A rule in the files taints devices, in whatever version it is written.
+func TestSimulateTaintRules(t *testing.T) {
+	for _, version := range []string{"v1", "v1beta2"} {
+		rule := "---\napiVersion: resource.k8s.io/" + version + `
+kind: DeviceTaintRule
+metadata: {name: drain}
+spec:
+  deviceSelector: {driver: gpu.nvidia.com}
+  taint: {key: maintenance, effect: NoExecute}
+`
+		out, err := run(t, written(t, "--gpus", "1")+rule, "simulate", "-f", "-", "--machine", "a3-ultragpu-8g")
+		if !errors.Is(err, cmdutil.ErrReported) || !strings.Contains(out, "tainted maintenance=:NoExecute by DeviceTaintRule drain") {
+			t.Errorf("%s: %v\n%s", version, err, out)
+		}
+	}
+}

@@ -16,16 +16,29 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// wider are what a constraint can compare instead, the nearest first, and what it
-// means that two devices share it.
-var wider = []struct{ attribute, means string }{
-	{slicecodec.AttrNUMANode, "the same NUMA node"},
-	{slicecodec.AttrLegacyNUMANode, "the same NUMA node"},
-	{slicecodec.AttrSocket, "the same socket"},
+// instead are the attributes to compare instead of one, the nearest first, and what
+// that comes to: wider ones, and for sockets, which fewer drivers publish, what
+// all do.
+func instead(old string) []comparison {
+	node := comparison{slicecodec.AttrNUMANode, "the same NUMA node, if that is near enough"}
+	legacy := comparison{slicecodec.AttrLegacyNUMANode, node.means}
+	socket := comparison{slicecodec.AttrSocket, "the same socket, if that is near enough"}
+	switch old {
+	case slicecodec.AttrNUMANode:
+		return []comparison{socket}
+	case slicecodec.AttrLegacyNUMANode:
+		return []comparison{node, socket}
+	case slicecodec.AttrSocket:
+		return []comparison{{slicecodec.AttrNUMANode, "the same NUMA node, which is nearer, and which these devices say"}}
+	}
+	return []comparison{node, legacy, socket}
 }
 
-// relax compares NUMA nodes or sockets where a constraint compares something
-// narrower: one constraint, or all that compare the same.
+// comparison is an attribute that devices can share, and what it means.
+type comparison struct{ attribute, means string }
+
+// relax compares something else where a constraint compares what cannot be had:
+// in one constraint, or in all that compare the same.
 func (f *finder) relax() {
 	_, constraints := f.members()
 	seen := map[string]bool{}
@@ -34,12 +47,9 @@ func (f *finder) relax() {
 		if distinct || old == "" || seen[old] {
 			continue
 		}
-		for _, w := range wider {
-			if !isWider(w.attribute, old) {
-				continue
-			}
-			one := f.relaxed(relaxation{fmt.Sprintf("constraint %d", p.index), old, w.attribute, w.means}, func(o place) bool { return o == p })
-			if one || f.relaxed(relaxation{"all constraints on it", old, w.attribute, w.means}, func(place) bool { return true }) {
+		for _, c := range instead(old) {
+			if f.relaxed(fmt.Sprintf("constraint %d", p.index), old, c, func(o place) bool { return o == p }) ||
+				f.relaxed("all constraints on it", old, c, func(place) bool { return true }) {
 				seen[old] = true
 				break
 			}
@@ -47,30 +57,13 @@ func (f *finder) relax() {
 	}
 }
 
-// isWider says whether comparing an attribute may allow more than comparing the
-// old one does: the legacy name of NUMA nodes is had by fewer drivers.
-func isWider(attribute, old string) bool {
-	switch old {
-	case slicecodec.AttrNUMANode:
-		return attribute == slicecodec.AttrSocket
-	case slicecodec.AttrLegacyNUMANode:
-		return attribute != slicecodec.AttrLegacyNUMANode
-	case slicecodec.AttrSocket:
-		return false
-	}
-	return true
-}
-
-// relaxation is a wider attribute for some constraints on a narrower one.
-type relaxation struct{ which, old, wider, means string }
-
-func (f *finder) relaxed(r relaxation, chosen func(place) bool) bool {
-	return f.propose(Relax, fmt.Sprintf("compare %s instead of %s in %s: %s, if that is near enough", r.wider, r.old, r.which, r.means),
+func (f *finder) relaxed(which, old string, to comparison, chosen func(place) bool) bool {
+	return f.propose(Relax, fmt.Sprintf("compare %s instead of %s in %s: %s", to.attribute, old, which, to.means),
 		f.here(f.changed(func(claim int, c *resourceapi.ResourceClaim) {
 			for i := range c.Spec.Devices.Constraints {
 				name, distinct := compile.Attribute(&c.Spec.Devices.Constraints[i])
-				if name == r.old && !distinct && chosen(place{claim, i}) {
-					setAttribute(&c.Spec.Devices.Constraints[i], r.wider, false)
+				if name == old && !distinct && chosen(place{claim, i}) {
+					setAttribute(&c.Spec.Devices.Constraints[i], to.attribute, false)
 				}
 			}
 		})))

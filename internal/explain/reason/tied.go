@@ -86,7 +86,11 @@ func (a *Answer) without(t *tie, r *compile.Request, wants string) Cause {
 	if a.Known(t.attribute) {
 		return Cause{Code: AttributeAbsent, Text: fmt.Sprintf("%s; no device for %s has this attribute", wants, r.Name)}
 	}
-	text := fmt.Sprintf("%s; no device of the cluster has this attribute", wants)
+	where := "cluster"
+	if len(a.Cluster.NodeNames()) == 1 {
+		where = "node" // simulate asks of each by itself
+	}
+	text := fmt.Sprintf("%s; no device of the %s has this attribute", wants, where)
 	if meant := a.Meant(t.attribute); meant != "" {
 		text += ": did it mean " + meant + "?"
 	}

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -64,8 +65,9 @@ type Pick struct {
 }
 
 // Cluster is the nodes of the cluster with their slices. What its claims hold
-// goes into the simulation, and its device classes beside those that are there.
-func Cluster(ctx context.Context, client kubernetes.Interface, pick Pick, simulation *simulate.Options) ([]simulate.Place, error) {
+// goes into the simulation, and its device classes and taint rules beside those
+// that are there. errOut is told what cannot be read and is done without.
+func Cluster(ctx context.Context, client kubernetes.Interface, pick Pick, simulation *simulate.Options, errOut io.Writer) ([]simulate.Place, error) {
 	resources := client.ResourceV1()
 	all, err := resources.ResourceSlices().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -84,6 +86,17 @@ func Cluster(ctx context.Context, client kubernetes.Interface, pick Pick, simula
 		if c := &classes.Items[i]; simulation.Classes[c.Name] == nil {
 			simulation.Classes[c.Name] = c
 		}
+	}
+	rules, err := resources.DeviceTaintRules().List(ctx, metav1.ListOptions{})
+	switch {
+	case err == nil:
+		for i := range rules.Items {
+			simulation.Rules = append(simulation.Rules, &rules.Items[i])
+		}
+	case apierrors.IsForbidden(err):
+		fmt.Fprintln(errOut, "without DeviceTaintRules, which may taint devices:", err)
+	case !apierrors.IsNotFound(err): // before 1.37 there are none
+		return nil, fmt.Errorf("list DeviceTaintRules: %w", err)
 	}
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: pick.Labels})
 	if err != nil {
