@@ -126,6 +126,7 @@ var importTable = []struct {
 	{"deploy", nil},
 	{"deploy/...", []string{"deploy"}},
 	{"docs/docstest", nil},
+	{"internal/cli/clitest", []string{"docs/docstest"}},
 	{"examples", nil},
 	{"hack/...", nil},
 	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},

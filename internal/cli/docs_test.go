@@ -11,20 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/internal/cli/clitest"
 )
 
 // documented compares a block of a page with what a command prints.
 func documented(t *testing.T, page, kind, name, got string) {
 	t.Helper()
-	if *update {
-		docstest.Rewrite(t, page, kind, name, got)
-	}
-	if diff := cmp.Diff(docstest.Get(t, page, kind, name).Text, got); diff != "" {
-		t.Errorf("%s, %s %s (-is +prints), -update rewrites it:\n%s", page, kind, name, diff)
-	}
+	clitest.Documented(t, *update, page, kind, name, got)
 }
 
 // fixture is the golden of another test.

@@ -4,7 +4,6 @@
 package claim
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -13,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
@@ -24,32 +23,15 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // run runs a command line and returns what it prints.
 func run(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
-	root := &cobra.Command{Use: "plumbline", SilenceErrors: true, SilenceUsage: true}
+	root := &cobra.Command{Use: "plumbline"}
 	root.AddGroup(&cobra.Group{ID: "g", Title: "g"})
 	root.AddCommand(NewCommand("g"))
-	var out bytes.Buffer
-	root.SetOut(&out)
-	root.SetIn(strings.NewReader(stdin))
-	root.SetArgs(append([]string{"claim"}, args...))
-	err := root.Execute()
-	return out.String(), err
+	return clitest.Run(t, root, stdin, append([]string{"claim"}, args...)...)
 }
 
 func requireGolden(t *testing.T, name, got string) {
 	t.Helper()
-	golden := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update rewrites it:\n%s", golden, diff)
-	}
+	clitest.Golden(t, *update, name, got)
 }
 
 func TestLintFindsEveryMistake(t *testing.T) {

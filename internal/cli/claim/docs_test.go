@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/internal/cli/clitest"
 )
 
 const page = "network.md"
@@ -20,12 +19,7 @@ func TestDocumentedRendering(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		docstest.Rewrite(t, page, "output", "layers", out)
-	}
-	if diff := cmp.Diff(docstest.Get(t, page, "output", "layers").Text, out); diff != "" {
-		t.Errorf("%s (-is +prints), -update rewrites it:\n%s", page, diff)
-	}
+	clitest.Documented(t, *update, page, "output", "layers", out)
 }
 
 // What the documentation shows to be applied has nothing to find fault with.

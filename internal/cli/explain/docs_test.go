@@ -7,9 +7,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
@@ -26,11 +25,6 @@ func TestDocumentedOutput(t *testing.T) {
 		if !errors.Is(err, cmdutil.ErrReported) {
 			t.Errorf("%s: %v: want that it does not fit", name, err)
 		}
-		if *update {
-			docstest.Rewrite(t, page, "output", name, out)
-		}
-		if diff := cmp.Diff(docstest.Get(t, page, "output", name).Text, out); diff != "" {
-			t.Errorf("%s, output %s (-is +prints), -update rewrites it:\n%s", page, name, diff)
-		}
+		clitest.Documented(t, *update, page, "output", name, out)
 	}
 }

@@ -4,12 +4,9 @@
 package explain
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/explain"
 )
@@ -26,39 +24,11 @@ var update = flag.Bool("update", false, "rewrite the golden files and the docume
 // run runs the command, with a cluster if it is given one.
 func run(t *testing.T, stdin string, client kubernetes.Interface, args ...string) (string, error) {
 	t.Helper()
-	// No configuration of this machine's user is looked at.
-	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
 	o := &options{}
 	if client != nil {
 		o.client = func() (kubernetes.Interface, error) { return client, nil }
 	}
-	cmd := o.command("")
-	var out bytes.Buffer
-	cmd.SetArgs(append([]string{}, args...))
-	cmd.SetIn(strings.NewReader(stdin))
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetContext(t.Context())
-	err := cmd.Execute()
-	return out.String(), err
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update rewrites it:\n%s", path, diff)
-	}
+	return clitest.Run(t, o.command(""), stdin, args...)
 }
 
 const examples = "../../../examples/"
@@ -79,7 +49,7 @@ func TestExamplesOnMachines(t *testing.T) {
 		if err != nil && !errors.Is(err, cmdutil.ErrReported) || (err == nil) != tc.fits {
 			t.Errorf("%s: %v, want fits: %v", tc.golden, err, tc.fits)
 		}
-		golden(t, tc.golden, out)
+		clitest.Golden(t, *update, tc.golden, out)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
@@ -63,7 +64,7 @@ func TestLive(t *testing.T) {
 	if !errors.Is(err, cmdutil.ErrReported) {
 		t.Errorf("%v: want that it does not fit", err)
 	}
-	golden(t, "live.txt", out)
+	clitest.Golden(t, *update, "live.txt", out)
 }
 
 // Everything that waits: by namespace, by label, everywhere.

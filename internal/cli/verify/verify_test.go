@@ -16,14 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/verify"
 	"plumbline.dev/plumbline/internal/verify/expect"
@@ -134,12 +133,7 @@ func TestDocumentedOutput(t *testing.T) {
 		if code(err) != test.code {
 			t.Errorf("%s: %v, want exit code %d", name, err, test.code)
 		}
-		if *update {
-			docstest.Rewrite(t, page, "output", name, out)
-		}
-		if diff := cmp.Diff(docstest.Get(t, page, "output", name).Text, out); diff != "" {
-			t.Errorf("%s (-is +prints), -update rewrites it:\n%s", page, diff)
-		}
+		clitest.Documented(t, *update, page, "output", name, out)
 	}
 }
 

@@ -1,0 +1,67 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clitest runs commands in tests, and compares what they print with golden
+// files and with the documentation. Only tests import it; no command is known
+// here.
+package clitest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"plumbline.dev/plumbline/docs/docstest"
+)
+
+// Run runs a command with arguments and returns all that it prints. No
+// configuration of this machine's user is looked at.
+func Run(t *testing.T, cmd *cobra.Command, stdin string, args ...string) (string, error) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
+	var out bytes.Buffer
+	cmd.SetArgs(append([]string{}, args...))
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// Golden compares with a file of testdata, which update rewrites.
+func Golden(t *testing.T, update bool, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update rewrites it:\n%s", path, diff)
+	}
+}
+
+// Documented compares with a block of a page of docs, which update rewrites.
+func Documented(t *testing.T, update bool, page, kind, name, got string) {
+	t.Helper()
+	if update {
+		docstest.Rewrite(t, page, kind, name, got)
+	}
+	if diff := cmp.Diff(docstest.Get(t, page, kind, name).Text, got); diff != "" {
+		t.Errorf("%s, %s %s (-is +prints), -update rewrites it:\n%s", page, kind, name, diff)
+	}
+}
