@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Current, in place of a descriptor, is the namespace that the process is in: to
+// Current in place of a descriptor is the namespace that the process is in: to
 // stay there takes no privilege.
 const Current = -1
 
