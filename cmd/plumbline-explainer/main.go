@@ -13,17 +13,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 )
 
-// collectAt is how much the heap may grow, in per cent, before its garbage is
-// collected (the GOGC of package runtime): what is known of a large cluster is
-// large, and changes little.
-const collectAt = 30
-
 func main() {
-	debug.SetGCPercent(collectAt)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand().ExecuteContext(ctx)
 	stop()

@@ -26,11 +26,14 @@ func BenchmarkExplainer5000(b *testing.B) { fleet(b, 5000) }
 func fleet(b *testing.B, n int) {
 	first := explaintest.Machine(b, "a3-ultragpu-8g", "node")
 	before := heap()
-	s := known.Snapshot{Minor: known.Newest, Gates: known.GatesOf(known.Newest), Classes: explaintest.ShippedClasses(b)}
+	r := &round{packed: map[*resourceapi.ResourceSlice]*packed{}}
+	s := known.Snapshot{Minor: known.Newest, Gates: known.GatesOf(known.Newest), Classes: explaintest.ShippedClasses(b), Unpack: r.unpack}
 	for i := range n {
 		node := fmt.Sprintf("node-%d", i)
 		for k, slice := range first {
-			s.Slices = append(s.Slices, received(b, slice, node, k))
+			p := received(b, slice, node, k)
+			s.Slices = append(s.Slices, &p.ResourceSlice)
+			r.packed[&p.ResourceSlice] = p
 		}
 		s.Claims = append(s.Claims, trimClaim(explaintest.Holding(fmt.Sprintf("train-%d", i),
 			known.DeviceID{Driver: "dra.net", Pool: node, Device: explaintest.A3NICs[i%8]})))
@@ -40,7 +43,7 @@ func fleet(b *testing.B, n int) {
 	start := cpuTime(b)
 	for b.Loop() {
 		s.Claims = append(s.Claims[:n:n], pair("four", 4))
-		r := &round{known: known.New(s), answers: map[string]*explain.Report{}}
+		r.known, r.answers = known.New(s), map[string]*explain.Report{}
 		answer, err := r.explain(b.Context(), r.subject(pod))
 		if err != nil || note(answer, pod, s.Claims) == "" {
 			b.Fatalf("%+v, %v", answer, err)
@@ -53,7 +56,7 @@ func fleet(b *testing.B, n int) {
 
 // received is a slice of a node as it comes from the API server: nothing in it is
 // shared with another.
-func received(b *testing.B, slice *resourceapi.ResourceSlice, node string, k int) *resourceapi.ResourceSlice {
+func received(b *testing.B, slice *resourceapi.ResourceSlice, node string, k int) *packed {
 	b.Helper()
 	other := slice.DeepCopy()
 	other.Name = fmt.Sprintf("%s-%d", node, k)
@@ -70,7 +73,7 @@ func received(b *testing.B, slice *resourceapi.ResourceSlice, node string, k int
 	if err != nil {
 		b.Fatal(err)
 	}
-	return kept.(*resourceapi.ResourceSlice)
+	return kept.(*packed)
 }
 
 func heap() uint64 {

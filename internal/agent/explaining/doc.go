@@ -8,8 +8,11 @@
 //
 //	objects.go   what is watched of the cluster
 //	trim.go      what is kept of it
+//	pack.go      and how, of thousands of nodes' devices
 //	waiting.go   which pods wait for their claims
-//	explainer.go who is explained when, and how often
+//	turns.go     whose turn it is, and what is news
+//	explainer.go the loop
+//	round.go     the answers of one look
 //	note.go      the event's text
 //	confirm.go   what is asked once more before it is told
 //	run.go       the program

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -19,16 +20,28 @@ import (
 type round struct {
 	known     *cluster.Cluster
 	templates []*resourceapi.ResourceClaimTemplate
+	// packed are the slices whose devices are.
+	packed map[*resourceapi.ResourceSlice]*packed
+	// broken is what could not be unpacked: what is said without it would be wrong.
+	broken atomic.Pointer[error]
 	// answers are those of pods that ask for the same: a job's pods are many.
 	answers map[string]*explain.Report
 }
 
 // read takes the cluster as it is known now.
 func (e *explainer) read() *round {
+	r := &round{
+		templates: kept[*resourceapi.ResourceClaimTemplate](e.objects.templates), answers: map[string]*explain.Report{},
+		packed: map[*resourceapi.ResourceSlice]*packed{},
+	}
 	s := cluster.Snapshot{
 		Source: "cluster", Minor: e.minor, Gates: e.gates, Nodes: kept[*corev1.Node](e.objects.nodes),
-		Slices: kept[*resourceapi.ResourceSlice](e.objects.slices), Claims: kept[*resourceapi.ResourceClaim](e.objects.claims),
+		Slices: kept[*resourceapi.ResourceSlice](e.objects.slices), Unpack: r.unpack, Claims: kept[*resourceapi.ResourceClaim](e.objects.claims),
 		Classes: map[string]*resourceapi.DeviceClass{},
+	}
+	for _, p := range kept[*packed](e.objects.slices) {
+		s.Slices = append(s.Slices, &p.ResourceSlice)
+		r.packed[&p.ResourceSlice] = p
 	}
 	for _, class := range kept[*resourceapi.DeviceClass](e.objects.classes) {
 		s.Classes[class.Name] = class
@@ -36,9 +49,22 @@ func (e *explainer) read() *round {
 	if e.objects.rules != nil {
 		s.TaintRules = kept[*resourceapi.DeviceTaintRule](e.objects.rules)
 	}
-	return &round{
-		known: cluster.New(s), templates: kept[*resourceapi.ResourceClaimTemplate](e.objects.templates), answers: map[string]*explain.Report{},
+	r.known = cluster.New(s)
+	return r
+}
+
+// unpack is for the cluster, which looks at one node at a time.
+func (r *round) unpack(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	p := r.packed[slice]
+	if p == nil {
+		return slice
 	}
+	whole, err := p.unpack()
+	if err != nil {
+		r.broken.Store(&err)
+		return slice
+	}
+	return whole
 }
 
 // subject is a pod with its claims.
@@ -59,6 +85,9 @@ func (r *round) explain(ctx context.Context, s explain.Subject) (*explain.Report
 	report, err := explain.Explain(ctx, r.known, s)
 	if err != nil {
 		return nil, fmt.Errorf("explain %s: %w", s, err)
+	}
+	if broken := r.broken.Load(); broken != nil {
+		return nil, *broken
 	}
 	r.answers[key] = report
 	return report, nil

@@ -30,7 +30,7 @@ func trim(object any) (any, error) {
 	case *resourceapi.DeviceTaintRule:
 		return &resourceapi.DeviceTaintRule{ObjectMeta: name(full), Spec: full.Spec}, nil
 	case *resourceapi.ResourceSlice:
-		return &resourceapi.ResourceSlice{ObjectMeta: name(full), Spec: full.Spec}, nil
+		return pack(&resourceapi.ResourceSlice{ObjectMeta: name(full), Spec: full.Spec})
 	}
 	return object, nil
 }

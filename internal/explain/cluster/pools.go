@@ -43,7 +43,8 @@ func (p *Pool) Usable() bool { return !p.Incomplete && p.Invalid == "" }
 // that have binding conditions.
 func (c *Cluster) Pools(node *corev1.Node) ([]*Pool, error) {
 	newest := map[PoolID][]*resourceapi.ResourceSlice{}
-	for _, slice := range slices.Concat(c.byNode[node.Name], c.shared) {
+	for _, kept := range slices.Concat(c.byNode[node.Name], c.shared) {
+		slice := c.whole(kept)
 		relevant, err := c.relevant(node, slice)
 		if err != nil {
 			return nil, err
@@ -147,7 +148,8 @@ func (c *Cluster) pool(id PoolID, published []*resourceapi.ResourceSlice) *Pool 
 	all := published
 	if p.Published != p.Wanted {
 		all = nil
-		for _, slice := range c.byPool[id] {
+		for _, kept := range c.byPool[id] {
+			slice := c.whole(kept)
 			switch {
 			case slice.Spec.Pool.Generation > p.Generation:
 				return nil

@@ -25,8 +25,12 @@ type Snapshot struct {
 	Minor int
 	Gates Gates
 	// Nodes may lack nodes that slices name; those are known by name only.
-	Nodes   []*corev1.Node
-	Slices  []*resourceapi.ResourceSlice
+	Nodes  []*corev1.Node
+	Slices []*resourceapi.ResourceSlice
+	// Unpack returns a slice with its devices, for who cannot keep those of
+	// thousands of nodes in memory; nil: Slices have theirs. It may be called by
+	// several goroutines.
+	Unpack  func(*resourceapi.ResourceSlice) *resourceapi.ResourceSlice
 	Classes map[string]*resourceapi.DeviceClass
 	// TaintRules taint devices beside what slices say.
 	TaintRules []*resourceapi.DeviceTaintRule
@@ -96,7 +100,8 @@ func (c *Cluster) AttributeNames() []string { return c.attributes() }
 
 func (c *Cluster) attributeNames() []string {
 	all := map[string]bool{}
-	for _, slice := range c.Slices {
+	for _, kept := range c.Slices {
+		slice := c.whole(kept)
 		for i := range slice.Spec.Devices {
 			for name := range slice.Spec.Devices[i].Attributes {
 				full := string(name)

@@ -22,20 +22,38 @@ func (s *Snapshot) tainted() []*resourceapi.ResourceSlice {
 	}
 	all := slices.Clone(s.Slices)
 	for i, slice := range all {
-		for d := range slice.Spec.Devices {
-			for _, rule := range s.TaintRules {
-				if !ruleMeans(rule, slice, slice.Spec.Devices[d].Name) {
-					continue
-				}
-				if all[i] == slice {
-					all[i] = slice.DeepCopy()
-				}
-				device := &all[i].Spec.Devices[d]
-				device.Taints = append(device.Taints, rule.Spec.Taint)
-			}
-		}
+		all[i] = s.taint(slice)
 	}
 	return all
+}
+
+func (s *Snapshot) taint(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	tainted := slice
+	for d := range slice.Spec.Devices {
+		for _, rule := range s.TaintRules {
+			if !ruleMeans(rule, slice, slice.Spec.Devices[d].Name) {
+				continue
+			}
+			if tainted == slice {
+				tainted = slice.DeepCopy()
+			}
+			device := &tainted.Spec.Devices[d]
+			device.Taints = append(device.Taints, rule.Spec.Taint)
+		}
+	}
+	return tainted
+}
+
+// whole is a slice with its devices, and their taints.
+func (c *Cluster) whole(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	if c.Unpack == nil {
+		return slice
+	}
+	slice = c.Unpack(slice)
+	if c.Minor < taintRulesSince {
+		return slice
+	}
+	return c.taint(slice)
 }
 
 // ruleMeans says whether a rule is about a device. Without a selector it is about
