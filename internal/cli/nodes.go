@@ -94,7 +94,7 @@ func (o *nodesOptions) show(ctx context.Context, client kubernetes.Interface, na
 		if err != nil {
 			return err
 		}
-		return showAll(ctx, out, o.output, changes, func(w io.Writer, now published.Cluster) error {
+		return cmdutil.ShowAll(ctx, out, o.output, changes, func(w io.Writer, now published.Cluster) error {
 			return o.write(w, now.Overview(names))
 		})
 	}

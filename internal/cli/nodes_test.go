@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/cli/clitest"
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/nodeslices"
@@ -171,7 +172,7 @@ func TestShowAll(t *testing.T) {
 	}
 	close(views)
 	var out bytes.Buffer
-	err := showAll(context.Background(), &out, "yaml", views, func(w io.Writer, v string) error {
+	err := cmdutil.ShowAll(context.Background(), &out, "yaml", views, func(w io.Writer, v string) error {
 		_, err := io.WriteString(w, v)
 		return err
 	})

@@ -97,7 +97,7 @@ devices, PCI addresses and NUMA nodes; it needs /sys and nothing else.`,
 	flags.StringVar(&o.reserved, "reserved-cpus", "", "mark CPUs that no claim can have, such as 0-1,112-113")
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "take the ResourceClaims of a file as the holders of the machine's devices. May be repeated")
 	flags.BoolVar(&o.ascii, "ascii", false, "draw the text tree with ASCII characters only")
-	flags.BoolVar(&o.matrix, "matrix", false, "show how near each two devices are")
+	flags.BoolVarP(&o.matrix, "matrix", "m", false, "show how near each two devices are")
 	flags.BoolVar(&o.inPod, "in-pod", false, "show the interfaces of the pod this runs in")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "draw again after each change")
 	o.cluster.AddFlags(flags)
@@ -144,7 +144,7 @@ func (o *topoOptions) run(ctx context.Context, out, errOut io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return showAll(ctx, out, o.output, views, o.write)
+		return cmdutil.ShowAll(ctx, out, o.output, views, o.write)
 	}
 	v, err := o.view(ctx)
 	if err != nil {

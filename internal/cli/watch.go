@@ -4,11 +4,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"io"
-	"os"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -109,65 +105,4 @@ func listed[T any](store cache.Store) []T {
 		}
 	}
 	return all
-}
-
-// screen prints one picture after the other: on a terminal in place of the
-// last, else below it.
-type screen struct {
-	out      io.Writer
-	terminal bool
-	last     []byte
-}
-
-func newScreen(out io.Writer) *screen {
-	s := &screen{out: out}
-	if f, ok := out.(*os.File); ok {
-		if info, err := f.Stat(); err == nil {
-			s.terminal = info.Mode()&os.ModeCharDevice != 0
-		}
-	}
-	return s
-}
-
-// show prints a picture that differs from the last. between stands between two
-// of them where they follow each other.
-func (s *screen) show(picture []byte, between string) error {
-	if bytes.Equal(picture, s.last) {
-		return nil
-	}
-	prefix := ""
-	switch {
-	case s.terminal:
-		prefix = "\x1b[H\x1b[2J\x1b[3J" // home, clear, and clear what has scrolled away
-	case s.last != nil:
-		prefix = between
-	}
-	s.last = picture
-	if _, err := fmt.Fprintf(s.out, "%s%s", prefix, picture); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	return nil
-}
-
-// showAll shows what comes until the channel closes. render makes the picture.
-func showAll[T any](ctx context.Context, out io.Writer, format string, views <-chan T, render func(io.Writer, T) error) error {
-	s := newScreen(out)
-	between := map[string]string{"text": "\n", "wide": "\n", "yaml": "---\n"}[format]
-	for {
-		select {
-		case v, open := <-views:
-			if !open {
-				return nil
-			}
-			var picture bytes.Buffer
-			if err := render(&picture, v); err != nil {
-				return err
-			}
-			if err := s.show(picture.Bytes(), between); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }
