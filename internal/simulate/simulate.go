@@ -76,10 +76,11 @@ func Fill(ctx context.Context, p Place, subject explain.Subject, o Options) (*No
 	for i := range p.Slices {
 		f.published = append(f.published, &p.Slices[i])
 	}
-	f.tainted = f.cluster().Slices
 	for i := range o.Held {
 		f.claims = append(f.claims, &o.Held[i])
 	}
+	f.tainted = f.cluster().Slices
+	f.allocator = allocation.New(o.Classes, f.tainted, f.claims)
 	n := &Node{Name: p.Node.Name, Count: max(1, p.Count)}
 	before, err := f.topology()
 	if err != nil {
@@ -100,7 +101,7 @@ func Fill(ctx context.Context, p Place, subject explain.Subject, o Options) (*No
 			n.First = devices(claims)
 		}
 		n.Pods++
-		f.claims = append(f.claims, claims...)
+		f.claims, f.allocator = append(f.claims, claims...), f.allocator.With(claims...)
 	}
 	n.AtLimit = n.Pods == o.Limit
 	after, err := f.topology()
@@ -129,7 +130,9 @@ type filler struct {
 	// rules, as the scheduler sees them.
 	published, tainted []*resourceapi.ResourceSlice
 	claims             []*resourceapi.ResourceClaim
-	pods               int
+	// allocator has the claims too, and the compiled selectors of all searches.
+	allocator *allocation.Cluster
+	pods      int
 }
 
 // cluster is the node with the claims on it, for explain.
@@ -157,8 +160,7 @@ func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, reason
 	}
 	search, cancel := context.WithTimeout(ctx, searchLimit)
 	defer cancel()
-	c := allocation.New(f.options.Classes, f.tainted, f.claims)
-	pods, _, err := c.Fill(search, f.place.Node, 1, f.subject.Claims...)
+	pods, _, err := f.allocator.Fill(search, f.place.Node, 1, f.subject.Claims...)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return nil, reason{message: fmt.Sprintf("the scheduler's search takes longer than its %s", searchLimit)}, nil

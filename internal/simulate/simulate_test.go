@@ -22,7 +22,7 @@ import (
 	"plumbline.dev/plumbline/internal/simulate/where"
 )
 
-func shippedClasses(t *testing.T) map[string]*resourceapi.DeviceClass {
+func shippedClasses(t testing.TB) map[string]*resourceapi.DeviceClass {
 	t.Helper()
 	classes := map[string]*resourceapi.DeviceClass{}
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(deploy.DeviceClasses()), 4096)
