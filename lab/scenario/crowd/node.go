@@ -8,18 +8,19 @@ import (
 	"fmt"
 )
 
-// addLinks makes stand-ins for NICs, as many as pods, with both ends up: the
-// agent offers what has the names of the node's own (docs of plumblab up).
+// addLinks makes stand-ins for NICs, as many as pods: the agent offers what has
+// names as the node's own have. The shell's ip does not name their far ends, which
+// are up already where they are a pod's.
 const addLinks = `i=0
 while [ $i -lt $1 ]; do
-	ip link add niccrowd$i type veth peer name crowd$i && ip link set niccrowd$i up && ip link set crowd$i up || exit 1
+	ip link add niccrowd$i type veth && ip link set niccrowd$i up || exit 1
 	i=$((i+1))
-done`
-
-const removeLinks = `for link in /sys/class/net/crowd* /sys/class/net/niccrowd*; do
-	[ ! -e "$link" ] || ip link del "${link##*/}" 2>/dev/null
 done
-exit 0`
+for far in /sys/class/net/veth*; do ip link set "${far##*/}" up || exit 1; done`
+
+const removeLinks = `for link in /sys/class/net/niccrowd*; do
+	[ ! -e "$link" ] || ip link del "${link##*/}" || exit 1
+done`
 
 // readAgent asks the kernel how long the serving agent has run, in clock ticks of
 // its own (utime and stime of /proc/PID/stat), and the agent how often it looked.
