@@ -44,6 +44,10 @@ func (c KubeletConfig) Text() ([]byte, error) {
 		// The lab ends programs on purpose, again and again; a pod that waits
 		// minutes to be started anew shows nothing.
 		CrashLoopBackOff: kubelet.CrashLoopBackOffConfig{MaxContainerRestartPeriod: &metav1.Duration{Duration: time.Second}},
+		// A pod whose claim could not be prepared, since the agent had been killed
+		// or the node was not yet allowed to read it, is asked about again at the
+		// next look at all pods (default: a minute to a minute and a half).
+		SyncFrequency: metav1.Duration{Duration: 10 * time.Second},
 		// Pods must not learn of the host's name servers.
 		ResolverConfig: ptr.To(""),
 		// An image once removed cannot be pulled again.
@@ -55,8 +59,6 @@ func (c KubeletConfig) Text() ([]byte, error) {
 	}
 	if c.OnHost {
 		config.FailCgroupV1 = ptr.To(false)
-		// A pod whose claim the node was not yet allowed to read is asked about
-		// again at the next look at all pods; here that costs nothing.
 		config.SyncFrequency = metav1.Duration{Duration: 5 * time.Second}
 		// Nothing of the host's may be limited for the node's pods.
 		config.EnforceNodeAllocatable = []string{"none"}
