@@ -71,8 +71,10 @@ func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane,
 	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=" + agentPatience}, agent...)...); err != nil {
 		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s ds/%s)", err, deploy.Namespace, deploy.AgentServiceAccount)
 	}
-	if err := c.explainerRuns(ctx, restart); err != nil {
-		return err
+	if !o.NoExplainer {
+		if err := c.explainerRuns(ctx, restart); err != nil {
+			return err
+		}
 	}
 	drivers := []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU}
 	if o.OnHost {
@@ -103,7 +105,7 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		"namespace": map[string]any{"create": true},
 		// Nothing runs on simulated nodes.
 		"nodeSelector": map[string]any{realLabel: "true"},
-		"explainer":    map[string]any{"nodeSelector": map[string]any{realLabel: "true"}},
+		"explainer":    map[string]any{"enabled": !o.NoExplainer, "nodeSelector": map[string]any{realLabel: "true"}},
 		// The lab runs no service proxy.
 		"apiServer": map[string]any{"host": host, "port": port},
 		// Nothing runs on simulated nodes, the agent neither.

@@ -24,8 +24,9 @@ type Options struct {
 	// OnHost has the node run on this host's own processors, with virtual links
 	// for NICs; Machine says nothing then.
 	OnHost bool
-	// NoInstall leaves plumbline out.
-	NoInstall bool
+	// NoInstall leaves plumbline out, NoExplainer the part of it that a node's
+	// pods do without: an emulated processor has enough to do.
+	NoInstall, NoExplainer bool
 	// Simulate adds nodes that only publish slices.
 	Simulate []Simulated
 

@@ -147,6 +147,7 @@ func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *cy
 			config.Patience = hostPatience
 		}
 	}
+	options.NoExplainer = true // these pods all find a place
 	var err error
 	if config.Node, err = nodeOf(options); err != nil {
 		return nil, err
