@@ -269,7 +269,7 @@ func causesOfNames() []cause {
 				})
 			},
 			requests: []resourceapi.DeviceRequest{Request("nic", "fast", 1)}, code: reason.SelectorAborts,
-			says: []string{"selector 0 of device class fast, which nic wants,"}, fix: fixes.GuardSelector, fixSays: "of device class fast",
+			says: []string{"selector 0 of device class fast, which nic wants,"}, fix: fixes.GuardSelector, fixSays: "of device class fast: ",
 		},
 		{
 			name: "constraint compares a misspelt attribute", requests: []resourceapi.DeviceRequest{gpus(1), nics(1)},
@@ -452,7 +452,7 @@ func causesOfGates() []cause {
 		},
 		{
 			name: "distinctAttribute", seed: gate(func(g *cluster.Gates) { *g = cluster.GatesOf(35) }), requests: []resourceapi.DeviceRequest{nics(1)},
-			constraints: []resourceapi.DeviceConstraint{Distinct(netNUMA, "nic")}, code: reason.GateOff, says: []string{"distinctAttribute"}, fix: fixes.EnableGate,
+			constraints: []resourceapi.DeviceConstraint{Distinct(netNUMA, "nic")}, code: reason.GateOff, says: []string{"distinctAttribute"}, fix: fixes.EnableGate, fixSays: "DRAConsumableCapacity",
 		},
 		{
 			name: "admin access", seed: gate(func(g *cluster.Gates) { g.AdminAccess = false }),

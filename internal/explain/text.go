@@ -72,6 +72,9 @@ func (r *Report) headline() string {
 	if len(r.Groups) == 0 {
 		return "does not fit"
 	}
+	if r.Nodes == 1 {
+		return fmt.Sprintf("does not fit on the one node asked about (%s)", r.Source)
+	}
 	return "does not fit on any of " + where
 }
 
@@ -125,6 +128,8 @@ func (g *Group) headline() string {
 		return fmt.Sprintf("does not fit; %s cannot be met", g.First)
 	case g.Verdict == Excluded:
 		return g.Message
+	case g.Verdict == Aborts:
+		return "stops the scheduler with an error"
 	}
 	return g.Verdict
 }

@@ -112,6 +112,9 @@ func (o *options) run(ctx context.Context, args []string, stdin io.Reader, out, 
 	if err != nil {
 		return err
 	}
+	if len(o.machines) > 0 && len(o.files) == 0 {
+		return cmdutil.Usagef("--machine: name the files with the claims too, with -f")
+	}
 	if len(o.files) > 0 && o.all {
 		return cmdutil.Usagef("-f and --all-namespaces: all of the files is explained already")
 	}
@@ -170,13 +173,22 @@ func (o *options) gather(ctx context.Context, refs []reference, stdin io.Reader,
 		in.slices = append(in.slices, published...)
 		source = "machine files"
 	}
-	if len(in.slices) > 0 {
-		if err := in.addShippedClasses(); err != nil {
-			return nil, nil, err
-		}
-		return o.offline(in, refs, source)
+	known, subjects, err := o.subjects(ctx, in, refs, source)
+	for i := range subjects {
+		subjects[i].Notes = append(subjects[i].Notes, in.notes...)
 	}
-	return o.live(ctx, in, refs)
+	return known, subjects, err
+}
+
+// subjects finds what to explain, and on which nodes.
+func (o *options) subjects(ctx context.Context, in *objects, refs []reference, source string) (*cluster.Cluster, []explain.Subject, error) {
+	if len(in.slices) == 0 {
+		return o.live(ctx, in, refs)
+	}
+	if err := in.addShippedClasses(); err != nil {
+		return nil, nil, err
+	}
+	return o.offline(in, refs, source)
 }
 
 func (o *options) offline(in *objects, refs []reference, source string) (*cluster.Cluster, []explain.Subject, error) {

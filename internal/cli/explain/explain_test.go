@@ -91,6 +91,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"claim/a/b"}, "want claim/NAME"},
 		{[]string{"-o", "xml"}, "want text, json or yaml"},
 		{[]string{"-l", "a=b=c"}, "--selector"},
+		{[]string{"--machine", "a3-ultragpu-8g"}, "with -f"},
 		{[]string{"-f", claim, "-A"}, "all of the files is explained already"},
 		{[]string{"-f", claim, "--machine", "a3-ultragpu-8g=0"}, "want a count from 1 to 5000"},
 		{[]string{"-f", claim, "--machine", "a3-ultragpu-8g", "--kubernetes-version", "2"}, "want 1.34 or newer"},
@@ -120,6 +121,59 @@ func TestAbsent(t *testing.T) {
 		_, err := run(t, "", nil, tc.args...)
 		if err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%q: %v: want %q", tc.args, err, tc.says)
+		}
+	}
+}
+
+// hostile are files that nobody means well with, and what is said of each.
+var hostile = map[string]struct{ text, says string }{
+	"a count in words": {
+		"apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: x}\nspec: {devices: {requests: [{name: a, exactly: {count: two}}]}}",
+		"exactly.count of type int64",
+	},
+	"a field that there is not": {pairOf("constrains: [{matchAttribute: resource.kubernetes.io/pcieRoot}]"), `unknown field "spec.devices.constrains": passed over here`},
+	"a list of lists":           {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: List, items: []}", "is not a list"},
+	"a list":                    {"apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(pairOf("config: []"), "\n", "\n  "), "ResourceClaim default/pair fits"},
+	"other kinds":               {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\n" + pairOf("config: []"), "ResourceClaim default/pair fits"},
+	"lines of Windows":          {strings.ReplaceAll(pairOf("config: []"), "\n", "\r\n"), "ResourceClaim default/pair fits"},
+	"half of a file":            {pairOf("config: []")[:150], "error parsing"},
+	"half of a JSON file":       {`{"apiVersion":"resource.k8s.io/v1","kind":"Resource`, "error parsing"},
+	"JSON": {
+		`{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"j"},"spec":{"devices":{"requests":[{"name":"n","exactly":{"deviceClassName":"mrdma.google.com"}}]}}}`,
+		"ResourceClaim default/j fits",
+	},
+	"words":                {"hello", "unable to decode"},
+	"nothing":              {"", "no ResourceClaim"},
+	"bytes that are none":  {"kind: \xff\xfe\x00", "error parsing"},
+	"names that are none":  {strings.ReplaceAll(pairOf("config: []"), "pair", "\"p\\u001b[31m\\u202e\""), "ResourceClaim default/p\ufffd[31m\ufffd fits"},
+	"a kind of the future": {"apiVersion: resource.k8s.io/v3\nkind: ResourceClaim\nmetadata: {name: x}", "no ResourceClaim"},
+}
+
+// pairOf is a claim for a GPU and a NIC, with a further field.
+func pairOf(field string) string {
+	return `apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: pair
+spec:
+  devices:
+    requests:
+    - name: gpu
+      exactly: {deviceClassName: gpu.nvidia.com}
+    - name: nic
+      exactly: {deviceClassName: mrdma.google.com}
+    ` + field + "\n"
+}
+
+// Whatever a file has, what is said is one line, or a report.
+func TestHostileFiles(t *testing.T) {
+	for name, file := range hostile {
+		out, err := run(t, file.text, nil, "-f", "-", "--machine", "a3-ultragpu-8g")
+		if err != nil {
+			out += cmdutil.OneLine(err)
+		}
+		if !strings.Contains(out, file.says) || strings.ContainsRune(out, '\x1b') {
+			t.Errorf("%s: want %q:\n%s", name, file.says, out)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/json"
 
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
@@ -30,6 +31,8 @@ type objects struct {
 	claims    []*resourceapi.ResourceClaim
 	templates []*resourceapi.ResourceClaimTemplate
 	rules     []*resourceapi.DeviceTaintRule
+	// notes are what was passed over.
+	notes []string
 	// unread says of kinds why they could not be read.
 	unread map[string]error
 }
@@ -74,10 +77,26 @@ func (in *objects) add(u *unstructured.Unstructured, scheme *runtime.Scheme) err
 	if err != nil {
 		return err
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
+	text, err := u.MarshalJSON()
+	if err != nil {
 		return err
 	}
+	unknown, err := json.UnmarshalStrict(text, typed)
+	if err != nil {
+		return err
+	}
+	if kind := u.GetKind(); kind == kindClaim || kind == kindTemplate {
+		in.note(u, unknown)
+	}
 	return in.keep(u.GetKind(), typed, scheme)
+}
+
+// note says of fields that the API does not know: a constraint that is not read
+// must not look like one that is met.
+func (in *objects) note(u *unstructured.Unstructured, unknown []error) {
+	for _, err := range unknown {
+		in.notes = append(in.notes, fmt.Sprintf("%s %s: %v: passed over here, and refused by kubectl apply", u.GetKind(), u.GetName(), err))
+	}
 }
 
 // keep keeps an object as v1 of whatever version it is written in.

@@ -147,6 +147,10 @@ func rename(expression string, old selector.Attribute, name string) string {
 	return regexp.MustCompile(`\b`+regexp.QuoteMeta(old.Name)+`\b`).ReplaceAllLiteralString(expression, bare)
 }
 
+// guardWords is what guard proposes; the expressions stand at the end, to be
+// copied.
+const guardWords = "guard the selector, so that it passes over devices without the attribute, "
+
 // guard makes selectors pass over devices that lack what they read.
 func (f *finder) guard() {
 	if f.cause != reason.SelectorAborts {
@@ -157,13 +161,13 @@ func (f *finder) guard() {
 		for r := range c.Spec.Devices.Requests {
 			for _, x := range fieldsOf(&c.Spec.Devices.Requests[r]) {
 				if n := guardAll(x.selectors); n != "" {
-					words = append(words, fmt.Sprintf("%s of %s", n, c.Spec.Devices.Requests[r].Name))
+					words = append(words, fmt.Sprintf("of %s: %s", c.Spec.Devices.Requests[r].Name, n))
 				}
 			}
 		}
 	})
 	if len(words) > 0 {
-		f.propose(GuardSelector, "guard the selector, so that it passes over devices without the attribute: "+strings.Join(words, "; "), f.here(claims))
+		f.propose(GuardSelector, guardWords+strings.Join(words, "; "), f.here(claims))
 	}
 	// The class may be to blame.
 	classes := maps.Clone(f.a.Cluster.Classes)
@@ -174,12 +178,12 @@ func (f *finder) guard() {
 		}
 		c := classes[name].DeepCopy()
 		if n := guardAll(c.Spec.Selectors); n != "" {
-			words = append(words, fmt.Sprintf("%s of device class %s", n, name))
+			words = append(words, fmt.Sprintf("of device class %s: %s", name, n))
 			classes[name] = c
 		}
 	}
 	if len(words) > 0 {
-		f.propose(GuardSelector, "guard the selector, so that it passes over devices without the attribute: "+strings.Join(words, "; "),
+		f.propose(GuardSelector, guardWords+strings.Join(words, "; "),
 			Trial{Cluster: f.a.Cluster.WithClasses(classes), Node: f.a.Node.Node.Name, Claims: f.claims})
 	}
 }

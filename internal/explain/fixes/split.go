@@ -46,7 +46,10 @@ func (f *finder) split() {
 				return
 			}
 		}
-		f.propose(Fewer, fmt.Sprintf("leave %s to a claim of another pod; the rest fits here", names), f.here(rest))
+		// Nobody is sent away with what fits nowhere.
+		if f.fits(f.here(part)) {
+			f.propose(Fewer, fmt.Sprintf("leave %s to a claim of another pod; the rest fits here", names), f.here(rest))
+		}
 		return
 	}
 }

@@ -22,8 +22,8 @@ func (f *finder) gates() {
 		return
 	}
 	for _, name := range []string{
-		cluster.GateListAttributes, cluster.GateConsumableCapacity, cluster.GatePrioritizedList, cluster.GateAdminAccess,
-		cluster.GatePartitionable, cluster.GateBindingConditions, cluster.GateNodeOperations,
+		cluster.GateConsumableCapacity, cluster.GatePrioritizedList, cluster.GateAdminAccess, cluster.GatePartitionable,
+		cluster.GateBindingConditions, cluster.GateNodeOperations, cluster.GateListAttributes,
 	} {
 		on, err := cluster.SetGates(f.a.Cluster.Gates, f.a.Cluster.Minor, name+"=true")
 		if err != nil || on == f.a.Cluster.Gates {

@@ -35,7 +35,7 @@ func (a *Answer) tied(t *tie) Cause {
 			return Cause{}
 		}
 		if s.requests > 0 && !t.distinct && !slices.ContainsFunc(kinds, func(k string) bool { return slices.Contains(s.kinds, k) }) {
-			return Cause{Code: AttributeTypes, Text: fmt.Sprintf("%s; for %s it is a %s, for the others not, and values of two types are never equal",
+			return Cause{Code: AttributeTypes, Text: fmt.Sprintf("%s; for %s it is of type %s, for the others not, and values of two types are never equal",
 				wants, r.Name, strings.Join(kinds, " or "))}
 		}
 		s.add(values, kinds)
