@@ -66,15 +66,10 @@ func headline(r *explain.Report) string {
 		return "The claims stop the scheduler with an error"
 	case len(r.Groups) == 0:
 		return "The claims cannot be allocated"
+	case r.Nodes == 1:
+		return "The claims cannot be allocated on the cluster's only node"
 	}
-	return fmt.Sprintf("The claims cannot be allocated on any of %s", nodes(r.Nodes))
-}
-
-func nodes(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return fmt.Sprintf("%d nodes", n)
+	return fmt.Sprintf("The claims cannot be allocated on any of %d nodes", r.Nodes)
 }
 
 // sentence is what is said of nodes of one kind.

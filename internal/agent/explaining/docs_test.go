@@ -1,0 +1,46 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package explaining
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/yaml"
+
+	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/internal/explain"
+	known "plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/explaintest"
+)
+
+// TestDocumentedEvent: what the documentation says a pod is told, it is told.
+func TestDocumentedEvent(t *testing.T) {
+	const page = "explain.md"
+	s := known.Snapshot{Minor: known.Newest, Gates: known.GatesOf(known.Newest), Classes: explaintest.ShippedClasses(t)}
+	s.Slices = explaintest.Machine(t, "a3-ultragpu-8g", "a3-ultragpu-8g")
+	for document := range strings.SplitSeq(docstest.Get(t, page, "manifest", "held").Text, "\n---\n") {
+		var c resourceapi.ResourceClaim
+		if err := yaml.UnmarshalStrict([]byte(document), &c); err != nil {
+			t.Fatal(err)
+		}
+		c.Namespace = "default"
+		s.Claims = append(s.Claims, &c)
+	}
+	pod := waiting("trainer-0", "aligned")
+	r := &round{known: known.New(s), answers: map[string]*explain.Report{}}
+	report, err := r.explain(t.Context(), r.subject(pod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.ReplaceAll(note(report, pod, s.Claims), ". ", ".\n") + "\n"
+	if *update {
+		docstest.Rewrite(t, page, "output", "event", got)
+	}
+	if diff := cmp.Diff(docstest.Get(t, page, "output", "event").Text, got); diff != "" {
+		t.Errorf("%s, output event (-is +told), -update rewrites it:\n%s", page, diff)
+	}
+}
