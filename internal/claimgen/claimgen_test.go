@@ -181,8 +181,7 @@ func TestLimits(t *testing.T) {
 }
 
 // refused is what the API server would refuse of a spec: the rules of
-// kubernetes/pkg/apis/resource/validation that a generator can break. Package
-// scenario of the lab asks the server's own code.
+// kubernetes/pkg/apis/resource/validation that a generator can break.
 func refused(spec *resourceapi.ResourceClaimSpec) []string {
 	var wrong []string
 	atMost := func(what string, n, most int) {
@@ -242,14 +241,14 @@ func TestRefusals(t *testing.T) {
 		`fallback "any" after any: want what is farther, of numa, socket, any`:                                        {GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Any, claimgen.Any}},
 		"align by socket, in parts of one NUMA node each: want --sockets instead of --numa-nodes":                     {GPUs: 2, NUMANodes: 2, Align: claimgen.Socket},
 		"parts of one socket each, aligned by pcie: want --align socket, or --numa-nodes instead of --sockets":        {GPUs: 2, Sockets: 2, Align: claimgen.PCIe},
-		"3 GPUs, 2 NICs and 0 CPUs on 2 sockets: want numbers that it divides":                                        {GPUs: 3, NICs: 2, Sockets: 2, Align: claimgen.Socket},
+		"3 GPUs, 2 NICs and 0 CPUs on 2 sockets: want numbers that this divides":                                        {GPUs: 3, NICs: 2, Sockets: 2, Align: claimgen.Socket},
 		"a number is beyond any machine's: want 65536 at most":                                                        {GPUs: 1 << 30, Align: claimgen.PCIe},
 		"the claim has 4096 results (devices), and the API takes 32: ask for less":                                    {GPUs: 4096, Align: claimgen.PCIe},
 		"a product of GPUs is for GPUs: want GPUs with it":                                                            {NICs: 1, GPUProduct: "NVIDIA H200", Align: claimgen.PCIe},
 		"NICs without RDMA will do, and the claim has no NICs: want NICs with it":                                     {GPUs: 1, WithoutRDMA: true, Align: claimgen.PCIe},
 		`interface.mtu: Invalid value: 1: want 68-65535`:                                                              {NICs: 1, MTU: 1, Align: claimgen.PCIe},
 		"a fallback is for NICs away from their GPUs: want GPUs and NICs with it":                                     {GPUs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Any}},
-		"3 GPUs, 2 NICs and 0 CPUs on 2 NUMA nodes: want numbers that it divides":                                     {GPUs: 3, NICs: 2, NUMANodes: 2, Align: claimgen.NUMA},
+		"3 GPUs, 2 NICs and 0 CPUs on 2 NUMA nodes: want numbers that this divides":                                     {GPUs: 3, NICs: 2, NUMANodes: 2, Align: claimgen.NUMA},
 		"an interface's name and MTU are for NICs: want NICs with them":                                               {GPUs: 1, MTU: 1500, Align: claimgen.PCIe},
 		"a number is negative: want 0 or more":                                                                        {GPUs: -1, Align: claimgen.PCIe},
 		`interface prefix "longer-than-that": want 12 characters at most, an interface's name has 15`:                 {NICs: 1, InterfacePrefix: "longer-than-that", Align: claimgen.PCIe},

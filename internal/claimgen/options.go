@@ -63,7 +63,7 @@ func (o *Options) numbers() []rule {
 		{o.GPUs+o.NICs+o.CPUs == 0, "the claim is for nothing: want GPUs, NICs or CPUs"},
 		{o.NUMANodes > 1 && o.Align == Socket, "align by socket, in parts of one NUMA node each: want --sockets instead of --numa-nodes"},
 		{o.Sockets > 1 && o.Align != Socket, fmt.Sprintf("parts of one socket each, aligned by %s: want --align %s, or --numa-nodes instead of --sockets", o.Align, Socket)},
-		{o.GPUs%parts+o.NICs%parts+o.CPUs%parts > 0, fmt.Sprintf("%d GPUs, %d NICs and %d CPUs on %d %s: want numbers that it divides",
+		{o.GPUs%parts+o.NICs%parts+o.CPUs%parts > 0, fmt.Sprintf("%d GPUs, %d NICs and %d CPUs on %d %s: want numbers that this divides",
 			o.GPUs, o.NICs, o.CPUs, parts, map[bool]string{true: "sockets", false: "NUMA nodes"}[o.Align == Socket])},
 		{o.Align == PCIe && o.paired() && o.GPUs%o.NICs > 0 && o.NICs%o.GPUs > 0, fmt.Sprintf(
 			"%d GPUs and %d NICs make no equal shares of PCIe roots: want one number to divide the other, or align by %s", o.GPUs, o.NICs, NUMA)},

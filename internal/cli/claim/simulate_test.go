@@ -63,6 +63,24 @@ func TestSocketsOfOtherDrivers(t *testing.T) {
 	}
 }
 
+// Of a claim for which the scheduler may search too long new says so.
+func TestTediousClaims(t *testing.T) {
+	for args, want := range map[string]bool{
+		"--gpus 3 --nics 3 --fallback numa":                         false,
+		"--gpus 4 --nics 4 --fallback any":                          true,
+		"--gpus 2 --nics 2 --fallback numa,socket":                  false,
+		"--gpus 3 --nics 3 --fallback numa,socket":                  true,
+		"--gpus 8 --nics 8":                                         false,
+		"--gpus 8 --nics 8 --align numa --fallback any":             false,
+		"--gpus 8 --nics 4 --fallback numa --template":              true,
+		"--gpus 8 --nics 2 --fallback numa --interface-prefix rdma": false,
+	} {
+		if out := written(t, strings.Fields(args)...); strings.Contains(out, "longer than its 10 s") != want {
+			t.Errorf("%s: want it said %t\n%s", args, want, out)
+		}
+	}
+}
+
 // A constraint on what one of its drivers never publishes fits nothing.
 func TestLintOfAttributesThatDriversLack(t *testing.T) {
 	const claim = `

@@ -77,6 +77,11 @@ func TestRoundTrip(t *testing.T) {
 // No driver publishes an attribute that is not among its names, but those of a
 // cloud.
 func TestAttributesOfDrivers(t *testing.T) {
+	for _, driver := range Drivers() {
+		if n := len(AttributesOf(driver)); n > resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
+			t.Errorf("%s has %d attributes, more than a device has room for", driver, n)
+		}
+	}
 	for seed := range uint64(50) {
 		m := randomMachine(rand.New(rand.NewPCG(seed, 1)))
 		for _, driver := range Drivers() {

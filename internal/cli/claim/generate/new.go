@@ -118,7 +118,7 @@ func (o *newOptions) run(out, errOut io.Writer) error {
 	if err != nil {
 		return cmdutil.UsageError{Err: err}
 	}
-	warning := warning(spec)
+	warning := append(foreign(spec), o.tedious()...)
 	object, err := o.object(spec)
 	if err != nil {
 		return err
@@ -149,8 +149,8 @@ func (o *newOptions) usage() []string {
 	}
 }
 
-// warning says of a claim that compares sockets whose devices it is not for.
-func warning(spec *resourceapi.ResourceClaimSpec) []string {
+// foreign says of a claim that compares sockets whose devices it is not for.
+func foreign(spec *resourceapi.ResourceClaimSpec) []string {
 	if !slices.ContainsFunc(spec.Devices.Constraints, func(c resourceapi.DeviceConstraint) bool { return *c.MatchAttribute == slicecodec.AttrSocket }) {
 		return nil
 	}
@@ -159,5 +159,20 @@ func warning(spec *resourceapi.ResourceClaimSpec) []string {
 		"NVIDIA's own GPU driver and DRANET do not, so none of their devices can be in it: with",
 		"those use --align numa. That spans the nearest NUMA nodes of a socket where the drivers",
 		"publish " + slicecodec.AttrNUMANode + " as a list (feature gate DRAListTypeAttributes).",
+	}
+}
+
+// tedious says of a claim that the scheduler's search for it, which tries each
+// alternative of each pair with those of all others, can take longer than it has.
+func (o *newOptions) tedious() []string {
+	const mostPairs, mostPairsOfSteps = 3, 2
+	pairs, steps := min(o.GPUs, o.NICs), len(o.Fallback)
+	if o.Align != claimgen.PCIe || steps == 0 || pairs <= mostPairsOfSteps || steps == 1 && pairs <= mostPairs {
+		return nil
+	}
+	return []string{
+		"On a node that has no NICs for the last of its pairs, the scheduler may look through",
+		"their alternatives for longer than its 10 s, which fails the pod's attempt on every",
+		"node. A claim of fewer pairs or steps, or by --align numa, is looked through at once.",
 	}
 }
