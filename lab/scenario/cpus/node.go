@@ -18,16 +18,18 @@ import (
 const (
 	findNodes = `for node in /sys/devices/system/node/node[0-9]*; do echo "${node##*node} $(cat "$node/cpulist")"; done`
 
-	findPlace = `for process in /proc/[0-9]*; do
-	grep -q "pod$1" "$process/cgroup" || continue
+	// findPlace asks for all control groups at once: a program a process takes an
+	// emulated node seconds.
+	findPlace = `for group in $(grep -ls "pod$1" /proc/[0-9]*/cgroup); do
+	process=${group%/cgroup}
 	read -r comm <"$process/comm" || continue
 	[ "$comm" = "$2" ] || continue
-	echo "${process#/proc/} $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$process/status") $(sed -n 's/^Mems_allowed_list:[[:space:]]*//p' "$process/status")"
+	echo "${process#/proc/}" $(sed -n 's/^[CM][a-z]*s_allowed_list:[[:space:]]*//p' "$process/status")
 done 2>/dev/null
 exit 0`
 
 	// sample writes the node's uptime and the processor on which each busy
-	// process last ran, as often as it can.
+	// process last ran, as often as such a process gets to run (see busyLoop).
 	sample = `rm -f /tmp/plumblab-cpus; : >/tmp/plumblab-cpus.on
 ( while [ -e /tmp/plumblab-cpus.on ]; do
 	read -r uptime _ </proc/uptime
@@ -37,7 +39,7 @@ exit 0`
 		echo "$uptime ${37}"
 	done
 	set -- $PIDS
-	sleep 0.05
+	sleep 0.1
 done >>/tmp/plumblab-cpus 2>/dev/null ) >/dev/null 2>&1 &`
 
 	endSample = `rm -f /tmp/plumblab-cpus.on; cat /tmp/plumblab-cpus 2>/dev/null; rm -f /tmp/plumblab-cpus; exit 0`

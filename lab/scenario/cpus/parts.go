@@ -5,6 +5,7 @@ package cpus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,10 +28,10 @@ func (r *run) others(ctx context.Context) error {
 		return err
 	}
 	// Two loops: on a small node they would use every CPU.
-	if err := r.pod(ctx, busy, "("+busyLoop+") & "+busyLoop); err != nil {
+	if err := errors.Join(r.create(ctx, busy, "("+busyLoop+") & "+busyLoop), r.create(ctx, idle, notes)); err != nil {
 		return err
 	}
-	if err := r.pod(ctx, idle, notes); err != nil {
+	if err := errors.Join(r.runs(ctx, busy), r.runs(ctx, idle)); err != nil {
 		return err
 	}
 	var pids []string
@@ -174,7 +175,7 @@ func (r *run) closeInterval(ctx context.Context, i int) error {
 // come back.
 func (r *run) end(ctx context.Context) error {
 	fmt.Fprintln(r.Out, "\nThe whole time")
-	want := fmt.Sprintf("%s 1", r.held[0].cpus)
+	want := fmt.Sprintf("Cpus_allowed_list: %s Mems_allowed_list: 1", r.held[0].cpus)
 	lines, err := r.noted(ctx, first)
 	if err != nil {
 		return err

@@ -26,11 +26,15 @@ const shellName = "sh"
 
 // Commands of the containers. One that notes prints where it may run whenever
 // that has changed, as it reads of itself.
+//
+// The busy one has a limit: it runs in every tenth of a second, wherever the
+// kernel puts it, and leaves a small node the time to do anything else.
 const (
-	busyLoop = `while :; do :; done`
-	notes    = `before=; while :; do
-	now="$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status) $(sed -n 's/^Mems_allowed_list:[[:space:]]*//p' /proc/self/status)"
-	[ "$now" = "$before" ] || echo "$now"; before=$now; sleep 0.2
+	busyLoop  = `while :; do :; done`
+	busyLimit = "200m"
+	notes     = `before=; while :; do
+	now=$(grep -E '^(Cpu|Mem)s_allowed_list:' /proc/self/status)
+	[ "$now" = "$before" ] || echo $now; before=$now; sleep 0.2
 done`
 )
 
@@ -45,6 +49,14 @@ func (r *run) makeNamespace(ctx context.Context) error {
 
 // pod makes one and waits until it runs.
 func (r *run) pod(ctx context.Context, name, command string, claims ...string) error {
+	if err := r.create(ctx, name, command, claims...); err != nil {
+		return err
+	}
+	return r.runs(ctx, name)
+}
+
+// create makes a pod.
+func (r *run) create(ctx context.Context, name, command string, claims ...string) error {
 	container := corev1.Container{
 		Name: "main", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sh", "-c", command},
 		Resources: corev1.ResourceRequirements{
@@ -60,6 +72,9 @@ func (r *run) pod(ctx context.Context, name, command string, claims ...string) e
 			AutomountServiceAccountToken:  ptr.To(false),
 		},
 	}
+	if name == busy {
+		container.Resources.Limits[corev1.ResourceCPU] = resource.MustParse(busyLimit)
+	}
 	for _, claim := range claims {
 		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
 		container.Resources.Claims = append(container.Resources.Claims, corev1.ResourceClaim{Name: claim})
@@ -73,6 +88,11 @@ func (r *run) pod(ctx context.Context, name, command string, claims ...string) e
 	if _, err := r.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create pod %s: %w", name, err)
 	}
+	return nil
+}
+
+// runs waits until a pod does.
+func (r *run) runs(ctx context.Context, name string) error {
 	var last *corev1.Pod
 	err := r.until(ctx, func() (bool, error) {
 		var err error

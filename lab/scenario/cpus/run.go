@@ -33,6 +33,9 @@ var errWrong = errors.New("cpus: FAIL, a fact contradicts a claim")
 // patience is how long anything may take: the node's processors may be emulated.
 const patience = 4 * time.Minute
 
+// poll is how long until something is asked again.
+const poll = 300 * time.Millisecond
+
 type run struct {
 	Config
 	nodes map[int]cpuset.CPUSet
@@ -68,9 +71,11 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	for _, part := range []func(context.Context) error{r.others, r.claims, r.update, r.restarts, r.end} {
+		began := time.Now()
 		if err := part(ctx); err != nil {
 			return err
 		}
+		fmt.Fprintf(c.Out, "  after %s\n", time.Since(began).Round(time.Second))
 	}
 	if r.wrong > 0 {
 		return errWrong
@@ -127,7 +132,7 @@ func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Second):
+		case <-time.After(poll):
 		}
 	}
 }
