@@ -97,6 +97,7 @@ const maxInterfaces = 4096
 
 // virtual is what a virtual interface says of itself.
 type virtual struct {
+	index int
 	// below is the index of the interface below it, where that is not its own.
 	below int
 	mac   string
@@ -136,7 +137,24 @@ func (r *Reader) classNet(pid int) (links map[string]string, virtuals map[string
 			virtuals[name] = virtualOf(class, name)
 		}
 	}
+	forgetPairs(virtuals)
 	return links, virtuals, nil
+}
+
+// forgetPairs lets the two ends of a pair in one namespace lie above nothing: each
+// names the other (drivers/net/veth.c, veth_get_iflink), by a number that a NIC of
+// the host may have as well.
+func forgetPairs(virtuals map[string]virtual) {
+	byIndex := map[int]virtual{}
+	for _, v := range virtuals {
+		byIndex[v.index] = v
+	}
+	for name, v := range virtuals {
+		if other, ok := byIndex[v.below]; ok && other.below == v.index {
+			v.below = 0
+			virtuals[name] = v
+		}
+	}
 }
 
 // virtualOf reads an interface's iflink and address; what cannot be read is zero.
@@ -146,8 +164,8 @@ func virtualOf(class *os.File, name string) virtual {
 		return virtual{}
 	}
 	defer dir.Close()
-	v := virtual{mac: readWord(dir, "address")}
-	if own, lower := readNumber(dir, "ifindex"), readNumber(dir, "iflink"); own != lower {
+	v := virtual{mac: readWord(dir, "address"), index: readNumber(dir, "ifindex")}
+	if lower := readNumber(dir, "iflink"); v.index != lower {
 		v.below = lower
 	}
 	return v
