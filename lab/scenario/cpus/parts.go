@@ -55,7 +55,7 @@ func (r *run) claims(ctx context.Context) error {
 		if err := r.claim(ctx, pod, node); err != nil {
 			return err
 		}
-		if err := r.pod(ctx, pod, notes, pod); err != nil {
+		if err := r.noting(ctx, pod, pod); err != nil {
 			return err
 		}
 		p, err := r.expect(ctx, pod, func(p place) bool {
@@ -73,7 +73,7 @@ func (r *run) claims(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.pod(ctx, late, notes); err != nil {
+	if err := r.noting(ctx, late); err != nil {
 		return err
 	}
 	return r.othersOutside(ctx, late)
@@ -131,7 +131,7 @@ func (r *run) restarts(ctx context.Context) error {
 		if err := r.closeInterval(ctx, 1); err != nil {
 			return err
 		}
-		if err := r.pod(ctx, again, notes, again); err != nil {
+		if err := r.noting(ctx, again, again); err != nil {
 			return err
 		}
 		if _, err := r.expect(ctx, again, func(p place) bool { return p.CPUs.Size() == 1 && p.Mems.Equals(cpuset.New(0)) }, "want one CPU and the memory of node 0"); err != nil {
@@ -144,7 +144,7 @@ func (r *run) restarts(ctx context.Context) error {
 			return err
 		}
 		if process == "plumbline-agent" { // for the next round
-			if err := r.pod(ctx, second, notes, second); err != nil {
+			if err := r.noting(ctx, second, second); err != nil {
 				return err
 			}
 			p, err := r.where(ctx, second)

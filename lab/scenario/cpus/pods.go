@@ -47,9 +47,9 @@ func (r *run) makeNamespace(ctx context.Context) error {
 	return err
 }
 
-// pod makes one and waits until it runs.
-func (r *run) pod(ctx context.Context, name, command string, claims ...string) error {
-	if err := r.create(ctx, name, command, claims...); err != nil {
+// noting makes a pod that notes where it may run, and waits until it does.
+func (r *run) noting(ctx context.Context, name string, claims ...string) error {
+	if err := r.create(ctx, name, notes, claims...); err != nil {
 		return err
 	}
 	return r.runs(ctx, name)

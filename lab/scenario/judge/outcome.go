@@ -36,6 +36,7 @@ func (o Outcome) OK() bool {
 	return true
 }
 
+// Mark is the word before a finding.
 func Mark(ok bool) string {
 	if ok {
 		return "ok"
