@@ -76,8 +76,9 @@ func (r *run) pod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec: corev1.PodSpec{
-			NodeSelector:                  map[string]string{corev1.LabelHostname: r.Node},
-			TerminationGracePeriodSeconds: ptr.To[int64](0),
+			NodeSelector: map[string]string{corev1.LabelHostname: r.Node},
+			// Not 0: such a pod is gone for the API server before the node has let it go.
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
 			AutomountServiceAccountToken:  ptr.To(false),
 			DNSPolicy:                     corev1.DNSDefault, // the lab has no cluster DNS
 			ResourceClaims:                []corev1.PodResourceClaim{{Name: name, ResourceClaimName: &name}},
