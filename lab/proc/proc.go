@@ -9,7 +9,6 @@ package proc
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +49,7 @@ func (id ID) Alive() (bool, error) {
 		return false, nil
 	}
 	stat, err := readStat(id.PID)
-	if errors.Is(err, fs.ErrNotExist) {
+	if isGone(err) {
 		return false, nil
 	}
 	if err != nil {

@@ -5,8 +5,11 @@ package proc
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -93,4 +96,33 @@ func FuzzParseID(f *testing.F) {
 			t.Errorf("parseID(%q) = %+v", text, id)
 		}
 	})
+}
+
+// A process may end after its file was opened, or before.
+func TestIsGone(t *testing.T) {
+	child := exec.Command("/bin/sleep", "600")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	path := fmt.Sprintf("/proc/%d/stat", child.Process.Pid)
+	opened, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // killed
+	for _, read := range []func() error{
+		func() error { _, err := io.ReadAll(opened); return err },
+		func() error { _, err := readStat(child.Process.Pid); return err },
+	} {
+		if err := read(); !isGone(err) {
+			t.Errorf("%v is taken for something else", err)
+		}
+	}
+	if isGone(fs.ErrPermission) || isGone(nil) {
+		t.Error("a process that may not be read, or was read, is taken for gone")
+	}
 }

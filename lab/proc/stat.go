@@ -4,10 +4,13 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // stat holds the two fields of /proc/PID/stat that identity needs.
@@ -27,6 +30,12 @@ func readStat(pid int) (stat, error) {
 		return stat{}, fmt.Errorf("read %s: %w", path, err)
 	}
 	return s, nil
+}
+
+// isGone says of an error of readStat whether the process is no more: before its
+// file was opened, or since (fs/proc/base.c: reads of it fail with ESRCH then).
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
 // parseStat reads the text of /proc/PID/stat (proc_pid_stat(5)). The command
