@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
@@ -149,7 +150,7 @@ func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (judge.
 		}
 		return judge.Status(o.Claim, o.Inside).OK, nil
 	})
-	if err != nil && !errors.Is(err, errTimeout) {
+	if err != nil && !errors.Is(err, await.ErrLate) {
 		return o, err
 	}
 	o.FromInside = append(o.FromInside, judge.Status(o.Claim, o.Inside))
@@ -173,7 +174,7 @@ func (d Demo) restored(ctx context.Context, before []string) (bool, error) {
 		v = judge.Restored(before, after)
 		return v.OK, nil
 	})
-	if err != nil && !errors.Is(err, errTimeout) {
+	if err != nil && !errors.Is(err, await.ErrLate) {
 		return false, err
 	}
 	fmt.Fprintf(d.Out, "  %s  %s: %s\n", judge.Mark(v.OK), v.What, v.Why)

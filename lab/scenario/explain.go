@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
@@ -68,7 +69,7 @@ func (d Demo) schedulerRefuses(ctx context.Context) (judge.Verdict, error) {
 		v.OK, v.Why = c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable, c.Message
 		return v.OK, nil
 	})
-	if errors.Is(err, errTimeout) {
+	if errors.Is(err, await.ErrLate) {
 		v.Why = "it says nothing of the kind: " + v.Why
 		return v, nil
 	}
@@ -107,7 +108,7 @@ func (d Demo) podIsTold(ctx context.Context) (judge.Verdict, error) {
 		}
 		return v.OK, nil
 	})
-	if errors.Is(err, errTimeout) {
+	if errors.Is(err, await.ErrLate) {
 		if v.Why == "" {
 			v.Why = "it has none"
 		}

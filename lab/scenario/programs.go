@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
@@ -56,7 +57,7 @@ func (d Demo) programsBack(ctx context.Context, run onNode) (judge.Verdict, erro
 		v.OK = strings.HasPrefix(found, fmt.Sprintf("%d of", len(tpuNICs)))
 		return v.OK, nil
 	})
-	if errors.Is(err, errTimeout) {
+	if errors.Is(err, await.ErrLate) {
 		return v, nil
 	}
 	return v, err

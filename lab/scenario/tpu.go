@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
@@ -114,7 +115,7 @@ func (d Demo) tpuRefusal(ctx context.Context) (judge.Verdict, error) {
 		}
 		return v.OK, nil
 	})
-	if errors.Is(err, errTimeout) {
+	if errors.Is(err, await.ErrLate) {
 		return v, nil
 	}
 	return v, err
@@ -204,7 +205,7 @@ func (d Demo) tpuSecond(ctx context.Context) (judge.Verdict, error) {
 		}
 		return v.OK, nil
 	})
-	if errors.Is(err, errTimeout) {
+	if errors.Is(err, await.ErrLate) {
 		return v, nil
 	}
 	return v, err

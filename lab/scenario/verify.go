@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/judge"
 )
 
@@ -112,7 +113,7 @@ func (d Demo) conditionBecomes(ctx context.Context, want metav1.ConditionStatus)
 		v.OK, v.Why = saysAligned(claim, want)
 		return v.OK, nil
 	})
-	if errors.Is(err, errTimeout) {
+	if errors.Is(err, await.ErrLate) {
 		return v, nil
 	}
 	return v, err

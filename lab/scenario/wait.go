@@ -8,27 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
-)
 
-var errTimeout = errors.New("timed out")
+	"plumbline.dev/plumbline/lab/scenario/await"
+)
 
 // poll asks until the answer is yes, an error, or the time is up.
 func poll(ctx context.Context, ask func() (bool, error)) error {
-	deadline := time.Now().Add(wait)
-	for {
-		done, err := ask()
-		if done || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return errTimeout
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
+	return await.Until(ctx, time.Second, wait, ask)
 }
 
 // waitForPod waits until a pod is Ready, and where it does not become so says

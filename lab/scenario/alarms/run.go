@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/lab/scenario/await"
 )
 
 // Config is what a run needs of the cluster.
@@ -168,32 +170,14 @@ func (r *run) one(ctx context.Context, l life) error {
 }
 
 func (r *run) until(ctx context.Context, what string, ask func() (bool, error)) error {
-	for deadline := time.Now().Add(patience); ; {
-		if yes, err := ask(); yes || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("it takes longer than %s %s", patience, what)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
+	err := await.Until(ctx, 200*time.Millisecond, patience, ask)
+	if errors.Is(err, await.ErrLate) {
+		return fmt.Errorf("it takes longer than %s %s", patience, what)
 	}
+	return err
 }
 
 // cleanUp removes what a run makes.
 func (r *run) cleanUp(ctx context.Context) error {
-	err := r.Client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	return r.until(ctx, "to remove namespace "+namespace, func() (bool, error) {
-		_, err := r.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return false, err
-	})
+	return await.NamespaceGone(ctx, r.Client, namespace, patience)
 }

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/lab/scenario/await"
 )
 
 // namespace holds everything of a run.
@@ -192,18 +194,5 @@ func (r *run) remove(ctx context.Context, pod string) error {
 
 // cleanUp removes everything of a run.
 func (r *run) cleanUp(ctx context.Context) error {
-	err := r.Client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return r.until(ctx, func() (bool, error) {
-		_, err := r.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return false, err
-	})
+	return await.NamespaceGone(ctx, r.Client, namespace, patience)
 }

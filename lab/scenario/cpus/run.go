@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/lab/scenario/await"
 )
 
 // Config is what a run needs of the cluster.
@@ -111,28 +113,13 @@ func (r *run) expect(ctx context.Context, pod string, good func(place) bool, wan
 		p, err = r.where(ctx, pod)
 		return err == nil && good(p), ignoreGone(err)
 	})
-	if err != nil && !errors.Is(err, errTimeout) {
+	if err != nil && !errors.Is(err, await.ErrLate) {
 		return p, err
 	}
 	r.judge(err == nil, pod, "CPUs %s, memory nodes %s; %s", p.CPUs, p.Mems, want)
 	return p, nil
 }
 
-var errTimeout = errors.New("timed out")
-
 func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
-	for deadline := time.Now().Add(patience); ; {
-		done, err := ask()
-		if done || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return errTimeout
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(poll):
-		}
-	}
+	return await.Until(ctx, poll, patience, ask)
 }

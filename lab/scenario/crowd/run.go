@@ -13,10 +13,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/lab/scenario/await"
 )
 
 // Pods is how many there are: what a kubelet takes by default, less the system's.
@@ -126,7 +127,7 @@ func (r *run) start(ctx context.Context) error {
 		}
 	}
 	said := time.Now()
-	return r.until(ctx, fmt.Sprintf("until %d pods run and are called aligned", Pods), func() (bool, error) {
+	err = await.Until(ctx, time.Second, patience, func() (bool, error) {
 		claims, err := r.Client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
@@ -138,6 +139,10 @@ func (r *run) start(ctx context.Context) error {
 		}
 		return n == Pods, nil
 	})
+	if err != nil {
+		return fmt.Errorf("wait until %d pods run and are called aligned: %w", Pods, err)
+	}
+	return nil
 }
 
 // aligned counts the claims that the agent calls so.
@@ -174,35 +179,9 @@ func (r *run) pod(i int) *corev1.Pod {
 	}
 }
 
-func (r *run) until(ctx context.Context, what string, ask func() (bool, error)) error {
-	for deadline := time.Now().Add(patience); ; {
-		yes, err := ask()
-		if yes || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("it takes longer than %s %s", patience, what)
-		}
-		if err := wait(ctx, time.Second); err != nil {
-			return err
-		}
-	}
-}
-
 // cleanUp removes what a run makes. Links go last: pods give theirs back first.
 func (r *run) cleanUp(ctx context.Context) error {
-	err := r.Client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	err = r.until(ctx, "to remove namespace "+namespace, func() (bool, error) {
-		_, err := r.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return false, err
-	})
-	if err != nil {
+	if err := await.NamespaceGone(ctx, r.Client, namespace, patience); err != nil {
 		return err
 	}
 	if out, err := r.Shell(ctx, removeLinks); err != nil {

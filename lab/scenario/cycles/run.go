@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plumbline.dev/plumbline/lab/scenario/alarms"
+	"plumbline.dev/plumbline/lab/scenario/await"
 )
 
 // Config says what to run where.
@@ -242,7 +243,7 @@ func (r *run) allRun(ctx context.Context, pods []*pod, when string) error {
 		}
 		return len(missing) == 0, nil
 	})
-	if errors.Is(err, errLate) {
+	if errors.Is(err, await.ErrLate) {
 		for _, m := range missing {
 			r.tally.Wrong = append(r.tally.Wrong, fmt.Sprintf("no pod with its NIC within %s, %s: %s", settle, when, m))
 		}
@@ -267,7 +268,7 @@ func (r *run) asBefore(ctx context.Context, lanes []Cycle) (bool, error) {
 		differences = Compare(r.before, now)
 		return len(differences) == 0, nil
 	})
-	if !errors.Is(err, errLate) {
+	if !errors.Is(err, await.ErrLate) {
 		return err == nil, err
 	}
 	cycles := fmt.Sprintf("cycles %d to %d", lanes[0].Number, lanes[len(lanes)-1].Number)
@@ -280,25 +281,9 @@ func (r *run) asBefore(ctx context.Context, lanes []Cycle) (bool, error) {
 	return false, nil
 }
 
-// errLate says that something did not come about in time.
-var errLate = errors.New("not in time")
-
 // until asks until the answer is yes.
 func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
-	for deadline := time.Now().Add(settle); ; {
-		yes, err := ask()
-		if yes || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return errLate
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(300 * time.Millisecond):
-		}
-	}
+	return await.Until(ctx, 300*time.Millisecond, settle, ask)
 }
 
 // clean removes what a run leaves.

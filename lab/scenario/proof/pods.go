@@ -5,17 +5,17 @@ package proof
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/lab/scenario/await"
 )
 
 // namespace holds everything of a run; its pods are called as their claims.
@@ -43,7 +43,7 @@ func (r *run) pods(ctx context.Context) error {
 		}
 	}
 	for name := range podClaims {
-		err := r.until(ctx, patience, func() (bool, error) {
+		err := await.Until(ctx, poll, patience, func() (bool, error) {
 			p, err := r.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 			return err == nil && running(p), err
 		})
@@ -139,18 +139,5 @@ func (r *run) cleanUp(ctx context.Context) error {
 	if err := r.removeObserver(ctx); err != nil {
 		return err
 	}
-	if err := r.Client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	err := r.until(ctx, patience, func() (bool, error) {
-		_, err := r.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return false, err
-	})
-	if errors.Is(err, errLate) {
-		return fmt.Errorf("namespace %s does not go", namespace)
-	}
-	return err
+	return await.NamespaceGone(ctx, r.Client, namespace, patience)
 }

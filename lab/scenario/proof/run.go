@@ -21,6 +21,7 @@ import (
 	"plumbline.dev/plumbline/internal/verify"
 	"plumbline.dev/plumbline/internal/verify/judge"
 	"plumbline.dev/plumbline/lab/scenario"
+	"plumbline.dev/plumbline/lab/scenario/await"
 )
 
 // Config is what a run needs of the cluster.
@@ -45,6 +46,7 @@ var errWrong = errors.New("proof: FAIL")
 const (
 	patience = 2 * time.Minute
 	found    = 20 * time.Second
+	poll     = 200 * time.Millisecond
 )
 
 type run struct {
@@ -134,12 +136,12 @@ func (r *run) agree(ctx context.Context) error {
 	var answers []map[string]verify.Pod
 	for _, a := range r.agents {
 		var answer map[string]verify.Pod
-		err := r.until(ctx, patience, func() (bool, error) {
+		err := await.Until(ctx, poll, patience, func() (bool, error) {
 			var err error
 			answer, err = r.ask(ctx, a)
 			return err == nil && len(answer) == len(podClaims) && allAligned(answer), err
 		})
-		if err != nil && !errors.Is(err, errLate) {
+		if err != nil && !errors.Is(err, await.ErrLate) {
 			return err
 		}
 		r.judge(err == nil, "the "+a.Name+" agent proves the pods aligned", "%s", summary(answer))
@@ -195,12 +197,12 @@ func (r *run) inject(ctx context.Context, i injection) error {
 	if _, err := r.Shell(ctx, prelude+i.end, id); err != nil {
 		return err
 	}
-	if sayErr != nil && !errors.Is(sayErr, errLate) {
+	if sayErr != nil && !errors.Is(sayErr, await.ErrLate) {
 		return sayErr
 	}
 	r.judge(sayErr == nil, i.what, "%s after %.1fs", said, took.Seconds())
 	said, err = r.said(ctx, judge.AsClaimed, metav1.ConditionTrue, before, 1)
-	if err != nil && !errors.Is(err, errLate) {
+	if err != nil && !errors.Is(err, await.ErrLate) {
 		return err
 	}
 	r.judge(err == nil, i.what+", and no more", "%s", said)
@@ -215,7 +217,7 @@ func (r *run) said(ctx context.Context, code judge.Code, condition metav1.Condit
 	if code == judge.AsClaimed {
 		event = string(judge.Aligned)
 	}
-	err := r.until(ctx, found, func() (bool, error) {
+	err := await.Until(ctx, poll, found, func() (bool, error) {
 		words = nil
 		good := true
 		for _, a := range r.agents {
@@ -239,25 +241,6 @@ func (r *run) said(ctx context.Context, code judge.Code, condition metav1.Condit
 		return good && status == string(condition) && told == more*len(r.agents), nil
 	})
 	return strings.Join(words, ", "), err
-}
-
-var errLate = errors.New("not in time")
-
-func (r *run) until(ctx context.Context, limit time.Duration, ask func() (bool, error)) error {
-	for deadline := time.Now().Add(limit); ; {
-		yes, err := ask()
-		if yes || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return errLate
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
 }
 
 // running says whether a pod runs and is ready.
