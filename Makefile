@@ -41,6 +41,9 @@ soak: build ## Put 10,000 pods through random faults (CYCLES=N SEED=N repeat a r
 	@bin/plumblab soak --cache "$(CACHE)" --name soak --node $(or $(NODE),$$(bin/plumblab check-host >/dev/null 2>&1 && echo host || echo vm)) --cycles $(or $(CYCLES),10000) $(if $(SEED),--seed $(SEED))
 	@bin/plumblab down --cache "$(CACHE)" --name soak
 
+nightly: ## Run for most of an hour what is too long for every change: 300 pods under faults, demos, DRANET beside us
+	@hack/nightly
+
 lint: ## Run golangci-lint over both modules
 	@hack/lint
 
@@ -64,4 +67,4 @@ help: ## Show this help
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: tools demo build test soak lint bench generate clean distclean help
+.PHONY: tools demo build test soak nightly lint bench generate clean distclean help

@@ -68,7 +68,7 @@ var importTable = []struct {
 	{"internal/agent/metrics", nil},
 	{"internal/agent/metrics/endpoint", nil},
 	{"internal/guard", []string{"internal/driver/netdev/side", "internal/host/netns", "internal/host/rtnl", "internal/model", "internal/wholefile"}},
-	{"internal/agent/nodepods", nil},
+	{"internal/agent/nodepods", []string{"internal/wholefile"}},
 	{"internal/agent/publish", []string{"internal/inventory", "internal/model/..."}},
 	{"internal/agent/pinning", []string{"internal/driver", "internal/host/cgroup", "internal/model"}},
 	{"internal/agent/orphans", []string{"internal/agent/claims", "internal/driver"}},
@@ -139,11 +139,12 @@ var importTable = []struct {
 // libraryOwners confines a library to the packages that exist to wrap it.
 var libraryOwners = map[string][]string{
 	"cloud.google.com/go/compute/metadata":             {"internal/cloud/gce"},
-	"github.com/vishvananda/netlink":                   {"internal/host/rtnl", "internal/host/rdma"},
+	"github.com/vishvananda/netlink":                   {"internal/host/rtnl", "internal/host/rdma", "internal/host/ethtool"},
 	"github.com/safchain/ethtool":                      {"internal/host/ethtool"},
 	"github.com/cilium/ebpf":                           {"internal/host/bpf", "internal/host/hosttest/bpftest"},
 	"github.com/insomniacslk/dhcp":                     {"internal/host/dhcp", "internal/host/hosttest/dhcpserver"},
 	"github.com/containerd/nri":                        {"internal/agent/runtimehooks"},
+	"github.com/containerd/ttrpc":                      {"internal/agent/runtimehooks"},
 	"tags.cncf.io/container-device-interface":          {"internal/cdi"},
 	"github.com/prometheus/client_golang":              {"internal/agent/metrics"},
 	"k8s.io/dynamic-resource-allocation/resourceslice": {"internal/agent/publish"},

@@ -15,6 +15,28 @@ need() {
 
 need go "install Go 1.26 or newer from your distribution or go.dev"
 
+# STEPS is the file to which every step adds how long it took, also one of a script
+# that a step runs.
+if [ -z "${STEPS:-}" ]; then
+	export STEPS=$PWD/out/steps.txt
+	mkdir -p out
+	: >"$STEPS"
+fi
+
+# took NAME SECONDS remembers a step.
+took() { printf '%6ds  %s\n' "$2" "$1" >>"$STEPS"; }
+
+# within SECONDS fails when the script has run for longer, and says on what.
+within() {
+	local all=$SECONDS
+	[ "$all" -gt "$1" ] || return 0
+	{
+		echo "it took ${all}s, $((all - $1))s more than the $1s it may; its longest steps:"
+		sort -rn "$STEPS" | head -n 8
+	} >&2
+	return 1
+}
+
 # step NAME COMMAND... runs a command under a heading, says how long it took, and
 # passes on how it ended. The command runs in a shell of its own under -e, also
 # where the caller tests the outcome.
@@ -27,6 +49,7 @@ step() {
 	rc=$?
 	set -e
 	printf -- '-- %s: %ds\n' "$name" $((SECONDS - began))
+	took "$name" $((SECONDS - began))
 	return $rc
 }
 

@@ -17,7 +17,7 @@ import (
 // everything switches on all that makes the chart give the agent an argument.
 const everything = `
 drivers:
-  net: {nodeSelector: {fabric: rdma}, allowLoss: true}
+  net: {nodeSelector: {fabric: rdma}, allowLoss: true, allowPhysicalFunctions: true}
   cpu: {reservedCPUs: 0-1, deviceMode: individual, groupBy: socket, reservedPerNUMA: 2, exposePCIeRoots: true}
   gpu: {mode: simulated, machine: a3-ultragpu-8g}
 metrics: {enabled: true, tlsSecret: plumbline-metrics}

@@ -71,6 +71,7 @@ func newAgentCommand(own surroundings) *cobra.Command {
 	f.StringVar(&options.NRISocket, "nri-socket", options.NRISocket, "where the container runtime listens for NRI plugins")
 	f.StringVar(&options.Filter, "filter", options.Filter, `CEL expression over attributes, such as !("dra.net/type" in attributes) || attributes["dra.net/type"].StringValue != "vlan": only NICs that it is true of are offered; empty: all`)
 	f.StringSliceVar(&options.AllowInterfaces, "allow-interfaces", nil, "virtual interfaces that are offered: names, patterns such as nic*, and kinds such as kind:macvlan")
+	f.BoolVar(&options.AllowPhysicalFunctions, "allow-physical-functions", options.AllowPhysicalFunctions, "offer physical functions that have virtual functions (SR-IOV), whose links go down when a pod takes the physical one")
 	f.StringVar(&options.DeviceTaints, "device-taints", options.DeviceTaints, "effect of the taints of faulty devices: NoSchedule, NoExecute (evicts pods that hold them) or None")
 	f.StringVar(&cpuMode, "cpu-device-mode", cpuMode, "grouped: claims say how many CPUs of a group; individual: every CPU is a device")
 	f.StringVar(&groupBy, "group-by", groupBy, "what a group of CPUs is: numanode, socket or machine")

@@ -136,8 +136,8 @@ func TestArgumentsAndNodes(t *testing.T) {
 		},
 		{
 			name:   "no eBPF, and losses allowed",
-			values: "drivers: {net: {ebpf: false, allowLoss: true}}",
-			args:   []string{"--bpffs=", "--allow-loss"},
+			values: "drivers: {net: {ebpf: false, allowLoss: true, allowPhysicalFunctions: true}}",
+			args:   []string{"--bpffs=", "--allow-loss", "--allow-physical-functions"},
 		},
 		{
 			name:   "metrics, and a certificate for them",

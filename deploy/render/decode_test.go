@@ -36,6 +36,8 @@ var kinds = map[string]func() any{
 	"rbac.authorization.k8s.io/v1 ClusterRoleBinding": func() any { return &rbacv1.ClusterRoleBinding{} },
 	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":        func() any { return &admissionv1.ValidatingAdmissionPolicy{} },
 	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": func() any { return &admissionv1.ValidatingAdmissionPolicyBinding{} },
+	"admissionregistration.k8s.io/v1 MutatingAdmissionPolicy":          func() any { return &admissionv1.MutatingAdmissionPolicy{} },
+	"admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding":   func() any { return &admissionv1.MutatingAdmissionPolicyBinding{} },
 }
 
 // decode reads a stream strictly into API types: an unknown kind or field, or

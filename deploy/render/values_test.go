@@ -100,11 +100,11 @@ func TestClaimPolicyFollowsItsValues(t *testing.T) {
 		validations  int // 0: no policy
 		action       admissionv1.ValidationAction
 	}{
-		{"defaults", "", 7, admissionv1.Deny},
+		{"defaults", "", 8, admissionv1.Warn},
 		{"off", "claimPolicy: {enabled: false}", 0, ""},
-		{"warnings only", "claimPolicy: {action: Warn}", 7, admissionv1.Warn},
-		{"one guard", "claimPolicy: {guarded: [umad]}", 2, admissionv1.Deny},
-		{"one guard twice", "claimPolicy: {guarded: [umad, umad]}", 2, admissionv1.Deny},
+		{"refusals", "claimPolicy: {action: Deny}", 8, admissionv1.Deny},
+		{"one guard", "claimPolicy: {guarded: [umad]}", 2, admissionv1.Warn},
+		{"one guard twice", "claimPolicy: {guarded: [umad, umad]}", 2, admissionv1.Warn},
 		{"no guard", "claimPolicy: {guarded: []}", 0, ""},
 		{"dra.net is another's", "drivers: {net: {enabled: false}}", 0, ""},
 	}

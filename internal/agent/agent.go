@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/cluster"
@@ -27,12 +28,17 @@ import (
 	"plumbline.dev/plumbline/internal/agent/verifying"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/host/resident"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
 )
 
-// resync is how often the host is looked at without an event.
-const resync = 5 * time.Minute
+const (
+	// resync is how often the host is looked at without an event.
+	resync = 5 * time.Minute
+	// settled is how long after its start the agent has done what it does only then.
+	settled = 20 * time.Second
+)
 
 // agent is everything that runs on one node.
 type agent struct {
@@ -96,6 +102,11 @@ func run(ctx context.Context, o Options) error {
 		return err
 	}
 	look.Lost = a.metrics.Resynced
+	closeAsked, err := askDriver(a.Options, &look)
+	if err != nil {
+		return err
+	}
+	defer closeAsked()
 	scans := inventory.Watch(ctx, sources, look, resync)
 	first, err := firstScan(ctx, scans, o)
 	if err != nil {
@@ -130,6 +141,7 @@ func run(ctx context.Context, o Options) error {
 	loop.Registered = a.register(ctx, stop)
 	a.verifyPods(ctx, a.pods)
 	a.serving.Go(func() { a.sweeper().Run(ctx) })
+	go shrink(ctx)
 	loop.Run(ctx)
 	for _, p := range loop.Publishers {
 		p.Helper.Stop()
@@ -197,6 +209,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 			Driver: served, Journal: records, CDI: specs, BootID: bootID,
 			Machine: a.picture.Current, RuntimeReady: a.runtime.Ready, Namespaces: a.runtime.Namespaces(),
 			Status: a.status.Set, Changed: a.claimsChanged, Metrics: a.metrics,
+			ReleaseAtMost: claims.ReleaseAtMost,
 		}
 		p.Missing, p.Guard = p.MissingNICs, guardPath
 		if p.Pinner != nil {
@@ -228,13 +241,13 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 	if !a.needsRuntime() {
 		var err error
 		if a.VerifyInterval > 0 {
-			a.pods, err = nodepods.Watch(ctx, a.client, a.NodeName)
+			a.pods, err = nodepods.Watch(ctx, a.client, a.NodeName, "")
 		}
 		return err
 	}
 	// Until the last hook is answered, which is after ctx has ended.
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	known, err := nodepods.Watch(watching, a.client, a.NodeName)
+	known, err := nodepods.Watch(watching, a.client, a.NodeName, filepath.Join(a.StateDir, "pods.json"))
 	if err != nil {
 		unwatch()
 		return err
@@ -251,5 +264,17 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// shrink gives back, once, the memory that only the start needed.
+func shrink(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(settled):
+	}
+	if err := resident.Shrink(); err != nil {
+		klog.FromContext(ctx).Info("memory that only the start needed is kept", "reason", err.Error())
 	}
 }

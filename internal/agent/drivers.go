@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/cluster"
@@ -30,9 +31,7 @@ import (
 func newDriver(name string, o Options, bootID string) (claims.Driver, error) {
 	switch name {
 	case slicecodec.DriverNet:
-		d, err := netdev.New(netdev.Options{
-			Host: netns.Self, BootID: bootID, Sys: os.DirFS(o.SysfsRoot), ProcSys: o.ProcSys, BPFFS: o.BPFFS, AllowLoss: o.AllowLoss,
-		})
+		d, err := newNetDriver(o, bootID)
 		if err != nil {
 			return claims.Driver{}, err
 		}
@@ -47,6 +46,27 @@ func newDriver(name string, o Options, bootID string) (claims.Driver, error) {
 	return claims.Driver{}, fmt.Errorf("driver %s: not built into this agent", name)
 }
 
+func newNetDriver(o Options, bootID string) (*netdev.Driver, error) {
+	return netdev.New(netdev.Options{
+		Host: netns.Self, BootID: bootID, Sys: os.DirFS(o.SysfsRoot), ProcSys: o.ProcSys, BPFFS: o.BPFFS, AllowLoss: o.AllowLoss,
+	})
+}
+
+// askDriver has a scan ask the driver of NICs which of them it would refuse to
+// every claim, by connections of its own: it looks before the drivers are opened,
+// and after. The function closes them.
+func askDriver(o Options, look *inventory.Options) (func(), error) {
+	if !slices.Contains(o.Drivers, slicecodec.DriverNet) {
+		return func() {}, nil
+	}
+	d, err := newNetDriver(o, "")
+	if err != nil {
+		return nil, err
+	}
+	look.Refusals = d.Refusals
+	return d.Close, nil
+}
+
 // inPod are the NICs of a record as the guard looks for them.
 func inPod(r driver.Record) ([]guard.NIC, error) {
 	moved, err := netdev.Moved(r)
@@ -55,7 +75,7 @@ func inPod(r driver.Record) ([]guard.NIC, error) {
 	}
 	var nics []guard.NIC
 	for _, m := range moved {
-		if nic := guard.NICOf(m.NIC, m.GivenMAC); nic != nil {
+		if nic := guard.NICOf(m.NIC, m.Alone, m.GivenMAC); nic != nil {
 			nics = append(nics, *nic)
 		}
 	}
@@ -81,7 +101,7 @@ func scanOptions(o Options) (inventory.Options, error) {
 	if err != nil {
 		return inventory.Options{}, fmt.Errorf("--allow-interfaces: %w", err)
 	}
-	look := inventory.Options{Names: pciids.Open(o.PCIIDs), Virtual: virtual}
+	look := inventory.Options{Names: pciids.Open(o.PCIIDs), Virtual: virtual, PhysicalFunctions: o.AllowPhysicalFunctions}
 	if o.GPUMode != GPUSimulated {
 		return look, nil
 	}

@@ -55,11 +55,12 @@ func observe(ctx context.Context, o Options) error {
 	if err := a.picture.Update(first.Machine, nil); err != nil {
 		return err
 	}
-	known, err := nodepods.Watch(ctx, client, o.NodeName)
+	known, err := nodepods.Watch(ctx, client, o.NodeName, "")
 	if err != nil {
 		return err
 	}
 	a.verifyPods(ctx, known)
+	go shrink(ctx)
 	a.health.done()
 	klog.FromContext(ctx).Info("serving nothing, looking at what others serve", "node", o.NodeName)
 	for scan := range scans {

@@ -91,6 +91,8 @@ type Options struct {
 	// AllowInterfaces are the virtual interfaces that may be offered: names,
 	// patterns of names, and kind:KIND.
 	AllowInterfaces []string
+	// AllowPhysicalFunctions offers physical functions that have virtual ones.
+	AllowPhysicalFunctions bool
 	// DeviceTaints is the effect of the taints of faulty devices: TaintNone,
 	// NoSchedule or NoExecute.
 	DeviceTaints string

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/allocation"
+	known "plumbline.dev/plumbline/internal/explain/cluster"
 )
 
 const driver = "example.com"
@@ -57,7 +58,7 @@ func cluster(nodes ...string) *allocation.Cluster {
 	for _, node := range nodes {
 		published = append(published, slice(node))
 	}
-	return allocation.New(classes, published, nil)
+	return allocation.New(known.GatesOf(known.Newest), classes, published, nil)
 }
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }

@@ -23,17 +23,10 @@ import (
 // number (kubernetes/pkg/scheduler/framework/plugins/dynamicresources).
 const celCacheSize = 10
 
-// Features are what kube-scheduler 1.36 and 1.37 have on where nobody sets a
-// feature gate. DRAFractionalCapacityRange is on from 1.37 only, and left off.
-func Features() structured.Features {
-	return structured.Features{
-		AdminAccess: true, ConsumableCapacity: true, DeviceBindingAndStatus: true,
-		DeviceTaints: true, PartitionableDevices: true, PrioritizedList: true,
-	}
-}
-
 // Cluster is what the scheduler knows when it looks for devices.
 type Cluster struct {
+	// Gates are the scheduler's feature gates that its allocator hears of.
+	Gates   structured.Features
 	Classes map[string]*resourceapi.DeviceClass
 	// Slices are those of all drivers, of any node.
 	Slices []*resourceapi.ResourceSlice
@@ -45,10 +38,10 @@ type Cluster struct {
 }
 
 // New makes a Cluster. What is given is not changed.
-func New(classes map[string]*resourceapi.DeviceClass, published []*resourceapi.ResourceSlice, claims []*resourceapi.ResourceClaim) *Cluster {
+func New(gates structured.Features, classes map[string]*resourceapi.DeviceClass, published []*resourceapi.ResourceSlice, claims []*resourceapi.ResourceClaim) *Cluster {
 	return &Cluster{
-		Classes: classes, Slices: published, Claims: claims,
-		cel: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: true}),
+		Gates: gates, Classes: classes, Slices: published, Claims: claims,
+		cel: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: gates.ConsumableCapacity}),
 	}
 }
 
@@ -74,7 +67,7 @@ func (c *Cluster) With(claims ...*resourceapi.ResourceClaim) *Cluster {
 // do not fit. An error is a claim that no node can serve, such as a selector
 // that fails, or the context's: a search that takes too long.
 func (c *Cluster) Allocate(ctx context.Context, node *corev1.Node, claims ...*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
-	allocator, err := structured.NewAllocator(ctx, Features(), c.held(), classLister{c.Classes}, c.Slices, c.cel)
+	allocator, err := structured.NewAllocator(ctx, c.Gates, c.held(), classLister{c.Classes}, c.Slices, c.cel)
 	if err != nil {
 		return nil, fmt.Errorf("allocate on node %s: %w", node.Name, err)
 	}

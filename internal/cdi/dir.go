@@ -37,10 +37,10 @@ func Open(path string) (*Dir, error) {
 	return &Dir{path: path, cache: cache}, nil
 }
 
-// Write puts the record's spec in place, whole or not at all. Repeating it
-// changes nothing.
-func (d *Dir) Write(r driver.Record) error {
-	s, err := Spec(r)
+// Write puts the spec of a record and of the hooks of all its devices in place,
+// whole or not at all. Repeating it changes nothing.
+func (d *Dir) Write(r driver.Record, hooks ...driver.Hook) error {
+	s, err := Spec(r, hooks...)
 	if err != nil {
 		return err
 	}

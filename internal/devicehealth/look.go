@@ -5,6 +5,7 @@ package devicehealth
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"plumbline.dev/plumbline/internal/host/ethtool"
@@ -13,13 +14,21 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-func linksOf(fd int) ([]rtnl.Link, error) {
-	conn, err := rtnl.Dial(fd)
+// links lists those links of the namespace that could be a held NIC: a pod may
+// have made any number of others.
+func (n *namespace) links() ([]rtnl.Link, error) {
+	conn, err := rtnl.Dial(n.fd)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	return conn.Links()
+	conn.Limit(rtnl.PodEntries)
+	return conn.LinksWhere(func(l *rtnl.Link) bool {
+		one := []rtnl.Link{*l}
+		return slices.ContainsFunc(n.held, func(h model.NIC) bool {
+			return h.Interface != nil && find(one, h, n.seen[slicecodec.NICName(h)]) != nil
+		})
+	})
 }
 
 // speeds are those of the held hardware that has a carrier, in Mbit/s by ifindex.

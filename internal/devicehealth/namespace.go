@@ -98,7 +98,7 @@ func (w *Watcher) listen(ctx context.Context, n *namespace) {
 // follow looks until events are lost or a look fails.
 func (w *Watcher) follow(ctx context.Context, n *namespace, events <-chan struct{}) {
 	for {
-		links, err := linksOf(n.fd)
+		links, err := n.links()
 		var speeds map[int]int
 		if err == nil {
 			speeds, err = n.speeds(links)

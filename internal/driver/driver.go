@@ -62,12 +62,17 @@ type MemoryLocker interface {
 
 // Attacher is a driver that puts devices into a pod's network namespace.
 type Attacher interface {
+	// Moves says whether anything of the record goes into the namespace. Where
+	// nothing does, a pod in the host's network may have it; a record that cannot
+	// be read may move everything.
+	Moves(r Record) bool
 	// Attach brings every device of the record into the network namespace at
 	// path netns. All or nothing: on an error the devices that were moved are
 	// back. Repeating it changes nothing.
 	Attach(ctx context.Context, r Record, netns string) ([]DeviceStatus, error)
 	// Detach brings the record's devices back to the host as they were. netns
-	// may be empty or gone. Repeating it changes nothing.
+	// may be empty or gone. Repeating it changes nothing. Of devices that will never
+	// come back it says so by a GoneError, and has done the rest.
 	Detach(ctx context.Context, r Record, netns string) error
 }
 
@@ -95,4 +100,6 @@ type DeviceStatus struct {
 	InterfaceName   string   `json:"interfaceName,omitempty"`
 	HardwareAddress string   `json:"hardwareAddress,omitempty"`
 	IPs             []string `json:"ips,omitempty"`
+	// Note says what the device still waits for; empty for nothing.
+	Note string `json:"note,omitempty"`
 }

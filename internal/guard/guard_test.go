@@ -39,7 +39,7 @@ func host(wait time.Duration) Options {
 
 func argsOf(t *testing.T, w Want) []string {
 	t.Helper()
-	args, err := w.Args()
+	args, err := Args(w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestBundleTellsTheOtherDevices(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wants, err := state{Bundle: bundle}.all(own)
+	wants, err := state{Bundle: bundle}.all([]Want{own})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,8 @@ func TestBundleTellsTheOtherDevices(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	pid := stateOf(1)
-	for _, args := range [][]string{nil, {"a", "b"}, {"--wanted"}, {wantFlag}, {wantFlag + "[]"}, {wantFlag + `{"cpus":"x"}`}, {wantFlag + `{"nic":{"pci":"nowhere"}}`}} {
+	good := argsOf(t, Want{Device: "a"})[0]
+	for _, args := range [][]string{nil, {"a", "b"}, {good, "b"}, {"--wanted"}, {wantFlag}, {wantFlag + "[]"}, {wantFlag + `{"cpus":"x"}`}, {wantFlag + `{"nic":{"pci":"nowhere"}}`}} {
 		if err := Run(t.Context(), args, strings.NewReader(pid), host(0)); err == nil {
 			t.Errorf("%q: no error", args)
 		}
@@ -246,7 +247,7 @@ func FuzzWant(f *testing.F) {
 		if err != nil {
 			return
 		}
-		args, err := w.Args()
+		args, err := Args(w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,3 +288,25 @@ func TestInstall(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// One hook may want several NICs, and names each that is missing.
+func TestContainerWithoutTwoOfItsNICs(t *testing.T) {
+	pod, elsewhere := hosttest.NewNamespace(t), hosttest.NewNamespace(t)
+	var wants []Want
+	for _, name := range []string{"eth1", "eth2", "eth3"} {
+		hosttest.Veth(t, elsewhere, name, elsewhere, "peer"+name)
+		wants = append(wants, Want{Claim: "default/nics", Device: name, NIC: virtual(t, elsewhere, name)})
+	}
+	pid := container(t, pod, "sleep", "60")
+	elsewhere.Run(t, fmt.Sprintf("ip link set eth2 netns %d", pid))
+	args, err := Args(wants...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Run(t.Context(), args, strings.NewReader(stateOf(pid)), host(time.Millisecond))
+	for _, w := range wants {
+		if err == nil || strings.Contains(err.Error(), "device "+w.Device+" ") == (w.Device == "eth2") {
+			t.Errorf("device %s: got %v; want the two that are missing named", w.Device, err)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
@@ -19,16 +20,22 @@ import (
 // sentence each.
 func Missing(path string, wants []Want) ([]string, error) {
 	var missing []string
-	var links []rtnl.Link
+	var ids []side.Identity
+	for _, w := range wants {
+		if w.NIC != nil {
+			ids = append(ids, w.NIC.identity())
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil // and no namespace to look into
+	}
+	links, err := linksAt(path, ids)
+	if err != nil {
+		return nil, err
+	}
 	for _, w := range wants {
 		if w.NIC == nil {
 			continue
-		}
-		if links == nil {
-			var err error
-			if links, err = linksAt(path); err != nil {
-				return nil, err
-			}
 		}
 		id := w.NIC.identity()
 		found, err := id.Find(links)
@@ -42,7 +49,9 @@ func Missing(path string, wants []Want) ([]string, error) {
 	return missing, nil
 }
 
-func linksAt(path string) (links []rtnl.Link, err error) {
+// linksAt lists those links of a namespace that could be one of some NICs: a pod
+// may have made any number of others.
+func linksAt(path string, ids []side.Identity) (links []rtnl.Link, err error) {
 	ns, err := netns.Open(path)
 	if err != nil {
 		return nil, err
@@ -53,7 +62,8 @@ func linksAt(path string) (links []rtnl.Link, err error) {
 		return nil, err
 	}
 	defer conn.Close()
-	return conn.Links()
+	conn.Limit(rtnl.PodEntries)
+	return side.LinksOf(conn, ids...)
 }
 
 // misplaced says where a process may run that no device of its container lets

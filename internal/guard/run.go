@@ -44,10 +44,7 @@ type Options struct {
 // Run waits until the container whose state is on in has what args want. The
 // error is the sentence with which the container fails.
 func Run(ctx context.Context, args []string, in io.Reader, o Options) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%d arguments: want %s and a device in JSON, or %s", len(args), wantFlag, SelfTest)
-	}
-	want, err := parseArg(args[0])
+	own, err := parseArgs(args)
 	if err != nil {
 		return err
 	}
@@ -55,14 +52,14 @@ func Run(ctx context.Context, args []string, in io.Reader, o Options) error {
 	if err != nil {
 		return err
 	}
-	wants, err := s.all(want)
+	wants, err := s.all(own)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()
 	for {
-		problem := o.look(s, want, wants)
+		problem := o.look(s, own, wants)
 		if problem == nil {
 			return nil
 		}
@@ -77,9 +74,10 @@ func Run(ctx context.Context, args []string, in io.Reader, o Options) error {
 	}
 }
 
-// look says what the container lacks of its device, or nil.
-func (o Options) look(s state, want Want, wants []Want) error {
-	missing, err := Missing(filepath.Join(o.ProcRoot, strconv.Itoa(s.PID), "ns", "net"), []Want{want})
+// look says what the container lacks of the hook's own devices, and where it may
+// run beyond all that its hooks want; or nil.
+func (o Options) look(s state, own, wants []Want) error {
+	missing, err := Missing(filepath.Join(o.ProcRoot, strconv.Itoa(s.PID), "ns", "net"), own)
 	if err != nil {
 		return err
 	}

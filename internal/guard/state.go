@@ -65,10 +65,12 @@ func (s state) pod() string {
 }
 
 // all adds what the container's other hooks of this program want: each knows
-// one device, and only all of them together say where the container may run.
-func (s state) all(own Want) ([]Want, error) {
-	wants := []Want{own}
-	if own.CPUs == "" && own.Mems == "" || s.Bundle == "" {
+// devices of one claim, and only all of them together say where the container may
+// run.
+func (s state) all(own []Want) ([]Want, error) {
+	wants := slices.Clone(own)
+	confines := slices.ContainsFunc(own, func(w Want) bool { return w.CPUs != "" || w.Mems != "" })
+	if !confines || s.Bundle == "" {
 		return wants, nil
 	}
 	f, err := os.Open(filepath.Join(s.Bundle, "config.json"))
@@ -86,15 +88,17 @@ func (s state) all(own Want) ([]Want, error) {
 		return nil, fmt.Errorf("read the container's configuration: %w", err)
 	}
 	for _, h := range config.Hooks.CreateRuntime {
-		if len(h.Args) != 2 || filepath.Base(h.Args[0]) != Program {
+		if len(h.Args) < 2 || filepath.Base(h.Args[0]) != Program {
 			continue
 		}
-		w, err := parseArg(h.Args[1])
+		others, err := parseArgs(h.Args[1:])
 		if err != nil {
 			return nil, fmt.Errorf("read the container's configuration: %w", err)
 		}
-		if !slices.Contains(wants, w) {
-			wants = append(wants, w)
+		for _, w := range others {
+			if !slices.Contains(wants, w) {
+				wants = append(wants, w)
+			}
 		}
 	}
 	return wants, nil

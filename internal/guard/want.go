@@ -31,10 +31,12 @@ type Want struct {
 
 // NIC is what an interface keeps wherever it goes.
 type NIC struct {
-	PCI          *model.PCIAddress `json:"pci,omitempty"`
-	Port         *string           `json:"port,omitempty"`
-	PermanentMAC *string           `json:"permanentMAC,omitempty"`
-	MAC          *string           `json:"mac,omitempty"`
+	PCI  *model.PCIAddress `json:"pci,omitempty"`
+	Port *string           `json:"port,omitempty"`
+	// Alone: the PCI function has no other interface.
+	Alone        bool    `json:"alone,omitempty"`
+	PermanentMAC *string `json:"permanentMAC,omitempty"`
+	MAC          *string `json:"mac,omitempty"`
 	// GivenMAC is the MAC that its configuration gives it.
 	GivenMAC *string `json:"givenMAC,omitempty"`
 	Kind     *string `json:"kind,omitempty"`
@@ -42,12 +44,12 @@ type NIC struct {
 
 // NICOf is the identity of a NIC of the inventory; nil where it has no
 // interface, so that there is nothing to look for.
-func NICOf(n model.NIC, givenMAC *string) *NIC {
+func NICOf(n model.NIC, alone bool, givenMAC *string) *NIC {
 	if n.Interface == nil {
 		return nil
 	}
 	return &NIC{
-		PCI: n.PCI, Port: n.Port, GivenMAC: givenMAC,
+		PCI: n.PCI, Port: n.Port, Alone: alone, GivenMAC: givenMAC,
 		PermanentMAC: n.Interface.PermanentMAC, MAC: n.Interface.MAC, Kind: n.Interface.Kind,
 	}
 }
@@ -56,22 +58,42 @@ func (n NIC) identity() side.Identity {
 	return side.IdentityOf(model.NIC{
 		PCI: n.PCI, Port: n.Port,
 		Interface: &model.Interface{PermanentMAC: n.PermanentMAC, MAC: n.MAC, Kind: n.Kind},
-	}, n.GivenMAC)
+	}, n.GivenMAC).Alone(n.Alone)
 }
 
 // wantFlag carries a Want in a hook's arguments.
 const wantFlag = "--want="
 
-// Args are the arguments of a hook that wants this, without the program's name.
-func (w Want) Args() ([]string, error) {
-	text, err := json.Marshal(w)
-	if err != nil {
-		return nil, fmt.Errorf("guard device %s of claim %s: %w", w.Device, w.Claim, err)
+// Args are the arguments of one hook that wants all of these, without the
+// program's name.
+func Args(wants ...Want) ([]string, error) {
+	args := make([]string, 0, len(wants))
+	for _, w := range wants {
+		text, err := json.Marshal(w)
+		if err != nil {
+			return nil, fmt.Errorf("guard device %s of claim %s: %w", w.Device, w.Claim, err)
+		}
+		args = append(args, wantFlag+string(text))
 	}
-	return []string{wantFlag + string(text)}, nil
+	return args, nil
 }
 
-// parseArg reads what Args has written.
+// parseArgs reads what Args has written.
+func parseArgs(args []string) ([]Want, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("no arguments: want %s and a device in JSON, or %s", wantFlag, SelfTest)
+	}
+	wants := make([]Want, 0, len(args))
+	for _, arg := range args {
+		w, err := parseArg(arg)
+		if err != nil {
+			return nil, err
+		}
+		wants = append(wants, w)
+	}
+	return wants, nil
+}
+
 func parseArg(arg string) (Want, error) {
 	text, ok := strings.CutPrefix(arg, wantFlag)
 	if !ok {

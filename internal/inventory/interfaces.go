@@ -6,7 +6,6 @@ package inventory
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/model"
@@ -48,14 +47,6 @@ func encapsulation(arphrd *int) *string {
 
 func isLoopback(i model.Interface) bool {
 	return i.Encapsulation != nil && *i.Encapsulation == "loopback" || i.Encapsulation == nil && i.Name == "lo"
-}
-
-// isRepresentor says whether a port name is that of a switch port inside the
-// NIC, standing for a virtual function or a subfunction: "pf0vf3", "c1pf0sf2"
-// (net/core/devlink.c). It is the switch's end, not a NIC.
-func isRepresentor(portName string) bool {
-	_, after, found := strings.Cut(portName, "pf")
-	return found && strings.ContainsAny(after, "vs") && strings.HasSuffix(strings.TrimRight(after, "0123456789"), "f")
 }
 
 func byName(links []LinkFacts) map[string]LinkFacts {

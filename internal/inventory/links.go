@@ -37,9 +37,9 @@ type LinkFacts struct {
 	// Master is the ifindex of the bridge, bond, team or VRF the link is a
 	// port of (IFLA_MASTER).
 	Master *int
-	// Lower is the ifindex of the link below this one in the same namespace
-	// (IFLA_LINK without IFLA_LINK_NETNSID): a VLAN's parent.
-	Lower *int
+	// Lower are the ifindexes of the links below this one in the same namespace,
+	// such as a VLAN's or a VXLAN's parent, but for the ports of a master.
+	Lower []int
 	// Addresses are the global ones, sorted.
 	Addresses []netip.Prefix
 	// Uplink says why the node itself needs the link, such as "carries the

@@ -5,6 +5,7 @@ package inventory_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func TestNetlink(t *testing.T) {
 	if m := byName["free0p"].Master; m == nil || *m != byName["br0"].Index {
 		t.Errorf("the bridge's port says its master is %v", m)
 	}
-	if l := byName["mv0"].Lower; l == nil || *l != byName["free0"].Index {
+	if l := byName["mv0"].Lower; !slices.Equal(l, []int{byName["free0"].Index}) {
 		t.Errorf("the macvlan says its parent is %v", l)
 	}
 	if diff := cmp.Diff([]netip.Prefix{netip.MustParsePrefix("192.0.2.2/24")}, byName["up0"].Addresses, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {

@@ -5,13 +5,42 @@ package inventory
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
+	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/model"
 )
+
+// withholdRefused keeps back what the driver would refuse to every claim.
+func (s *scan) withholdRefused() error {
+	var indexes []int
+	for _, n := range s.parts.NICs {
+		if n.Withheld == nil && n.Interface != nil {
+			indexes = append(indexes, n.Interface.Index)
+		}
+	}
+	if s.opt.Refusals == nil || len(indexes) == 0 {
+		return nil
+	}
+	refusals, err := s.opt.Refusals(indexes)
+	if err != nil {
+		return fmt.Errorf("ask which NICs may leave the host: %w", err)
+	}
+	for i := range s.parts.NICs {
+		n := &s.parts.NICs[i]
+		if n.Withheld != nil || n.Interface == nil || refusals[n.Interface.Index] == nil {
+			continue
+		}
+		reason := "cannot leave the host: " + strings.ReplaceAll(refusals[n.Interface.Index].Error(), "\n", "; ")
+		n.Withheld = &reason
+	}
+	return nil
+}
 
 // candidate is a NIC being put together.
 type candidate struct {
@@ -33,8 +62,20 @@ func (s *scan) readNICs() {
 	}
 	found = s.joinRDMA(s.numberPorts(found))
 	for _, c := range found {
+		s.withholdPhysicalFunction(c)
 		s.parts.NICs = append(s.parts.NICs, c.NIC)
 	}
+}
+
+// withholdPhysicalFunction keeps back a function that has virtual ones: its
+// driver takes their links down with its own, and others may use them.
+func (s *scan) withholdPhysicalFunction(c *candidate) {
+	f := s.functionAt(c.PCI)
+	if s.opt.PhysicalFunctions || c.Withheld != nil || f == nil || f.SRIOV == nil || f.SRIOV.NumVFs == 0 {
+		return
+	}
+	reason := fmt.Sprintf("has virtual functions (sriov_numvfs is %d), whose links would go down with it: --allow-physical-functions offers it", f.SRIOV.NumVFs)
+	c.Withheld = &reason
 }
 
 // alwaysVirtual are the kinds of link that no hardware has.
@@ -69,7 +110,7 @@ func (s *scan) netCandidate(d sysfs.NetDevice) *candidate {
 	if isLoopback(iface) || d.Virtual && !s.opt.Virtual(iface) {
 		return nil
 	}
-	if attributes.PortName != nil && isRepresentor(*attributes.PortName) {
+	if attributes.PortName != nil && rtnl.IsRepresentor(*attributes.PortName) {
 		return nil
 	}
 	c := &candidate{NIC: model.NIC{Interface: &iface}, device: d.Device, devPort: orZero(attributes.DevPort)}

@@ -12,16 +12,20 @@ import (
 
 // protect returns, by ifindex, why links must never be offered to a pod:
 // because the node needs them (Uplink), because such a link stands on them,
-// because they belong to a bridge or a bond, or because a network plugin made
-// them. The reason is one clause after the interface's name.
+// because they belong to a bridge or a bond, because another link would go with
+// them, or because a network plugin made them. The reason is one clause after the
+// interface's name.
 func protect(links []LinkFacts) map[int]string {
-	p := protection{reason: map[int]string{}, index: map[int]*LinkFacts{}, ports: map[int][]int{}}
+	p := protection{reason: map[int]string{}, index: map[int]*LinkFacts{}, ports: map[int][]int{}, upper: map[int]*LinkFacts{}}
 	links = slices.SortedFunc(slices.Values(links), func(a, b LinkFacts) int { return cmp.Compare(a.Index, b.Index) })
 	for i := range links {
 		l := &links[i]
 		p.index[l.Index] = l
 		if l.Master != nil {
 			p.ports[*l.Master] = append(p.ports[*l.Master], l.Index)
+		}
+		for _, lower := range l.Lower {
+			p.upper[lower] = cmp.Or(p.upper[lower], l)
 		}
 	}
 	for _, l := range links {
@@ -43,6 +47,8 @@ type protection struct {
 	reason map[int]string
 	index  map[int]*LinkFacts
 	ports  map[int][]int // by master
+	// upper is the first link that stands on another, by that one.
+	upper map[int]*LinkFacts
 }
 
 // below marks a link and everything it stands on: its ports and the link under
@@ -59,8 +65,8 @@ func (p *protection) below(at int, reason string) {
 	for _, port := range p.ports[at] {
 		p.below(port, fmt.Sprintf("is a port of %s, which %s", l.Name, l.why(p)))
 	}
-	if l.Lower != nil {
-		p.below(*l.Lower, fmt.Sprintf("lies below %s, which %s", l.Name, l.why(p)))
+	for _, lower := range l.Lower {
+		p.below(lower, fmt.Sprintf("lies below %s, which %s", l.Name, l.why(p)))
 	}
 }
 
@@ -95,6 +101,9 @@ func (p *protection) own(l LinkFacts) string {
 	switch l.kind() {
 	case "bridge", "bond", "team", "openvswitch":
 		return "is a " + l.kind()
+	}
+	if u := p.upper[l.Index]; u != nil {
+		return fmt.Sprintf("carries %s %s, which would go with it", cmp.Or(u.kind(), "link"), u.Name)
 	}
 	if plugin := networkPlugin(l.Name); plugin != "" {
 		return "belongs to " + plugin

@@ -14,7 +14,7 @@ import (
 )
 
 // links reads "3 bond0 kind=bond uplink=..." lines: ifindex, name and facts.
-// master= and lower= are ifindexes; uplink takes the rest of the line.
+// master= is an ifindex, lower= are some; uplink takes the rest of the line.
 func links(t *testing.T, text string) []LinkFacts {
 	t.Helper()
 	var list []LinkFacts
@@ -35,7 +35,9 @@ func links(t *testing.T, text string) []LinkFacts {
 			case "master":
 				l.Master = new(number(t, value))
 			case "lower":
-				l.Lower = new(number(t, value))
+				for index := range strings.SplitSeq(value, ",") {
+					l.Lower = append(l.Lower, number(t, index))
+				}
 			default:
 				t.Fatalf("links: unknown fact %q", w)
 			}
@@ -97,8 +99,32 @@ func TestProtect(t *testing.T) {
 			want: "2 owns the node's address 10.0.0.4\n3 is a port of eth0, which owns the node's address 10.0.0.4\n",
 		},
 		{
-			name:  "a macvlan's parent is its own",
-			links: "2 eth0\n3 mv0 kind=macvlan lower=2",
+			name:  "a macvlan's parent",
+			links: "2 eth0\n3 mv0 kind=macvlan lower=2\n4 mv1 kind=macvlan lower=2",
+			want:  "2 carries macvlan mv0, which would go with it\n",
+		},
+		{
+			name:  "the parent of a network plugin's VXLAN",
+			links: "2 eth0 uplink=carries the default route\n3 eth1\n4 flannel.1 kind=vxlan lower=3",
+			want: `2 carries the default route
+3 carries vxlan flannel.1, which would go with it
+4 belongs to flannel
+`,
+		},
+		{
+			name: "a ring of two ports, which the node needs",
+			links: `2 eth0
+				3 eth1
+				4 hsr0 kind=hsr lower=2,3 uplink=carries the default route`,
+			want: `2 lies below hsr0, which carries the default route
+3 lies below hsr0, which carries the default route
+4 carries the default route
+`,
+		},
+		{
+			name:  "something without a kind on top",
+			links: "2 eth0\n3 odd0 lower=2",
+			want:  "2 carries link odd0, which would go with it\n",
 		},
 		{
 			name:  "links of network plugins",

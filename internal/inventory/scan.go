@@ -41,6 +41,13 @@ type Options struct {
 	Simulated string
 	// Virtual says which virtual interfaces become NICs; nil: none.
 	Virtual func(model.Interface) bool
+	// PhysicalFunctions offers also those with virtual functions, whose links go
+	// down with them when they move.
+	PhysicalFunctions bool
+	// Refusals are why the driver would refuse to move interfaces whatever it is
+	// told, by ifindex; nil: it is not asked. It is asked about those that nothing
+	// else withholds.
+	Refusals func(indexes []int) (map[int]error, error)
 	// Lost is called by Watch when the kernel dropped events, before everything
 	// is looked at again; nil: nobody is told.
 	Lost func()
@@ -73,6 +80,9 @@ func Scan(ctx context.Context, src Sources, opt Options) (*model.Machine, []Prob
 		s.withheld = protect(links)
 	}
 	s.readNICs()
+	if err := s.withholdRefused(); err != nil {
+		return nil, nil, err
+	}
 	s.markStandIns()
 	s.nameFunctions()
 	if err := s.readGPUs(ctx, src.GPUs); err != nil {

@@ -4,6 +4,10 @@
 package inventory
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,6 +94,79 @@ func TestScanOffersVirtualOnesOnlyByFilter(t *testing.T) {
 	all, _ := scanned(t, Sources{Sys: tree(t, small())}, Options{Virtual: func(i model.Interface) bool { return true }})
 	if got := len(all.NICs) - len(none.NICs); got != 1 {
 		t.Errorf("a filter that takes everything adds %d NICs, want 1: loopback never is one\n%s", got, nicLines(all.NICs))
+	}
+}
+
+// A pod that took the physical function would take the links of other tenants'
+// virtual functions down.
+func TestScanWithholdsPhysicalFunctions(t *testing.T) {
+	const busy = "has virtual functions (sriov_numvfs is 2), whose links would go down with it: --allow-physical-functions offers it"
+	for _, c := range []struct {
+		name, numvfs string
+		options      Options
+		uplink       *string
+		want         string
+	}{
+		{name: "virtual functions", numvfs: "2", want: "eth0: " + busy + "\n"},
+		{name: "none of them", numvfs: "0"},
+		{name: "on the administrator's word", numvfs: "2", options: Options{PhysicalFunctions: true}},
+		{name: "the node's own", numvfs: "2", uplink: new("carries the default route"), want: "eth0: carries the default route\n"},
+		{name: "the node's own, on his word", numvfs: "2", uplink: new("carries the default route"),
+			options: Options{PhysicalFunctions: true}, want: "eth0: carries the default route\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := &builder{}
+			dir := b.function("pci0000:10/0000:11:00.0", "0x020000", -1)
+			b.line("%s/sriov_totalvfs = 8", dir)
+			b.line("%s/sriov_numvfs = %s", dir, c.numvfs)
+			b.net(dir, "eth0", 2, 0)
+			vf := b.function("pci0000:10/0000:11:00.1", "0x020000", -1)
+			b.line("%s/physfn -> ../0000:11:00.0", vf)
+			b.net(vf, "vf0", 3, 0)
+			b.function("pci0000:10/0000:12:00.0", "0x020700", -1)
+			source := Sources{Sys: tree(t, b), Links: &fakeLinks{links: []LinkFacts{{Name: "eth0", Index: 2, Uplink: c.uplink}, {Name: "vf0", Index: 3}}}}
+			m, _ := scanned(t, source, c.options)
+			var got strings.Builder
+			for _, n := range m.NICs {
+				if n.Withheld != nil {
+					fmt.Fprintf(&got, "%s: %s\n", n.Interface.Name, *n.Withheld)
+				}
+			}
+			if diff := cmp.Diff(c.want, got.String()); diff != "" || len(m.NICs) != 2 {
+				t.Errorf("%d NICs, withheld (-want +got):\n%s", len(m.NICs), diff)
+			}
+		})
+	}
+}
+
+// What Prepare would refuse to every claim is not free.
+func TestScanWithholdsWhatTheDriverRefuses(t *testing.T) {
+	b := &builder{}
+	for i, name := range []string{"eth0", "eth1", "eth2"} {
+		dir := b.function(fmt.Sprintf("pci0000:10/0000:1%d:00.0", i), "0x020000", -1)
+		b.net(dir, name, i+2, 0)
+	}
+	source := Sources{Sys: tree(t, b), Links: &fakeLinks{links: []LinkFacts{
+		{Name: "eth0", Index: 2, Uplink: new("carries the default route")}, {Name: "eth1", Index: 3}, {Name: "eth2", Index: 4},
+	}}}
+	m, _ := scanned(t, source, Options{Refusals: func(indexes []int) (map[int]error, error) {
+		if !slices.Equal(indexes, []int{3, 4}) {
+			t.Errorf("asked about %v, want those that nothing else withholds", indexes)
+		}
+		return map[int]error{3: errors.Join(errors.New("interface eth1 has an XDP program"), errors.New("and more"))}, nil
+	}})
+	want := `0000:10:00.0 interface eth0 withheld: carries the default route
+0000:11:00.0 interface eth1 withheld: cannot leave the host: interface eth1 has an XDP program; and more
+0000:12:00.0 interface eth2
+`
+	if diff := cmp.Diff(want, nicLines(m.NICs)); diff != "" {
+		t.Errorf("NICs (-want +got):\n%s", diff)
+	}
+
+	// Who cannot tell which NICs are free offers none.
+	_, _, err := Scan(t.Context(), source, Options{Refusals: func([]int) (map[int]error, error) { return nil, errors.New("no answer") }})
+	if err == nil || !strings.Contains(err.Error(), "ask which NICs may leave the host: no answer") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -23,7 +23,8 @@ const (
 // Journal is a directory of records. Several processes may use one directory
 // at the same time.
 type Journal struct {
-	dir string
+	dir   string
+	known known
 }
 
 // Open makes the directory where it is missing, and removes what interrupted

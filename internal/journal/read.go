@@ -46,7 +46,7 @@ func (j *Journal) Get(driverName string, uid types.UID) (driver.Record, error) {
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("read journal record: %w", err)
 	}
-	r, err := read(path, driverName, uid)
+	r, err := j.read(path, driverName, uid)
 	if errors.Is(err, fs.ErrNotExist) {
 		return driver.Record{}, fmt.Errorf("read journal record of claim %s: %w", uid, fs.ErrNotExist)
 	}
@@ -72,13 +72,17 @@ func (j *Journal) List(driverName string) ([]driver.Record, []Problem, error) {
 	}
 	var records []driver.Record
 	var problems []Problem
+	names := make([]string, 0, len(entries))
 	for _, e := range entries {
-		name := e.Name()
+		names = append(names, e.Name())
+	}
+	j.known.drop(dir, names)
+	for _, name := range names {
 		if strings.HasSuffix(name, wholefile.Suffix) {
 			continue // a write that goes on or was interrupted: never a record
 		}
 		path := filepath.Join(dir, name)
-		r, err := readEntry(path, name, driverName)
+		r, err := j.readEntry(path, name, driverName)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // deleted since the listing
 		case err != nil:
@@ -90,7 +94,7 @@ func (j *Journal) List(driverName string) ([]driver.Record, []Problem, error) {
 	return records, problems, nil
 }
 
-func readEntry(path, name, driverName string) (driver.Record, error) {
+func (j *Journal) readEntry(path, name, driverName string) (driver.Record, error) {
 	uid, ok := strings.CutSuffix(name, recordSuffix)
 	if !ok {
 		return driver.Record{}, fmt.Errorf("not a journal file: want <claim UID>%s", recordSuffix)
@@ -98,59 +102,64 @@ func readEntry(path, name, driverName string) (driver.Record, error) {
 	if err := checkUID(types.UID(uid)); err != nil {
 		return driver.Record{}, err
 	}
-	return read(path, driverName, types.UID(uid))
+	return j.read(path, driverName, types.UID(uid))
 }
 
-func read(path, driverName string, uid types.UID) (driver.Record, error) {
+func (j *Journal) read(path, driverName string, uid types.UID) (driver.Record, error) {
+	if r, ok := j.known.get(path); ok {
+		return r, nil
+	}
 	// NONBLOCK so that a fifo in the directory cannot hold the agent up.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return driver.Record{}, err
 	}
-	defer func() { _ = f.Close() }() // only read from
-	info, err := f.Stat()
+	r, info, err := readFrom(f)
+	if err == nil && (r.Driver != driverName || r.Claim.UID != uid) {
+		err = fmt.Errorf("the file's name says claim %s of %s, its content claim %s of %s", uid, driverName, r.Claim.UID, r.Driver)
+	}
 	if err != nil {
+		_ = f.Close() // only read from
 		return driver.Record{}, err
 	}
+	j.known.put(path, f, info, r)
+	return r, nil
+}
+
+func readFrom(f *os.File) (driver.Record, fs.FileInfo, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return driver.Record{}, nil, err
+	}
 	if !info.Mode().IsRegular() {
-		return driver.Record{}, errors.New("not a regular file")
+		return driver.Record{}, nil, errors.New("not a regular file")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxRecordBytes+1))
 	if err != nil {
-		return driver.Record{}, err
+		return driver.Record{}, nil, err
 	}
 	if len(text) > maxRecordBytes {
-		return driver.Record{}, fmt.Errorf("larger than %d bytes", maxRecordBytes)
+		return driver.Record{}, nil, fmt.Errorf("larger than %d bytes", maxRecordBytes)
 	}
 	r, err := Decode(text)
-	if err != nil {
-		return driver.Record{}, err
-	}
-	if r.Driver != driverName || r.Claim.UID != uid {
-		return driver.Record{}, fmt.Errorf("the file's name says claim %s of %s, its content claim %s of %s",
-			uid, driverName, r.Claim.UID, r.Driver)
-	}
-	return r, nil
+	return r, info, err
 }
 
 // Decode reads one record of this version or an older one. Fields it does not
 // know are left out: the next version may add some without changing the
 // meaning of the rest.
 func Decode(text []byte) (driver.Record, error) {
-	// The version first: what the rest of a newer record looks like is not
-	// known.
+	var r driver.Record
+	err := json.Unmarshal(text, &r)
+	if err == nil {
+		return r, check(r)
+	}
+	// What the rest of a newer record looks like is not known.
 	var header struct {
 		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(text, &header); err != nil {
-		return driver.Record{}, fmt.Errorf("decode record: %w", err)
-	}
-	if header.Version > driver.RecordVersion {
+	if json.Unmarshal(text, &header) == nil && header.Version > driver.RecordVersion {
 		return driver.Record{}, check(driver.Record{Version: header.Version})
 	}
-	var r driver.Record
-	if err := json.Unmarshal(text, &r); err != nil {
-		return driver.Record{}, fmt.Errorf("decode record: %w", err)
-	}
-	return r, check(r)
+	return driver.Record{}, fmt.Errorf("decode record: %w", err)
 }

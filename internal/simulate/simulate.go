@@ -80,7 +80,7 @@ func Fill(ctx context.Context, p Place, subject explain.Subject, o Options) (*No
 		f.claims = append(f.claims, &o.Held[i])
 	}
 	f.tainted = f.cluster().Slices
-	f.allocator = allocation.New(o.Classes, f.tainted, f.claims)
+	f.allocator = allocation.New(gates(), o.Classes, f.tainted, f.claims)
 	n := &Node{Name: p.Node.Name, Count: max(1, p.Count)}
 	before, err := f.topology()
 	if err != nil {
@@ -135,10 +135,13 @@ type filler struct {
 	pods      int
 }
 
+// gates are those of the scheduler that is asked about, here and by explain alike.
+func gates() cluster.Gates { return cluster.GatesOf(cluster.Newest) }
+
 // cluster is the node with the claims on it, for explain.
 func (f *filler) cluster() *cluster.Cluster {
 	return cluster.New(cluster.Snapshot{
-		Minor: cluster.Newest, Gates: allocation.Features(), Nodes: []*corev1.Node{f.place.Node},
+		Minor: cluster.Newest, Gates: gates(), Nodes: []*corev1.Node{f.place.Node},
 		Slices: f.published, Classes: f.options.Classes, TaintRules: f.options.Rules, Claims: f.claims,
 	})
 }

@@ -9,14 +9,18 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/claimgen"
 	"plumbline.dev/plumbline/internal/explain"
+	known "plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/simulate"
 	"plumbline.dev/plumbline/internal/simulate/where"
@@ -71,7 +75,7 @@ func TestAsOftenAsTheAllocatorSays(t *testing.T) {
 				for i := range place.Slices {
 					slices = append(slices, &place.Slices[i])
 				}
-				pods, _, err := allocation.New(options.Classes, slices, nil).Fill(context.Background(), place.Node, 50, claim)
+				pods, _, err := allocation.New(known.GatesOf(known.Newest), options.Classes, slices, nil).Fill(context.Background(), place.Node, 50, claim)
 				if err != nil || len(pods) != n.Pods {
 					t.Errorf("%d pods, the allocator serves %d: %v", n.Pods, len(pods), err)
 				}
@@ -151,5 +155,34 @@ func TestTaints(t *testing.T) {
 		if n.Room.GPUs.Free != 0 {
 			t.Errorf("tolerant %t: %d GPUs are free, want none: the rest is tainted", tolerant, n.Room.GPUs.Free)
 		}
+	}
+}
+
+// Half a capacity is half a capacity, as in Kubernetes 1.37
+// (DRAFractionalCapacityRange): the gates are those of the newest scheduler, for
+// who counts and for who explains.
+func TestFractionalCapacity(t *testing.T) {
+	node, half := "n1", resource.MustParse("500m")
+	s := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	s.Spec = resourceapi.ResourceSliceSpec{
+		Driver: "example.com", NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},
+		Devices: []resourceapi.Device{{Name: "shared", AllowMultipleAllocations: ptr.To(true),
+			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"slots": {
+				Value:         resource.MustParse("3"),
+				RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: &half, ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: &half, Step: &half}},
+			}},
+		}},
+	}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "half"}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "class", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+		Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"slots": half}},
+	}}}
+	place := simulate.Place{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, Slices: []resourceapi.ResourceSlice{s}}
+	n, err := simulate.Fill(context.Background(), place, explain.OfClaim(claim), simulate.Options{
+		Classes: map[string]*resourceapi.DeviceClass{"class": {ObjectMeta: metav1.ObjectMeta{Name: "class"}}}, Limit: 50,
+	})
+	if err != nil || n.Pods != 6 {
+		t.Errorf("%d pods have half a slot of three, want 6: %v", n.Pods, err)
 	}
 }

@@ -4,6 +4,7 @@
 package verify
 
 import (
+	"context"
 	"fmt"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -14,8 +15,10 @@ import (
 
 // Kernel is where facts come from; *facts.Reader is one.
 type Kernel interface {
-	Look(targets []facts.Target, detail bool) []facts.Pod
+	Look(ctx context.Context, targets []facts.Target, detail bool) []facts.Pod
 	Interrupts(a model.PCIAddress) []facts.Interrupt
+	// Unanswered is how many looks into pods were given up and wait to this day.
+	Unanswered() int
 }
 
 // Result is what became of one pod.
@@ -30,13 +33,13 @@ type Result struct {
 // Check looks at pods of one node together and judges them, in their order. In
 // detail it also reads what no verdict depends on: interrupts, and where memory
 // lies.
-func Check(m *model.Machine, kernel Kernel, promised []expect.Pod, detail bool) []Result {
+func Check(ctx context.Context, m *model.Machine, kernel Kernel, promised []expect.Pod, detail bool) []Result {
 	targets := make([]facts.Target, len(promised))
 	for i, p := range promised {
 		targets[i] = target(p)
 	}
 	results := make([]Result, len(promised))
-	for i, found := range kernel.Look(targets, detail) {
+	for i, found := range kernel.Look(ctx, targets, detail) {
 		results[i] = Result{Promised: promised[i], Found: found, Outcome: judge.Judge(m, promised[i], found)}
 	}
 	exclusive(results)

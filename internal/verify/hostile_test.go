@@ -71,7 +71,7 @@ func TestHostileContainers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, promise := trainOn(t, n)
 			attack(t, n.Path(fmt.Sprintf("proc/%d/root", p.PID)), p)
-			got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, true)[0]
+			got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, true)[0]
 			if got.Status != judge.Unknown {
 				t.Error(explain(got))
 			}
@@ -85,7 +85,7 @@ func TestUntold(t *testing.T) {
 	n, p, promise := tutorial(t)
 	p.Told = nil
 	n.Write(t, p)
-	if got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
 		t.Error(explain(got))
 	}
 }
@@ -94,7 +94,7 @@ func TestUntold(t *testing.T) {
 func TestSysMustBeSysfs(t *testing.T) {
 	n, _, promise := tutorial(t)
 	r := n.RealReader(t)
-	got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
+	got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
 	if got.Status != judge.Unknown || !strings.Contains(got.Message, "is not the kernel's") {
 		t.Error(explain(got))
 	}
@@ -117,7 +117,7 @@ func TestHostileObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			promised := promise.Expect()
 			change(&promised)
-			got := verify.Check(n.Machine, r, []expect.Pod{promised}, false)[0]
+			got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promised}, false)[0]
 			if got.Status != judge.Unknown {
 				t.Error(explain(got))
 			}

@@ -40,10 +40,10 @@ func trainOn(t *testing.T, n *verifytest.Node) (*verifytest.Pod, verifytest.Prom
 // look looks twice: before the second look every thread has run where it is.
 func look(t *testing.T, n *verifytest.Node, r *facts.Reader, p *verifytest.Pod, promised expect.Pod) verify.Result {
 	t.Helper()
-	verify.Check(n.Machine, r, []expect.Pod{promised}, false)
+	verify.Check(t.Context(), n.Machine, r, []expect.Pod{promised}, false)
 	p.Run()
 	n.Tick(t, p)
-	return verify.Check(n.Machine, r, []expect.Pod{promised}, true)[0]
+	return verify.Check(t.Context(), n.Machine, r, []expect.Pod{promised}, true)[0]
 }
 
 func explain(r verify.Result) string {
@@ -127,7 +127,7 @@ func TestInjected(t *testing.T) {
 			test.inject(n, p)
 			p.Run()
 			n.Write(t, p)
-			got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
+			got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
 			if got.Status != judge.Misaligned || got.Reason != test.code || !strings.Contains(got.Message, test.says) {
 				t.Errorf("want %s and %q, got %s", test.code, test.says, explain(got))
 			}
@@ -144,7 +144,7 @@ func TestSleepingThreadIsNoAlarm(t *testing.T) {
 	for range 3 {
 		p.Threads[0].Ticks += 50
 		n.Tick(t, p)
-		if got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+		if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
 			t.Fatal(explain(got))
 		}
 	}
@@ -157,7 +157,7 @@ func TestSharedCPUs(t *testing.T) {
 	second := n.Give(other, verifytest.Ours(), nil, nil, cpuset.New(7, 8))
 	n.Write(t, p)
 	n.Write(t, other)
-	got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect(), second.Expect()}, false)
+	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect(), second.Expect()}, false)
 	for _, r := range got {
 		if r.Status != judge.Misaligned || r.Reason != judge.CPUsShared {
 			t.Error(explain(r))
@@ -178,7 +178,7 @@ func TestBrokenConstraint(t *testing.T) {
 	promise.Claim.Status = far.Claim.Status
 	promise.Claim.Status.Allocation.Devices.Results[1].Request = "nic-0"
 	n.Write(t, p)
-	got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
 	if got.Status != judge.Misaligned || got.Reason != judge.ConstraintBroken {
 		t.Error(explain(got))
 	}
@@ -206,7 +206,7 @@ func TestVanishing(t *testing.T) {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
 		}
-		got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, true)[0]
+		got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, true)[0]
 		ignored := got.Status == judge.Aligned && (containsAny(path, harmless) || strings.Contains(path, "/task/"))
 		if got.Status != judge.Unknown && !ignored {
 			t.Errorf("without %s: %s", path, explain(got))

@@ -46,7 +46,7 @@ func TestOriginals(t *testing.T) {
 	}
 	p.NICs = map[string]int{"net0": 5}
 	n.Write(t, p)
-	if got := verify.Check(n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Reason != judge.DeviceMissing {
+	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Reason != judge.DeviceMissing {
 		t.Error(explain(got))
 	}
 }
@@ -66,12 +66,12 @@ func TestSingleCPUs(t *testing.T) {
 		},
 	}}))
 	r := n.Reader(t)
-	if got := verify.Check(n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Status != judge.Aligned {
+	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Status != judge.Aligned {
 		t.Error(explain(got))
 	}
 	p.Pin(cpuset.New(3), cpuset.New(0))
 	n.Write(t, p)
-	if got := verify.Check(n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Reason != judge.CPUsWrong {
+	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Reason != judge.CPUsWrong {
 		t.Error(explain(got))
 	}
 }
@@ -86,7 +86,7 @@ func TestGPUWithoutAddress(t *testing.T) {
 			}
 		}
 	}
-	if got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Unknown {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Unknown {
 		t.Error(explain(got))
 	}
 }
@@ -107,7 +107,7 @@ func TestVirtualInterface(t *testing.T) {
 	p.PID -= 10
 	n.Give(p, verifytest.Originals(), []int{0}, nil, cpuset.New(4, 5, 6, 7))
 	n.Write(t, p)
-	if got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
 		t.Error(explain(got))
 	}
 }
@@ -124,7 +124,7 @@ func TestGenerations(t *testing.T) {
 	for _, slices := range [][]resourceapi.ResourceSlice{append(promise.Slices, old), append([]resourceapi.ResourceSlice{old}, promise.Slices...)} {
 		mixed := promise
 		mixed.Slices = slices
-		if got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{mixed.Expect()}, false)[0]; got.Status != judge.Aligned {
+		if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{mixed.Expect()}, false)[0]; got.Status != judge.Aligned {
 			t.Error(explain(got))
 		}
 	}
@@ -136,7 +136,7 @@ func TestWholeGroup(t *testing.T) {
 	for i := range promise.Claim.Status.Allocation.Devices.Results {
 		promise.Claim.Status.Allocation.Devices.Results[i].ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{}
 	}
-	got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
 	if got.Reason != judge.CPUsWrong {
 		t.Errorf("4 CPUs of a whole group: %s", explain(got))
 	}
@@ -145,7 +145,7 @@ func TestWholeGroup(t *testing.T) {
 		p.Told[uid] = p.CPUs
 	}
 	n.Write(t, p)
-	if got := verify.Check(n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
 		t.Error(explain(got))
 	}
 }

@@ -28,7 +28,7 @@ func TestNoFalseAlarm(t *testing.T) {
 			for round := range 5 {
 				pods, promised := crowd(t, n, random, round)
 				for range 2 {
-					for _, result := range verify.Check(n.Machine, r, promised, true) {
+					for _, result := range verify.Check(t.Context(), n.Machine, r, promised, true) {
 						if result.Status != judge.Aligned {
 							t.Fatalf("round %d, pod %s: %s", round, result.Promised.Name, explain(result))
 						}

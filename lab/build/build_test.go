@@ -17,6 +17,7 @@ func TestVersionsAreThosePinned(t *testing.T) {
 		"containerd/go.mod": "github.com/containerd/containerd/v2 " + ContainerdVersion,
 		"runc/go.mod":       "github.com/opencontainers/runc " + RuncVersion,
 		"cni/go.mod":        "github.com/containernetworking/plugins " + CNIVersion,
+		"dranet/go.mod":     "sigs.k8s.io/dranet " + DRANETVersion,
 	} {
 		text, err := os.ReadFile(file)
 		if err != nil {

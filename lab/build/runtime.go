@@ -11,12 +11,13 @@ import (
 	"strings"
 )
 
-// ContainerdVersion, RuncVersion and CNIVersion are the releases that the
-// modules beside this file pin.
+// ContainerdVersion, RuncVersion, CNIVersion and DRANETVersion are the releases
+// that the modules beside this file pin.
 const (
 	ContainerdVersion = "v2.4.2"
 	RuncVersion       = "v1.5.2"
 	CNIVersion        = "v1.9.1"
+	DRANETVersion     = "v1.4.0"
 )
 
 // Containerd returns the folder with containerd, containerd-shim-runc-v2 and
@@ -35,6 +36,16 @@ func (b *Builder) Containerd(ctx context.Context) (string, error) {
 func (b *Builder) CNI(ctx context.Context) (string, error) {
 	return b.module(ctx, "cni", "CNI plugins "+CNIVersion, goBuild{
 		packages: []string{"tool"},
+		ldflags:  "-s -w",
+		env:      []string{"CGO_ENABLED=0"},
+	})
+}
+
+// DRANET returns the folder with dranet, the driver that ours is measured beside,
+// and dranet-scan, which looks at links as it does.
+func (b *Builder) DRANET(ctx context.Context) (string, error) {
+	return b.module(ctx, "dranet", "DRANET "+DRANETVersion, goBuild{
+		packages: []string{"tool", "./dranet-scan"},
 		ldflags:  "-s -w",
 		env:      []string{"CGO_ENABLED=0"},
 	})

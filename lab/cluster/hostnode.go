@@ -23,8 +23,8 @@ import (
 // its hardware where a machine's name would.
 const HostNodeName = "host"
 
-// standIns are the virtual links that a node on this host has for NICs.
-var standIns = []string{"nic0", "nic1", "nic2", "nic3", "nic4", "nic5", "nic6", "nic7"}
+// StandIns are the virtual links that a node on this host has for NICs.
+var StandIns = []string{"nic0", "nic1", "nic2", "nic3", "nic4", "nic5", "nic6", "nic7"}
 
 // hostNode is the cluster's node on this host, running or not.
 func (c *Cluster) hostNode() *hostnode.Node { return hostnode.Open(filepath.Join(c.dir, "host-node")) }
@@ -116,7 +116,7 @@ func (c *Cluster) hostNodeConfig(parts *Parts, cp *controlplane.ControlPlane) (h
 	return hostnode.Config{
 		Program: program, Dir: filepath.Join(c.dir, "host-node"), Files: files,
 		Plan: hostnode.Plan{
-			Name: HostNodeName, Group: "plumblab-" + c.name, StandIns: standIns,
+			Name: HostNodeName, Group: "plumblab-" + c.name, StandIns: StandIns,
 			APIPort: cp.Port(), KubeletPort: ports[0], Services: services,
 		},
 	}, nil
@@ -127,3 +127,14 @@ func (c *Cluster) hostNodeConfig(parts *Parts, cp *controlplane.ControlPlane) (h
 func (c *Cluster) runOnHost(ctx context.Context, argv []string, in io.Reader, out, errOut io.Writer) (int, error) {
 	return c.hostNode().Run(ctx, argv, in, out, errOut)
 }
+
+// PutOnHost puts a program where the node on this host finds it, and returns its
+// path there.
+func (c *Cluster) PutOnHost(program string) (string, error) { return c.hostNode().Put(program) }
+
+// LinksOnHost are the links of the node on this host.
+func (c *Cluster) LinksOnHost() ([]string, error) { return c.hostNode().Links() }
+
+// ResetStandIns is a script that gives the stand-ins what the node was made with,
+// where they lack it.
+func ResetStandIns() string { return hostnode.ResetScript(StandIns) }

@@ -44,14 +44,8 @@ func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane,
 	if err != nil {
 		return err
 	}
-	if err := c.pipe(ctx, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+	if err := c.Apply(ctx, manifests); err != nil {
 		return fmt.Errorf("install plumbline: %w", err)
-	}
-	// As the missions' administrator would: their claims take foreign eBPF
-	// programs off, which the shipped policy leaves to namespaces that may.
-	allow := []string{"label", "namespace", "default", "allow.plumbline.dev/disableEbpfPrograms=true", "--overwrite"}
-	if err := c.pipe(ctx, nil, allow...); err != nil {
-		return err
 	}
 	client, err := clientOf(cp)
 	if err != nil {
@@ -115,9 +109,11 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 	if o.OnHost {
 		// Stand-ins are virtual, and nothing virtual is offered by itself.
 		values["extraArgs"] = append(o.cloudArgs(), "--allow-interfaces=nic*")
-		// Pods live for a second or two here, and some are to be met in each of
-		// their phases.
-		values["verify"] = map[string]any{"interval": "1s"}
+		if !o.UsersPace {
+			// Pods live for a second or two here, and some are to be met in each
+			// of their phases.
+			values["verify"] = map[string]any{"interval": "1s"}
+		}
 		return values
 	}
 	values["drivers"] = map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": o.agentMachine()}}

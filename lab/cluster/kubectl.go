@@ -37,6 +37,22 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) error {
 	return cmd.Run()
 }
 
+// Apply applies manifests as an administrator does.
+func (c *Cluster) Apply(ctx context.Context, manifests []byte) error {
+	return c.pipe(ctx, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
+}
+
+// NodeAPIServer is where a pod in the node's network reaches the API server: the
+// lab runs no service proxy.
+func (c *Cluster) NodeAPIServer() (host, port string, err error) {
+	cp, err := c.find()
+	if err != nil {
+		return "", "", err
+	}
+	host, port = cp.GuestAddress()
+	return host, port, nil
+}
+
 // pipe runs kubectl with a text on its standard input and keeps what it says
 // for the error.
 func (c *Cluster) pipe(ctx context.Context, input []byte, args ...string) error {

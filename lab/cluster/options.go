@@ -27,6 +27,9 @@ type Options struct {
 	// NoInstall leaves plumbline out, NoExplainer the part of it that a node's
 	// pods do without: an emulated processor has enough to do.
 	NoInstall, NoExplainer bool
+	// UsersPace has the agent of a node on this host verify pods as often as the
+	// chart has it, and not more often.
+	UsersPace bool
 	// Simulate adds nodes that only publish slices.
 	Simulate []Simulated
 

@@ -103,6 +103,14 @@ func (c *Cluster) importOnHost(ctx context.Context, images string) error {
 	return importError(code, complaint.String())
 }
 
+// AddImages brings an archive of further images to the node on this host.
+func (c *Cluster) AddImages(ctx context.Context, archive string) error {
+	if err := c.importOnHost(ctx, archive); err != nil {
+		return fmt.Errorf("bring images into the node: %w", err)
+	}
+	return nil
+}
+
 func importError(code int, complaint string) error {
 	if code == 0 {
 		return nil

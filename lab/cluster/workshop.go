@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
@@ -177,4 +178,15 @@ func (w *Workshop) pack(ctx context.Context, parts *Parts) error {
 	maps.Copy(images, own)
 	parts.Images = w.cache.Path("images.tar")
 	return image.Write(parts.Images, images)
+}
+
+// DRANET makes what plumbline is measured beside: an archive with its image, and
+// the program that looks at links as it does.
+func (w *Workshop) DRANET(ctx context.Context) (archive, scan string, err error) {
+	dir, err := w.builder.DRANET(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	archive = w.cache.Path("dranet.tar")
+	return archive, filepath.Join(dir, "dranet-scan"), image.Write(archive, image.DRANETImage(filepath.Join(dir, "dranet")))
 }

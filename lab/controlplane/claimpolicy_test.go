@@ -35,9 +35,9 @@ var (
 	dryRun       = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 )
 
-// TestClaimPolicy tries the shipped policy of claims' parameters on a real API
-// server, in every version of the API that it serves.
-func TestClaimPolicy(t *testing.T) {
+// TestClaimPolicies tries the shipped policies of claims on a real API server: that
+// of their parameters in every version of the API that it serves.
+func TestClaimPolicies(t *testing.T) {
 	config := controlplane.Config{Hyperkube: hyperkube(t), Dir: t.TempDir()}
 	t.Cleanup(func() {
 		if err := controlplane.Down(context.Background(), config.Dir); err != nil {
@@ -53,6 +53,7 @@ func TestClaimPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	restConfig.QPS, restConfig.WarningHandler = -1, rest.NoWarnings{} // old versions are tried on purpose
+	t.Run("names", func(t *testing.T) { tryNameClaims(t, restConfig) })
 	client := dynamic.NewForConfigOrDie(restConfig)
 
 	var cases struct {
@@ -130,6 +131,10 @@ func installPolicy(t *testing.T, client dynamic.Interface) {
 		resource := policiesV1
 		if object.GetKind() == "ValidatingAdmissionPolicyBinding" {
 			resource = bindingsV1
+			// As by an administrator's choice: a refusal shows what a warning says.
+			if err := unstructured.SetNestedStringSlice(object.Object, []string{"Deny"}, "spec", "validationActions"); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if object.GetName() != name {
 			continue

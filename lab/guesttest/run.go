@@ -26,7 +26,15 @@ var Default = []string{"./internal/driver/netdev", "./internal/host/...", "./int
 
 // Modules are kernel modules that tests use and a node does not.
 var Modules = []string{"bonding", "tun", "ifb", "macvtap", "vxlan", "sch_ingress", "cls_bpf", "sch_fq", "sch_prio",
-	"sch_fq_codel", "sch_sfq", "sch_htb", "sch_tbf", "cls_matchall", "act_gact"}
+	"sch_fq_codel", "sch_sfq", "sch_htb", "sch_tbf", "cls_matchall", "act_gact",
+	// One for each kind of link that stands on another, or could; batman-adv asks
+	// for crc32c without saying so.
+	"crc32c_generic", "ipvtap", "macsec", "geneve", "ip_gre", "ip6_gre", "ipip", "sit", "ip_vti", "ip6_vti", "ip6_tunnel", "xfrm_interface",
+	"team", "batman-adv", "wireguard", "nlmon", "vcan", "vxcan"}
+
+// sysctls keep the namespaces that tests make empty: the drivers of tunnels put
+// one such as sit0 into each.
+var sysctls = map[string]string{"net.core.fb_tunnels_only_for_init_net": "1"}
 
 // nicFlag is the flag of tests that move, reconfigure and lose a NIC.
 const nicFlag = "physical-nic"
@@ -121,7 +129,7 @@ func (r Runner) boot(ctx context.Context, packages []testPackage) (*vm.VM, error
 	}
 	files.Add(tools)
 	c := r.VM
-	c.Dir, c.Files, c.Modules = r.MachineDir(), files, Modules
+	c.Dir, c.Files, c.Modules, c.Sysctls = r.MachineDir(), files, Modules, sysctls
 	task := r.Progress.Start("virtual machine " + c.Shape.Name)
 	ctx, cancel := context.WithTimeout(ctx, bootLimit)
 	defer cancel()

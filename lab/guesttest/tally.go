@@ -32,16 +32,23 @@ func (t Tally) OK() bool { return t.Failed == 0 && t.Broken == "" && t.Passed > 
 // result is a line such as "    --- SKIP: TestX/y (0.00s)".
 var result = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+)`)
 
+// turn is a line such as "=== CONT  TestX/y": what follows is that test's.
+var turn = regexp.MustCompile(`^=== [A-Z]+ +(\S+)`)
+
 // count reads what a test binary prints with -test.v. The reason of a skip is
 // the last thing the test said.
 func count(name, output string, code int) Tally {
 	t := Tally{Package: name}
-	last := ""
+	said, speaker := map[string]string{}, ""
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\n")
+		if match := turn.FindStringSubmatch(line); match != nil {
+			speaker = match[1]
+			continue
+		}
 		match := result.FindStringSubmatch(line)
 		if match == nil {
-			last = strings.TrimSpace(line)
+			said[speaker] = strings.TrimSpace(line)
 			continue
 		}
 		switch match[1] {
@@ -52,7 +59,7 @@ func count(name, output string, code int) Tally {
 			t.Failures = append(t.Failures, match[2])
 		case "SKIP":
 			t.Skipped++
-			t.Skips = append(t.Skips, match[2]+": "+last)
+			t.Skips = append(t.Skips, match[2]+": "+said[match[2]])
 		}
 	}
 	if code != 0 && t.Failed == 0 {

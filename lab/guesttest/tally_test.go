@@ -16,9 +16,19 @@ func TestCount(t *testing.T) {
     a_test.go:3: some words
 === RUN   TestA/two
     a_test.go:9: this kernel makes no links of kind vrf
+=== RUN   TestA/three
+=== PAUSE TestA/three
+=== RUN   TestA/four
+=== CONT  TestA/three
+    a_test.go:12: others' words
+=== NAME  TestA/two
+    a_test.go:10: after all
+=== CONT  TestA/four
 --- FAIL: TestA (0.10s)
     --- FAIL: TestA/one (0.00s)
     --- SKIP: TestA/two (0.00s)
+    --- PASS: TestA/three (0.00s)
+    --- SKIP: TestA/four (0.00s)
 === RUN   TestB
     b_test.go:4: needs "a" thing
 --- SKIP: TestB (0.00s)
@@ -27,9 +37,10 @@ func TestCount(t *testing.T) {
 FAIL
 `
 	want := Tally{
-		Package: "p", Passed: 1, Failed: 2, Skipped: 2, Failures: []string{"TestA", "TestA/one"},
+		Package: "p", Passed: 2, Failed: 2, Skipped: 3, Failures: []string{"TestA", "TestA/one"},
 		Skips: []string{
-			"TestA/two: a_test.go:9: this kernel makes no links of kind vrf",
+			"TestA/two: a_test.go:10: after all",
+			"TestA/four: ",
 			`TestB: b_test.go:4: needs "a" thing`,
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -67,10 +68,24 @@ func setNetwork(p Plan) error {
 	}
 	err = errors.Join(netlink.LinkSetUp(lo), addAddress(lo, hostAddress+"/32"), addPair(management, nodeAddress+"/24"))
 	for i, name := range p.StandIns {
-		// A network of its own for each, as every rail of a fabric has.
-		err = errors.Join(err, addPair(name, fmt.Sprintf("10.33.%d.2/24", i)))
+		err = errors.Join(err, addPair(name, railAddress(i)))
 	}
 	return errors.Join(err, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0))
+}
+
+// railAddress is that of a stand-in: a network of its own for each, as every rail
+// of a fabric has.
+func railAddress(i int) string { return fmt.Sprintf("10.33.%d.2/24", i) }
+
+// ResetScript sets stand-ins up that are down, and gives each its address where it
+// has none.
+func ResetScript(standIns []string) string {
+	var script strings.Builder
+	for i, name := range standIns {
+		fmt.Fprintf(&script, "ip -o link show dev %[1]s up | grep -q . || ip link set %[1]s up || exit 1\n"+
+			"ip -o -4 addr show dev %[1]s | grep -q . || ip addr add %[2]s dev %[1]s || exit 1\n", name, railAddress(i))
+	}
+	return script.String()
 }
 
 // addPair makes a link with its far end, both up: a NIC without a carrier is

@@ -53,6 +53,43 @@ func (n *Node) Running() (bool, error) {
 	return id.Alive()
 }
 
+// Put puts a program of the host where the node finds it, and returns its path
+// there. It is gone with the node's folder.
+func (n *Node) Put(program string) (string, error) {
+	name := filepath.Base(program)
+	at := filepath.Join(n.dir, name)
+	if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return filepath.Join(stateDir, name), place(at, initramfs.File{Source: program, Mode: 0o755})
+}
+
+// Links are the names of the links in the node's network namespace, as the kernel
+// lists them for its first process (/proc/PID/net/dev): nothing has to be started
+// in the node to learn them.
+func (n *Node) Links() ([]string, error) {
+	pid, err := os.ReadFile(filepath.Join(n.dir, insideFile))
+	if err != nil {
+		return nil, err
+	}
+	table, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(pid)), "net/dev"))
+	if err != nil {
+		return nil, err
+	}
+	return linksIn(string(table)), nil
+}
+
+// linksIn reads the table, below two lines of headings.
+func linksIn(table string) []string {
+	var names []string
+	for line := range strings.Lines(table) {
+		if name, _, ok := strings.Cut(line, ":"); ok {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return names
+}
+
 // Start makes the node's file system, starts it and waits for its services.
 func Start(ctx context.Context, c Config) (*Node, error) {
 	n := Open(c.Dir)

@@ -36,6 +36,8 @@ const (
 	// Plumbline is the project's own image, under the tag the chart's
 	// rendering in deploy/ asks for.
 	Plumbline = "plumbline.dev/plumbline:dev"
+	// DRANET is the driver that ours is measured beside.
+	DRANET = "plumbline.dev/lab/dranet:latest"
 )
 
 // Layer is the content of one image layer.

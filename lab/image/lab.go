@@ -80,3 +80,14 @@ func PlumblineImage(dir string, names []string, pciIDs string) (map[string]Image
 		Command: []string{"/usr/bin/plumbline-agent"},
 	}}, nil
 }
+
+// DRANETImage returns the image of the dranet program at a path.
+func DRANETImage(program string) map[string]Image {
+	return map[string]Image{DRANET: {
+		Layer: Layer{
+			Programs: map[string]string{"/dranet": program},
+			Dirs:     map[string]os.FileMode{"/tmp": 0o777 | os.ModeSticky},
+		},
+		Command: []string{"/dranet"},
+	}}
+}

@@ -48,12 +48,17 @@ func (d *FakeDriver) Plan(c driver.Claim, _ *model.Machine, held []driver.Record
 	for _, a := range c.Devices {
 		for _, other := range held {
 			if slices.ContainsFunc(other.Devices, func(x driver.DeviceRecord) bool { return x.Device == a.Device }) {
-				return driver.Record{}, errors.New(a.Device + " is held by " + other.Claim.String())
+				return driver.Record{}, driver.HeldError{Err: errors.New(a.Device + " is held by " + other.Claim.String())}
 			}
 		}
-		r.Devices = append(r.Devices, driver.DeviceRecord{Request: a.Request, Pool: a.Pool, Device: a.Device, Plan: json.RawMessage("{}")})
+		r.Devices = append(r.Devices, driver.DeviceRecord{Request: a.Request, Pool: a.Pool, Device: a.Device, AdminAccess: a.AdminAccess, Plan: json.RawMessage("{}")})
 	}
 	return r, nil
+}
+
+// Moves is true of every device but those of admin access.
+func (d *FakeDriver) Moves(r driver.Record) bool {
+	return slices.ContainsFunc(r.Devices, func(x driver.DeviceRecord) bool { return !x.AdminAccess })
 }
 
 // Attach writes down.

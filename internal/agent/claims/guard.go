@@ -14,34 +14,51 @@ import (
 // itself, in seconds.
 const hookAtMost = 90
 
-// guarded adds to every device the hook that keeps a container from starting
-// without it. The journal does not have it: where the program lies is this
-// agent's business.
-func (p *Preparer) guarded(r driver.Record) (driver.Record, error) {
+// guarded returns the hooks that keep a container from starting without what the
+// record gives it: one for all that is in the pod's network namespace, which each
+// container has whole, and one on each device that says where the container may
+// run, for a container has those alone that it names. A hook is a process, and they
+// run one after the other while the pod waits. The journal does not have them: where
+// the program lies is this agent's business.
+func (p *Preparer) guarded(r driver.Record) (driver.Record, []driver.Hook, error) {
 	if p.Guard == "" {
-		return r, nil
+		return r, nil, nil
 	}
+	var inPod []guard.Want
 	devices := make([]driver.DeviceRecord, len(r.Devices))
 	for i, d := range r.Devices {
 		devices[i] = d
 		want, ok, err := p.want(r, i)
 		if err != nil {
-			return r, err
+			return r, nil, err
 		}
 		if !ok {
 			continue
 		}
-		args, err := want.Args()
-		if err != nil {
-			return r, err
+		if want.NIC != nil {
+			inPod = append(inPod, want)
+			continue
 		}
-		hooks := append([]driver.Hook{}, d.Edits.Hooks...)
-		devices[i].Edits.Hooks = append(hooks, driver.Hook{
-			Name: "createRuntime", Path: p.Guard, Args: append([]string{guard.Program}, args...), TimeoutSeconds: hookAtMost,
-		})
+		hook, err := p.hook(want)
+		if err != nil {
+			return r, nil, err
+		}
+		devices[i].Edits.Hooks = append(append([]driver.Hook{}, d.Edits.Hooks...), hook)
 	}
 	r.Devices = devices
-	return r, nil
+	if len(inPod) == 0 {
+		return r, nil, nil
+	}
+	hook, err := p.hook(inPod...)
+	return r, []driver.Hook{hook}, err
+}
+
+// hook runs the guard for some devices.
+func (p *Preparer) hook(wants ...guard.Want) (driver.Hook, error) {
+	args, err := guard.Args(wants...)
+	return driver.Hook{
+		Name: "createRuntime", Path: p.Guard, Args: append([]string{guard.Program}, args...), TimeoutSeconds: hookAtMost,
+	}, err
 }
 
 // want is what the record's device i means for a container; not ok where
@@ -87,9 +104,9 @@ func (p *Preparer) MissingNICs(r driver.Record, path string) ([]string, error) {
 
 // writeSpec puts the record's CDI file in place.
 func (p *Preparer) writeSpec(r driver.Record) error {
-	guarded, err := p.guarded(r)
+	guarded, hooks, err := p.guarded(r)
 	if err != nil {
 		return err
 	}
-	return p.CDI.Write(guarded)
+	return p.CDI.Write(guarded, hooks...)
 }

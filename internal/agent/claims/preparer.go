@@ -6,6 +6,7 @@ package claims
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"plumbline.dev/plumbline/internal/agent/metrics"
@@ -48,12 +49,16 @@ type Preparer struct {
 	// Guard is where plumbline-guard lies on the host; empty where it cannot
 	// run.
 	Guard string
+	// ReleaseAtMost is how long Prepare waits for devices that other claims hold;
+	// zero: not at all.
+	ReleaseAtMost time.Duration
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
 	// Did hears of every step; nil outside of tests.
 	Did func(Step)
 
-	working working
+	working  working
+	releases releases
 }
 
 // Namespaces are the network namespaces that devices were attached into. Call
@@ -66,9 +71,40 @@ type Namespaces interface {
 	Drop(r driver.Record)
 }
 
+// Prepared is what became of one claim.
+type Prepared struct {
+	Record driver.Record
+	Err    error
+}
+
+// PrepareAll makes claims ready to be used, in their order. One that waits for
+// other claims to let go of its devices holds up none of the rest.
+func (p *Preparer) PrepareAll(ctx context.Context, all []driver.Claim) []Prepared {
+	out := make([]Prepared, len(all))
+	var waiting sync.WaitGroup
+	for i, c := range all {
+		r, err := p.tryPrepare(ctx, c)
+		if driver.OnlyHeld(err) {
+			waiting.Go(func() {
+				r, err := p.prepareReleased(ctx, c, err)
+				out[i].Record, out[i].Err = p.tell(c, r, err)
+			})
+			continue
+		}
+		out[i].Record, out[i].Err = p.tell(c, r, err)
+	}
+	waiting.Wait()
+	return out
+}
+
 // Prepare makes a claim ready to be used. Asked again, it answers the same.
 func (p *Preparer) Prepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
-	r, err := p.tryPrepare(ctx, c)
+	done := p.PrepareAll(ctx, []driver.Claim{c})[0]
+	return done.Record, done.Err
+}
+
+// tell counts what became of a claim, and tells its readers.
+func (p *Preparer) tell(c driver.Claim, r driver.Record, err error) (driver.Record, error) {
 	p.Metrics.Claim(p.Name(), metrics.CallPrepare, reasonOf(err))
 	if err != nil {
 		p.Status(p.refused(c, err))

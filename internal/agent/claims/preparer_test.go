@@ -352,6 +352,22 @@ func TestClaimOfSeveralPods(t *testing.T) {
 	}
 }
 
+// A claim that names no pod yet is prepared like any other: what answers "prepared"
+// has journaled its devices and written its CDI spec.
+func TestClaimReservedForNobody(t *testing.T) {
+	n := newNode(t)
+	p := n.start(&agenttest.FakeDriver{DriverName: "dra.net"})
+	claim := agenttest.ClaimFor("a", "nic0")
+	claim.Pods = nil
+	r, err := p.Prepare(t.Context(), claim)
+	if err != nil || len(r.Devices) != 1 || n.specs(p) != "a-uid" {
+		t.Fatalf("record %+v, specs %q, %v", r, n.specs(p), err)
+	}
+	if _, err := n.journal.Get("dra.net", "a-uid"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFailedDetachKeepsTheRecord(t *testing.T) {
 	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
 	p := n.start(d)

@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+
+	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/driver"
 )
@@ -23,8 +26,11 @@ func (p *Preparer) stage(ctx context.Context, r driver.Record) (driver.Record, e
 		return r, errors.Join(fmt.Errorf("prepare claim %s for %s: %w", r.Claim, r.Driver, err), p.abandon(ctx, r))
 	}
 	p.Took(StepStaged)
-	if err := p.Journal.Put(staged); err != nil {
-		return r, err
+	// The disk is the slowest part of most claims, and most teach nothing.
+	if !reflect.DeepEqual(staged, r) {
+		if err := p.Journal.Put(staged); err != nil {
+			return r, err
+		}
 	}
 	p.Took(StepStageJournaled)
 	return staged, nil
@@ -42,7 +48,11 @@ func (p *Preparer) abandon(ctx context.Context, r driver.Record) error {
 	if err := p.CDI.Remove(r.Driver, r.Claim.UID); err != nil {
 		return err
 	}
-	return p.Journal.Delete(r.Driver, r.Claim.UID)
+	if err := p.Journal.Delete(r.Driver, r.Claim.UID); err != nil {
+		return err
+	}
+	p.releases.tell()
+	return nil
 }
 
 // undo brings the record's devices back from wherever its pods have them, and
@@ -53,7 +63,10 @@ func (p *Preparer) undo(ctx context.Context, r driver.Record) error {
 		return nil
 	}
 	if p.Attacher != nil {
-		if err := p.Attacher.Detach(ctx, r, p.Namespaces.Of(r)); err != nil {
+		err := p.Attacher.Detach(ctx, r, p.Namespaces.Of(r))
+		if driver.OnlyGone(err) {
+			klog.FromContext(ctx).Info("nothing to bring back", "driver", r.Driver, "claim", r.Claim.String(), "reason", err.Error())
+		} else if err != nil {
 			return fmt.Errorf("detach claim %s: %w", r.Claim, err)
 		}
 		p.Namespaces.Drop(r)

@@ -82,6 +82,7 @@ var (
 	verifiedPods   = Definition{prefix + "verified_pods", gauge, []string{"verdict"}, "Pods with claims by what the kernel said of them at the last look: Aligned, Misaligned or Unknown."}
 	misalignments  = Definition{prefix + "misalignments_total", counter, []string{"reason"}, "Pods that were found misaligned and had not been before, by the reason in their claims' condition Aligned."}
 	verifySeconds  = Definition{prefix + "verify_seconds", histogram, nil, "Time that one look at all pods with claims took."}
+	unansweredPods = Definition{prefix + "verify_unanswered_pods", gauge, nil, "Pods whose file system or memory does not answer, each of which keeps a thread of the agent waiting; their verdict is Unknown."}
 	statusFailures = Definition{prefix + "status_write_failures_total", counter, nil, "Writes of claim status that failed and are tried again."}
 )
 
@@ -90,7 +91,7 @@ func Definitions() []Definition {
 	return []Definition{
 		attachSeconds, detachSeconds, prepareSeconds, claimCalls, claimsPrepared, devicesHeld, nodeCPUs, cpusPerClaim, restores, repairs, pinWrites, pinRepairs, quotasLifted, hookRefusals,
 		devicesOffered, devicesTainted, publishWrites, netlinkResyncs, runtimeJoins, statusFailures,
-		verifiedPods, misalignments, verifySeconds,
+		verifiedPods, misalignments, verifySeconds, unansweredPods,
 	}
 }
 

@@ -24,6 +24,7 @@ type Metrics struct {
 	verified                                                              *prometheus.GaugeVec
 	misalignments                                                         *prometheus.CounterVec
 	verify                                                                prometheus.Observer
+	unanswered                                                            prometheus.Gauge
 }
 
 // New returns figures that are all zero.
@@ -42,7 +43,7 @@ func New() *Metrics {
 		devicesOffered: newGauge(r, devicesOffered), devicesTainted: newGauge(r, devicesTainted),
 		claimCalls: newCounter(r, claimCalls), holdings: newHoldings(), cpus: newCPUs(),
 		verified: newGauge(r, verifiedPods), misalignments: newCounter(r, misalignments),
-		verify: newHistogram(r, verifySeconds).WithLabelValues(),
+		verify: newHistogram(r, verifySeconds).WithLabelValues(), unanswered: newGauge(r, unansweredPods).WithLabelValues(),
 	}
 	// The process's own memory and CPU time are the kubelet's to tell
 	// (container_memory_working_set_bytes): the library's collectors for them
@@ -164,12 +165,14 @@ func (m *Metrics) StatusFailed() {
 }
 
 // Verified counts the pods of one look by verdict. Verdicts that no pod has must
-// be among them, as zero.
-func (m *Metrics) Verified(since time.Time, pods map[string]int) {
+// be among them, as zero. unanswered is how many looks into pods were given up and
+// wait to this day.
+func (m *Metrics) Verified(since time.Time, pods map[string]int, unanswered int) {
 	if m == nil {
 		return
 	}
 	m.verify.Observe(time.Since(since).Seconds())
+	m.unanswered.Set(float64(unanswered))
 	for verdict, n := range pods {
 		m.verified.WithLabelValues(verdict).Set(float64(n))
 	}

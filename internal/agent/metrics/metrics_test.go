@@ -44,7 +44,7 @@ func used() *Metrics {
 	m.Resynced()
 	m.Joined()
 	m.StatusFailed()
-	m.Verified(time.Now(), map[string]int{"Aligned": 3})
+	m.Verified(time.Now(), map[string]int{"Aligned": 3}, 1)
 	m.Misaligned("CPUsWrong")
 	m.HoldingsFrom(func() map[string]Holding { return map[string]Holding{"dra.net": {Claims: 2, Devices: 3}} })
 	return m

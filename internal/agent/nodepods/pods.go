@@ -18,21 +18,25 @@ import (
 
 // Facts is what the kubelet does not tell a driver about a pod.
 type Facts struct {
-	UID             types.UID
-	Namespace, Name string
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
 	// Claims are the names of the ResourceClaims the pod uses.
-	Claims []string
+	Claims []string `json:"claims,omitempty"`
 	// Named are the claims that at least one container names.
-	Named map[string]bool
+	Named map[string]bool `json:"named,omitempty"`
 	// Containers are all of a pod with claims.
-	Containers []Container
+	Containers []Container `json:"containers,omitempty"`
 	// Ended: its containers have ended and none will start again.
-	Ended bool
+	Ended bool `json:"ended,omitempty"`
 }
 
 // Pods answers questions about the pods of this node.
 type Pods struct {
 	indexer cache.Indexer
+	// before answers until the API server has said which pods there are; nil where
+	// nobody does.
+	before func(types.UID) *Facts
 }
 
 // ByUID is the index that Pods asks.
@@ -41,16 +45,24 @@ const ByUID = "uid"
 // From answers from an indexer that has the index ByUID.
 func From(indexer cache.Indexer) Pods { return Pods{indexer: indexer} }
 
-// Watch starts the one watch of this node's pods.
-func Watch(ctx context.Context, client kubernetes.Interface, node string) (Pods, error) {
+// Watch starts the one watch of this node's pods. It keeps them in file, and
+// answers from there while the API server is away; an empty file is none.
+func Watch(ctx context.Context, client kubernetes.Interface, node, file string) (Pods, error) {
 	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
 		fields.OneTermEqualSelector("spec.nodeName", node))
 	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{ByUID: IndexByUID})
 	if err := informer.SetTransform(stripPod); err != nil {
 		return Pods{}, fmt.Errorf("watch pods: %w", err)
 	}
+	pods := From(informer.GetIndexer())
+	if file != "" {
+		var err error
+		if pods.before, err = keepIn(ctx, file, informer); err != nil {
+			return Pods{}, fmt.Errorf("watch pods: %w", err)
+		}
+	}
 	go informer.RunWithContext(ctx)
-	return From(informer.GetIndexer()), nil
+	return pods, nil
 }
 
 // IndexByUID fills ByUID.
@@ -148,8 +160,19 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 	return small
 }
 
-// Get returns the facts of a pod, or nil while the watch has not shown it.
+// Get returns the facts of a pod, or nil while nobody has shown it.
 func (p Pods) Get(uid types.UID) *Facts {
+	var before *Facts
+	if p.before != nil {
+		before = p.before(uid) // first: what is shown meanwhile is not missed
+	}
+	if facts := p.shown(uid); facts != nil {
+		return facts
+	}
+	return before
+}
+
+func (p Pods) shown(uid types.UID) *Facts {
 	if p.indexer == nil {
 		return nil
 	}

@@ -13,13 +13,14 @@ import (
 
 // Container is a container of a pod that has claims.
 type Container struct {
-	Name string
+	Name string `json:"name"`
 	// Init containers without a restart policy end before others start.
-	Init bool
+	Init bool `json:"init,omitempty"`
 	// Claims are the ResourceClaims that it names.
-	Claims []string
+	Claims []string `json:"claims,omitempty"`
 	// Requests has cpu, Limits cpu and the huge pages.
-	Requests, Limits corev1.ResourceList
+	Requests corev1.ResourceList `json:"requests,omitempty"`
+	Limits   corev1.ResourceList `json:"limits,omitempty"`
 }
 
 // Requested is how much CPU the containers request that name one of the claims,

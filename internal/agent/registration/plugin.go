@@ -96,14 +96,17 @@ func Register(ctx context.Context, p *claims.Preparer, n Node, health *Health, f
 // PrepareResourceClaims answers every claim by itself: one that is refused
 // does not hold up the others.
 func (p *plugin) PrepareResourceClaims(ctx context.Context, all []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	mine := make([]driver.Claim, len(all))
+	for i, c := range all {
+		mine[i] = driver.FromAPI(c, p.Name(), p.pool)
+	}
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(all))
-	for _, c := range all {
-		r, err := p.Prepare(ctx, driver.FromAPI(c, p.Name(), p.pool))
-		if err != nil {
-			results[c.UID] = kubeletplugin.PrepareResult{Err: err}
+	for i, done := range p.PrepareAll(ctx, mine) {
+		if done.Err != nil {
+			results[all[i].UID] = kubeletplugin.PrepareResult{Err: done.Err}
 			continue
 		}
-		results[c.UID] = kubeletplugin.PrepareResult{Devices: answerOf(r)}
+		results[all[i].UID] = kubeletplugin.PrepareResult{Devices: answerOf(done.Record)}
 	}
 	return results, nil
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 )
 
@@ -48,6 +49,71 @@ func TestPodsThatTheAPIWatchDoesNotShow(t *testing.T) {
 				t.Errorf("got %v, want admitted %t", err, test.admitted)
 			}
 		})
+	}
+}
+
+// A pod in the host's network may have what stays there: a claim that only looks at
+// its devices, or an RDMA device that all share.
+func TestHostNetworkWhereNothingMoves(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	said := &told{}
+	a.preparers[0].Status = said.set
+	claim := agenttest.ClaimFor("a", "nic0")
+	claim.Devices[0].AdminAccess = true
+	prepared(t, a.preparers[0], claim)
+	h := a.hooks()
+	h.pods = podsOf(t, podWith("a", "a"))
+	if err := h.RunPodSandbox(t.Context(), podOf("a", "")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.CreateContainer(t.Context(), podOf("a", ""), &api.Container{Id: "c", Name: "main"}); err != nil {
+		t.Error(err)
+	}
+	if err := h.StopPodSandbox(t.Context(), podOf("a", "")); err != nil {
+		t.Error(err)
+	}
+	if got := a.actions(nic); strings.Contains(got, "attach a to") {
+		t.Errorf("actions %q, want nothing attached", got)
+	}
+	if got := said.last(); got != "a Prepared" {
+		t.Errorf("the claim says %q, want it ready", got)
+	}
+}
+
+// What the runtime listed when the agent connected ran before, and goes on starting
+// containers while the API server shows nothing. A sandbox that comes later does
+// not, and neither does one that was refused.
+func TestContainerOfAPodThatRanBefore(t *testing.T) {
+	a, _ := connected(t, "/nowhere")
+	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
+	h := a.hooks()
+	before, later := podOf("before", "/run/netns/before"), podOf("later", "/run/netns/later")
+	if _, err := h.Synchronize(t.Context(), []*api.PodSandbox{before}, nil); err != nil { //nolint:misspell // the library calls it so
+		t.Fatal(err)
+	}
+	create := func(pod *api.PodSandbox) error {
+		_, _, err := h.CreateContainer(t.Context(), pod, &api.Container{Id: "c", PodSandboxId: pod.Id, Name: "main"})
+		return err
+	}
+	if err := create(before); err != nil {
+		t.Errorf("a container of a pod that ran before: %v", err)
+	}
+	again := podOf("before", "/run/netns/again")
+	again.Id = "another-sandbox"
+	for _, pod := range []*api.PodSandbox{later, again} {
+		refused := "the API server has not shown it"
+		if err := h.RunPodSandbox(t.Context(), pod); err == nil || !strings.Contains(err.Error(), refused) {
+			t.Errorf("sandbox %s: got %v, want it refused", pod.Id, err)
+		}
+		if err := create(pod); err == nil || !strings.Contains(err.Error(), refused) {
+			t.Errorf("a container of sandbox %s: got %v, want it refused", pod.Id, err)
+		}
+	}
+	if err := h.RemovePodSandbox(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(before); err == nil {
+		t.Error("a container of a sandbox that is gone is created")
 	}
 }
 
@@ -97,6 +163,61 @@ func TestSecondPodOfAClaim(t *testing.T) {
 				t.Errorf("actions %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+// The same for CPUs, which are in no namespace: the second pod's container runs on
+// them, whether it names the claim or only its pod does.
+func TestSecondPodOfACPUClaim(t *testing.T) {
+	for name, named := range map[string]bool{"its container names the claim": true, "only the pod does": false} {
+		for _, firstPath := range []string{"", existing(t)} { // in the host's network, and in its own
+			t.Run(name+", first in "+firstPath, func(t *testing.T) {
+				a, _ := connected(t, "/nowhere")
+				h := a.hooks()
+				h.pods = podsOf(t, podWith("first", "a"), podWith("second", "a"))
+				claim := agenttest.ClaimFor("a", "cpudevnuma001")
+				claim.Pods = []driver.PodRef{{UID: "first-pod", Name: "first"}}
+				r := prepared(t, a.preparers[1], claim)
+				first, second := podOf("first", firstPath), podOf("second", existing(t))
+				container := &api.Container{Id: "c", Name: "main"}
+				if named {
+					container.CDIDevices = []*api.CDIDevice{{Name: cdi.ID(r, 0)}}
+				}
+				if err := h.RunPodSandbox(t.Context(), first); err != nil {
+					t.Fatal(err)
+				}
+				const held = "claim default/a of dra.cpu is held by pod first"
+				for _, step := range []func(){
+					func() {},
+					func() { h.pods = podsOf(t, podWith("second", "a")) }, // deleted by force, and its sandbox is there
+				} {
+					step()
+					if err := h.RunPodSandbox(t.Context(), second); err == nil || !strings.Contains(err.Error(), held) {
+						t.Errorf("sandbox: got %v, want %q", err, held)
+					}
+					if _, _, err := h.CreateContainer(t.Context(), second, container); err == nil || !strings.Contains(err.Error(), held) {
+						t.Errorf("container: got %v, want %q", err, held)
+					}
+				}
+				if err := h.StopPodSandbox(t.Context(), first); err != nil {
+					t.Fatal(err)
+				}
+				if err := h.RunPodSandbox(t.Context(), second); err != nil {
+					t.Fatal(err)
+				}
+				adjustment, _, err := h.CreateContainer(t.Context(), second, container)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if set := adjustment.GetLinux().GetResources().GetCpu().GetCpus(); set != "4-7" {
+					t.Errorf("the container runs on CPUs %q, want 4-7", set)
+				}
+				now, err := a.preparers[1].Journal.Get("dra.cpu", "a-uid")
+				if err != nil || len(now.Pods) != 1 || now.Pods[0].Name != "second" {
+					t.Errorf("the claim is of %+v, error %v; want the second pod", now.Pods, err)
+				}
+			})
+		}
 	}
 }
 

@@ -87,7 +87,7 @@ func (n crashNode) agent(t *testing.T, did func(claims.Step)) (*hooks, *claims.P
 		moved, err := netdev.Moved(r)
 		var nics []guard.NIC
 		for _, m := range moved {
-			nics = append(nics, *guard.NICOf(m.NIC, m.GivenMAC))
+			nics = append(nics, *guard.NICOf(m.NIC, m.Alone, m.GivenMAC))
 		}
 		return nics, err
 	}

@@ -18,6 +18,8 @@ import (
 
 // sandboxFacts is a pod sandbox as the runtime shows it.
 type sandboxFacts struct {
+	// ID is the sandbox's own: a pod may have several, one after the other.
+	ID              string
 	UID             types.UID
 	Namespace, Name string
 	// Netns is empty for a pod in the host's network.
@@ -25,6 +27,8 @@ type sandboxFacts struct {
 	// Static: the pod comes from the node and not from the API server, which
 	// knows it under another UID and gives it no claims.
 	Static bool
+	// Admitted: the sandbox is there, by the runtime's list or by our leave.
+	Admitted bool
 }
 
 func (s sandboxFacts) String() string { return s.Namespace + "/" + s.Name }
@@ -83,10 +87,11 @@ func holds(r driver.Record, pod types.UID) bool {
 // mustBeKnown says whether nobody may let the pod run before the API watch has
 // shown it: it could use a claim that another pod holds, of which the kubelet
 // asks no driver. What the journal gives the pod the journal knows, a pod in the
-// host's network gets no device anyway, and where nothing is held there is
-// nothing to take.
+// host's network must not wait, since the API server may be out of reach until it
+// runs, where nothing is held there is nothing to take, and what a sandbox has it
+// was given when it came up.
 func mustBeKnown(s sandboxFacts, records []driver.Record, unreadable bool) bool {
-	if s.Static || s.Netns == "" {
+	if s.Static || s.Admitted || s.Netns == "" {
 		return false
 	}
 	for _, r := range records {
@@ -113,13 +118,14 @@ func mayBeUnreadable(s sandboxFacts, records []driver.Record, facts *nodepods.Fa
 	})
 }
 
-// admitSandbox returns the records to attach, or refuses the pod. facts is nil
-// while the pod is unknown to the API watch.
-func admitSandbox(s sandboxFacts, records []driver.Record, facts *nodepods.Facts) ([]driver.Record, error) {
+// admitSandbox returns the pod's records, or refuses it. moves says of which
+// records something goes into a namespace; facts is nil while the pod is unknown to
+// the API watch.
+func admitSandbox(s sandboxFacts, records []driver.Record, facts *nodepods.Facts, moves func(driver.Record) bool) ([]driver.Record, error) {
 	var mine []driver.Record
 	for _, r := range records {
 		switch {
-		case holds(r, s.UID) && s.Netns == "":
+		case holds(r, s.UID) && s.Netns == "" && moves(r):
 			return nil, fmt.Errorf("pod %s uses the host's network, so claim %s of %s cannot give it an interface: want hostNetwork: false", s, r.Claim, r.Driver)
 		case holds(r, s.UID):
 			mine = append(mine, r)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/cdi"
@@ -38,6 +39,9 @@ func recordOf(driverName, claim string, pod types.UID, devices ...string) driver
 func TestAdmitSandbox(t *testing.T) {
 	mine := recordOf("dra.net", "mine", "trainer-uid", "nic0")
 	other := recordOf("dra.net", "other", "other-uid", "nic1")
+	looks := recordOf("dra.net", "looks", "looks-uid", "nic2")
+	looks.Devices[0].AdminAccess = true
+	looker := sandboxFacts{UID: "looks-uid", Namespace: "default", Name: "looker"}
 	onHost := trainer
 	onHost.Netns = ""
 	for _, test := range []struct {
@@ -49,6 +53,7 @@ func TestAdmitSandbox(t *testing.T) {
 		{"its own claim", trainer, nil, "mine"},
 		{"the watch agrees", trainer, &nodepods.Facts{Namespace: "default", Claims: []string{"mine"}}, "mine"},
 		{"the host's network", onHost, nil, "pod default/trainer uses the host's network, so claim default/mine of dra.net cannot give it an interface: want hostNetwork: false"},
+		{"the host's network, where nothing moves", looker, nil, "looks"},
 		{"another pod's claim", trainer, &nodepods.Facts{Namespace: "default", Claims: []string{"mine", "other"}},
 			"claim default/other of dra.net is held by pod other, so pod default/trainer cannot have it: want a claim per pod, as resourceClaimTemplateName gives"},
 		{"a claim of that name elsewhere", trainer, &nodepods.Facts{Namespace: "elsewhere", Claims: []string{"other"}}, "mine"},
@@ -56,7 +61,7 @@ func TestAdmitSandbox(t *testing.T) {
 		{"a pod of the host without claims", sandboxFacts{UID: "x"}, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := admitSandbox(test.sandbox, []driver.Record{mine, other}, test.facts)
+			got, err := admitSandbox(test.sandbox, []driver.Record{mine, other, looks}, test.facts, (&agenttest.FakeDriver{}).Moves)
 			words := []string{}
 			for _, r := range got {
 				words = append(words, r.Claim.Name)

@@ -18,11 +18,8 @@ import (
 // The kubelet unprepares a claim with its last pod, and prepares it with its
 // first, so a pod that was there before the last one left gets neither.
 func (h *hooks) handOver(ctx context.Context, s sandboxFacts, records []driver.Record, facts *nodepods.Facts) error {
-	if s.Netns == "" {
-		return nil
-	}
 	for i, r := range records {
-		if !uses(facts, r) || holds(r, s.UID) || replaced(r, records, s.UID) || !h.abandoned(r) {
+		if !uses(facts, r) || holds(r, s.UID) || replaced(r, records, s.UID) || s.Netns == "" && h.moves(r) || !h.abandoned(r) {
 			continue
 		}
 		now, err := h.giveTo(ctx, r, s)
@@ -38,7 +35,7 @@ func (h *hooks) handOver(ctx context.Context, s sandboxFacts, records []driver.R
 // a sandbox of one, nor the API server a pod that may yet run.
 func (h *hooks) abandoned(r driver.Record) bool {
 	for _, pod := range r.Pods {
-		if h.state.netns(pod.UID) != "" {
+		if h.state.runs(pod.UID) {
 			return false
 		}
 		if facts := h.pods.Get(pod.UID); facts != nil && !facts.Ended {

@@ -105,6 +105,12 @@ func asErrors[E error](list []E) []error {
 
 func attaches(p *claims.Preparer) bool { return p.Attacher != nil }
 
+// moves says whether something of a record goes into its pod's namespace.
+func (h *hooks) moves(r driver.Record) bool {
+	p := h.preparerOf(r.Driver)
+	return attaches(p) && p.Attacher.Moves(r)
+}
+
 // RunPodSandbox brings the pod's devices into its network namespace.
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	ctx, cancel := h.deadline(ctx)
@@ -127,7 +133,11 @@ func (h *hooks) attachPod(ctx context.Context, sandbox sandboxFacts, hook string
 	}
 	return bounded(ctx, "attach the devices of pod "+sandbox.String(), func(ctx context.Context) error {
 		for _, r := range mine {
-			if err := h.attach(ctx, r, sandbox.Netns, false); err != nil {
+			if sandbox.Netns == "" { // and nothing moves
+				h.preparerOf(r.Driver).Status(status.Of(r, status.Prepared, nil))
+				continue
+			}
+			if err := h.attach(ctx, r, sandbox, false); err != nil {
 				return err
 			}
 		}
@@ -135,9 +145,11 @@ func (h *hooks) attachPod(ctx context.Context, sandbox sandboxFacts, hook string
 	})
 }
 
-// admit returns the records to attach, or why the pod must not run.
+// admit returns the records to attach, or why the pod must not run. What several
+// pods can use at once is looked at too: a claim that is not this pod's gives it
+// nothing.
 func (h *hooks) admit(ctx context.Context, sandbox sandboxFacts) ([]driver.Record, error) {
-	records, unreadable := h.records(attaches)
+	records, unreadable := h.records((*claims.Preparer).NeedsRuntime)
 	facts := h.pods.Get(sandbox.UID)
 	if facts == nil && mustBeKnown(sandbox, records, unreadable != nil) {
 		if facts = h.pods.Wait(ctx, sandbox.UID, podWait); facts == nil {
@@ -151,7 +163,8 @@ func (h *hooks) admit(ctx context.Context, sandbox sandboxFacts) ([]driver.Recor
 	if err := h.handOver(ctx, sandbox, records, facts); err != nil {
 		return nil, err
 	}
-	return admitSandbox(sandbox, records, facts)
+	mine, err := admitSandbox(sandbox, records, facts, h.moves)
+	return slices.DeleteFunc(mine, func(r driver.Record) bool { return !attaches(h.preparerOf(r.Driver)) }), err
 }
 
 // refuse counts a refusal and tells the pod, in the words that the kubelet gets.
@@ -173,7 +186,10 @@ func (h *hooks) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	err := bounded(ctx, "bring back the devices of pod "+sandbox.String(), func(ctx context.Context) error {
 		var errs []error
 		for _, r := range mine {
-			errs = append(errs, h.detach(ctx, r, sandbox.Netns))
+			if _, err := h.detach(ctx, r, sandbox); err != nil {
+				h.retry(keyOf(r))
+				errs = append(errs, err)
+			}
 		}
 		return errors.Join(errs...)
 	})
@@ -197,6 +213,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, contai
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
 	sandbox := sandboxOf(pod)
+	sandbox.Admitted = h.state.hasSandbox(pod.GetId())
 	if err := h.attachPod(ctx, sandbox, metrics.HookCreateContainer); err != nil {
 		return nil, nil, err
 	}

@@ -343,8 +343,8 @@ func TestHooksDecideFromDisk(t *testing.T) {
 	if got := strings.Join(nic.Actions, "; "); got != "attach late to /run/netns/late" {
 		t.Errorf("actions %q, want the attach", got)
 	}
-	if path := a.state.netns(types.UID("late-pod")); path != "" {
-		t.Errorf("netns %q of a path that does not exist, want none", path)
+	if sandbox, lives := a.state.sandbox(types.UID("late-pod")); lives {
+		t.Errorf("sandbox %+v of a path that does not exist, want none", sandbox)
 	}
 }
 
@@ -382,10 +382,10 @@ func TestLateAttachOfAClaimThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := a.hooks()
-	if err := h.attach(t.Context(), r, "/run/netns/a", false); !errors.Is(err, errSuperseded) {
+	if err := h.attach(t.Context(), r, sandboxOf(podOf("a", "/run/netns/a")), false); !errors.Is(err, errSuperseded) {
 		t.Errorf("attach: got %v, want errSuperseded", err)
 	}
-	if err := h.detach(t.Context(), r, ""); err != nil {
+	if _, err := h.detach(t.Context(), r, sandboxFacts{}); err != nil {
 		t.Errorf("detach: %v", err)
 	}
 	for _, action := range nic.Actions {

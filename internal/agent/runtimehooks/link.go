@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
+	"github.com/containerd/ttrpc"
 	"k8s.io/klog/v2"
 )
 
@@ -21,8 +23,7 @@ const (
 	nriName  = "plumbline"
 	nriIndex = "00"
 	// hookReserve is kept of the runtime's limit to answer in.
-	hookReserve    = 300 * time.Millisecond
-	nriStartAtMost = 15 * time.Second
+	hookReserve = 300 * time.Millisecond
 	// leaveQuiet is how long the runtime must have asked nothing before the agent
 	// leaves, leaveAtMost how long the agent waits for that.
 	leaveQuiet      = 20 * time.Millisecond
@@ -170,11 +171,13 @@ func (l *link) session(ctx context.Context, plugin any) (connected bool, err err
 	if err != nil {
 		return false, err
 	}
+	beginning := newHandshake()
 	closed := make(chan struct{})
 	var once sync.Once
 	s, err := stub.New(plugin,
 		stub.WithPluginName(nriName), stub.WithPluginIdx(nriIndex),
-		stub.WithConnection(conn),
+		stub.WithConnection(trunk{conn, beginning.lose}),
+		stub.WithTTRPCOptions(beginning.options()),
 		stub.WithOnClose(func() { once.Do(func() { close(closed) }) }),
 		stub.WithLogger(nriLogger{klog.FromContext(ctx)}),
 		// Runtimes that know the policy fail a pod rather than run it without
@@ -185,18 +188,14 @@ func (l *link) session(ctx context.Context, plugin any) (connected bool, err err
 		return false, errors.Join(err, conn.Close())
 	}
 	l.set(s, errors.New("waiting for the runtime to say what it runs"))
-	// Start does not look at the context while it waits to be configured, and
-	// hooks get it: those that are in flight when the agent is told to stop are
-	// answered.
-	started := make(chan error, 1)
-	go func() { started <- s.Start(context.WithoutCancel(ctx)) }()
-	select {
-	case err := <-started:
-		if err != nil {
-			return false, errors.Join(err, conn.Close())
-		}
-	case <-time.After(nriStartAtMost):
-		return false, errors.Join(fmt.Errorf("not configured by the runtime within %s", nriStartAtMost), conn.Close())
+	unwatch := context.AfterFunc(ctx, beginning.lose)
+	// Hooks get the context: those that are in flight when the agent is told to
+	// stop are answered.
+	err = s.Start(context.WithoutCancel(ctx))
+	unwatch()
+	if err != nil {
+		_ = conn.Close() // as Start does, if it came to use it
+		return false, err
 	}
 	select {
 	case <-closed:
@@ -206,6 +205,64 @@ func (l *link) session(ctx context.Context, plugin any) (connected bool, err err
 		s.Stop()
 		return true, ctx.Err()
 	}
+}
+
+// handshake is the beginning of a connection: the plugin registers, and the
+// runtime configures it. The library's Start waits for the second without looking
+// at the connection (nri/pkg/stub), and would wait for ever where that has gone.
+// So the call to register, which has a limit, does not return before the runtime
+// has configured the plugin, and fails where it will not.
+type handshake struct {
+	configured, lost         chan struct{}
+	onceConfigured, onceLost sync.Once
+}
+
+func newHandshake() *handshake {
+	return &handshake{configured: make(chan struct{}), lost: make(chan struct{})}
+}
+
+// lose says that there is nothing to wait for any more.
+func (h *handshake) lose() { h.onceLost.Do(func() { close(h.lost) }) }
+
+// options are for the two halves of the connection.
+func (h *handshake) options() ([]ttrpc.ClientOpts, []ttrpc.ServerOpt) {
+	return []ttrpc.ClientOpts{ttrpc.WithUnaryClientInterceptor(h.call)}, []ttrpc.ServerOpt{ttrpc.WithUnaryServerInterceptor(h.answer)}
+}
+
+func (h *handshake) call(ctx context.Context, req *ttrpc.Request, resp *ttrpc.Response, info *ttrpc.UnaryClientInfo, call ttrpc.Invoker) error {
+	if err := call(ctx, req, resp); err != nil || !strings.HasSuffix(info.FullMethod, "/RegisterPlugin") {
+		return err
+	}
+	select {
+	case <-h.configured:
+		return nil
+	case <-h.lost:
+		return errors.New("the connection ended before the runtime configured the plugin")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *handshake) answer(ctx context.Context, request ttrpc.Unmarshaler, info *ttrpc.UnaryServerInfo, method ttrpc.Method) (any, error) {
+	answer, err := method(ctx, request)
+	if strings.HasSuffix(info.FullMethod, "/Configure") {
+		h.onceConfigured.Do(func() { close(h.configured) })
+	}
+	return answer, err
+}
+
+// trunk is a connection that says when it can be read no more.
+type trunk struct {
+	net.Conn
+	lost func()
+}
+
+func (t trunk) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
+	if err != nil {
+		t.lost()
+	}
+	return n, err
 }
 
 // nriLogger puts the library's messages into the agent's log.

@@ -26,13 +26,15 @@ type namespaces struct {
 	// observer is told what is held; nil: nobody is.
 	observer Observer
 	// lookup finds the namespace of a pod that nobody holds yet.
-	lookup func(pod types.UID) string
+	lookup func(pod types.UID) (sandboxFacts, bool)
 }
 
 // namespace is an open network namespace.
 type namespace struct {
 	// id is the same for every way to the namespace.
 	id any
+	// sandbox is the ID of whose it is.
+	sandbox string
 	// given is the path by which the runtime named it.
 	given string
 	// path reaches it as long as it is open.
@@ -56,7 +58,7 @@ type recordKey struct {
 
 func keyOf(r driver.Record) recordKey { return recordKey{driver: r.Driver, claim: r.Claim.UID} }
 
-func newNamespaces(lookup func(types.UID) string) *namespaces {
+func newNamespaces(lookup func(types.UID) (sandboxFacts, bool)) *namespaces {
 	return &namespaces{open: openNamespace, held: map[recordKey]namespace{}, lookup: lookup}
 }
 
@@ -76,16 +78,17 @@ func (n *namespaces) Of(r driver.Record) string {
 	if held, ok := n.get(keyOf(r)); ok {
 		return held.path
 	}
-	return n.ofPods(r.Pods)
+	sandbox, _ := n.ofPods(r.Pods)
+	return sandbox.Netns
 }
 
-func (n *namespaces) ofPods(pods []driver.PodRef) string {
+func (n *namespaces) ofPods(pods []driver.PodRef) (sandboxFacts, bool) {
 	for _, pod := range pods {
-		if path := n.lookup(pod.UID); path != "" {
-			return path
+		if sandbox, ok := n.lookup(pod.UID); ok {
+			return sandbox, true
 		}
 	}
-	return ""
+	return sandboxFacts{}, false
 }
 
 // Drop lets go of the record's namespace.
@@ -108,13 +111,14 @@ func (n *namespaces) get(key recordKey) (namespace, bool) {
 	return held, ok
 }
 
-// hold opens the namespace at path for the record. elsewhere is true while the
+// hold opens the sandbox's namespace for the record. elsewhere is true while the
 // record's devices are held in another one: they must come back first.
-func (n *namespaces) hold(r driver.Record, path string) (held namespace, elsewhere bool, err error) {
-	fresh, err := n.open(path)
+func (n *namespaces) hold(r driver.Record, sandbox sandboxFacts) (held namespace, elsewhere bool, err error) {
+	fresh, err := n.open(sandbox.Netns)
 	if err != nil {
 		return namespace{}, false, err
 	}
+	fresh.sandbox = sandbox.ID
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	known, ok := n.held[keyOf(r)]

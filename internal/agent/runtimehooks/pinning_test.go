@@ -16,6 +16,7 @@ import (
 func TestKubeletsCPUSetIsNotWidened(t *testing.T) {
 	a, _ := connected(t, "/nowhere")
 	h := a.hooks()
+	h.pods = podsOf(t, podWith("b"))
 	pod := podOf("b", "/run/netns/b")
 	container := func(id, cpus string) *api.Container {
 		c := &api.Container{Id: id, PodSandboxId: pod.Id, Name: id, State: api.ContainerState_CONTAINER_RUNNING}

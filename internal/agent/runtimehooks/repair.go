@@ -103,14 +103,15 @@ func (h *hooks) repairAll(ctx context.Context, records []driver.Record) {
 // repair attaches the record's devices where a pod of it lives, and brings them
 // back to the host where none does any more.
 func (h *hooks) repair(ctx context.Context, r driver.Record) error {
-	if path := h.namespaces.ofPods(r.Pods); path != "" {
-		err := h.attach(ctx, r, path, true)
+	if sandbox, lives := h.namespaces.ofPods(r.Pods); lives {
+		err := h.attach(ctx, r, sandbox, true)
 		if errors.Is(err, errSuperseded) {
 			return nil
 		}
 		return err
 	}
-	return h.detach(ctx, r, "")
+	_, err := h.detach(ctx, r, sandboxFacts{})
+	return err
 }
 
 // runRepairs looks at records that somebody asked for, until ctx ends.
@@ -151,19 +152,11 @@ func (h *hooks) repairNow(ctx context.Context, key recordKey) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, workAtMost)
 	defer cancel()
-	if path := h.namespaces.ofPods(r.Pods); path != "" {
+	if _, lives := h.namespaces.ofPods(r.Pods); lives {
 		return h.repair(ctx, r)
 	}
-	unlocked, unlock, err := h.lockCurrent(ctx, p, r)
-	if errors.Is(err, errSuperseded) {
-		return nil
-	}
-	if err == nil {
-		defer unlock()
-		err = h.bringBack(ctx, p, unlocked, h.namespaces.Of(unlocked))
-	}
-	if err != nil {
-		p.Status(status.Of(r, status.RestoreFailed, err))
+	back, err := h.detach(ctx, r, sandboxFacts{})
+	if err != nil || !back {
 		return err
 	}
 	report := status.Of(r, status.Restored, nil)

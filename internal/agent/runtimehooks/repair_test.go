@@ -130,7 +130,7 @@ func TestLockErrorIsTold(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := h.attach(ctx, r, "/run/netns/a", true); err == nil {
+	if err := h.attach(ctx, r, sandboxOf(podOf("a", "/run/netns/a")), true); err == nil {
 		t.Error("attached without the lock")
 	}
 	if got := said.last(); !strings.HasPrefix(got, "a AttachFailed: lock claim a-uid") {

@@ -4,6 +4,7 @@
 package runtimehooks
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,4 +59,28 @@ func TestRequiredPlugins(t *testing.T) {
 	if err := create("checked", documented.Annotations); err != nil {
 		t.Errorf("a pod that asks, with an agent: %v", err)
 	}
+}
+
+// The container runtime asks nobody where an agent is gone, whatever failure policy
+// the agent came with: what stands before its pods then is the guard
+// (docs/decisions/2026-11-22-claims-that-no-container-names.md).
+func TestNobodyIsAskedWithoutAnAgent(t *testing.T) {
+	quietNRI()
+	socket := filepath.Join(t.TempDir(), "nri.sock")
+	runtime := &containerRuntime{}
+	startRuntime(t, socket, runtime)
+	defer runtime.die()
+	nic := &agenttest.FakeDriver{DriverName: "dra.net", Refuse: errors.New("refused")}
+	a, stop := startAgent(t, socket, t.TempDir(), &agenttest.FakeDriver{DriverName: "dra.net"})
+	agenttest.Eventually(t, "the agent is connected", func() bool { return a.Ready() == nil })
+	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
+	a.preparers[0].Attacher = nic
+	run := func() error {
+		return runtime.RunPodSandbox(t.Context(), &api.RunPodSandboxRequest{Pod: podOf("a", "/run/netns/a")})
+	}
+	if err := run(); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("with an agent that refuses: %v", err)
+	}
+	stop()
+	agenttest.Eventually(t, "the pod starts", func() bool { return run() == nil })
 }

@@ -39,7 +39,7 @@ type Runtime struct {
 func New(socket string) *Runtime {
 	s := &state{}
 	return &Runtime{
-		link: newLink(socket), state: s, namespaces: newNamespaces(s.netns), repins: make(chan struct{}, 1),
+		link: newLink(socket), state: s, namespaces: newNamespaces(s.sandbox), repins: make(chan struct{}, 1),
 		repairs: newWork(), renewals: newWork(),
 	}
 }

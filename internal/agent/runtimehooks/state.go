@@ -69,6 +69,15 @@ func (s *state) removeSandbox(id string) {
 	delete(s.sandboxes, id)
 }
 
+// hasSandbox says whether the runtime has listed the sandbox, or it was let in
+// since.
+func (s *state) hasSandbox(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.sandboxes[id]
+	return ok
+}
+
 func (s *state) setContainer(c runningContainer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,20 +146,48 @@ func (s *state) has(pod types.UID) bool {
 	return false
 }
 
-// netns is the network namespace of a pod that still exists, or empty. A pod
-// may have had several sandboxes; only the last one's namespace is there.
-func (s *state) netns(pod types.UID) string {
+// sandbox is one of a pod whose network namespace still exists. A pod may have
+// had several; only the last one's namespace is there.
+func (s *state) sandbox(pod types.UID) (sandboxFacts, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.sandboxes {
-		if f.UID != pod || f.Netns == "" {
-			continue
-		}
-		if _, err := os.Stat(f.Netns); err == nil {
-			return f.Netns
+		if f.UID == pod && f.hasNamespace() {
+			return f, true
 		}
 	}
-	return ""
+	return sandboxFacts{}, false
+}
+
+// runs says whether a sandbox of the pod may have containers: one that has stopped
+// has no network namespace any more, and of one in the host's network nobody tells
+// before it is removed or stops.
+func (s *state) runs(pod types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.sandboxes {
+		if f.UID == pod && (f.Netns == "" || f.hasNamespace()) {
+			return true
+		}
+	}
+	return false
+}
+
+// lives says whether the runtime has a sandbox, and its network namespace still
+// exists.
+func (s *state) lives(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.sandboxes[id]
+	return ok && f.hasNamespace()
+}
+
+func (f sandboxFacts) hasNamespace() bool {
+	if f.Netns == "" {
+		return false
+	}
+	_, err := os.Stat(f.Netns)
+	return err == nil
 }
 
 // ownCPUs is the annotation of containers that were given CPUs by us when they
@@ -161,7 +198,7 @@ const ownCPUs = "plumbline.dev/own-cpus"
 const memlock = "RLIMIT_MEMLOCK"
 
 func sandboxOf(p *api.PodSandbox) sandboxFacts {
-	f := sandboxFacts{UID: types.UID(p.GetUid()), Namespace: p.GetNamespace(), Name: p.GetName()}
+	f := sandboxFacts{ID: p.GetId(), UID: types.UID(p.GetUid()), Namespace: p.GetNamespace(), Name: p.GetName()}
 	// The kubelet writes this into every pod (pkg/kubelet/types, ConfigSourceAnnotationKey).
 	source := p.GetAnnotations()["kubernetes.io/config.source"]
 	f.Static = source == "file" || source == "http"

@@ -40,10 +40,10 @@ func bounded(ctx context.Context, what string, work func(context.Context) error)
 	}
 }
 
-// attach brings a record's devices into the namespace at path. It is also the
+// attach brings a record's devices into a sandbox's namespace. It is also the
 // repair: what is in place stays. repairing says that the pod may run already, so
 // that what it lacked is worth telling.
-func (h *hooks) attach(ctx context.Context, r driver.Record, path string, repairing bool) error {
+func (h *hooks) attach(ctx context.Context, r driver.Record, sandbox sandboxFacts, repairing bool) error {
 	p := h.preparerOf(r.Driver)
 	r, unlock, err := h.lockCurrent(ctx, p, r)
 	if err != nil {
@@ -53,8 +53,11 @@ func (h *hooks) attach(ctx context.Context, r driver.Record, path string, repair
 		return err
 	}
 	defer unlock()
+	if h.outlived(r, sandbox) {
+		return fmt.Errorf("claim %s of %s: pod %s: %w", r.Claim, r.Driver, sandbox, errOutlived)
+	}
 	start := time.Now()
-	report, repaired, err := h.attachLocked(ctx, p, r, path, repairing)
+	report, repaired, err := h.attachLocked(ctx, p, r, sandbox, repairing)
 	p.Metrics.Attached(r.Driver, start, err)
 	if repaired || err != nil && repairing {
 		p.Metrics.Repaired(r.Driver, err)
@@ -69,12 +72,15 @@ func (h *hooks) attach(ctx context.Context, r driver.Record, path string, repair
 	return err
 }
 
-func (h *hooks) attachLocked(ctx context.Context, p *claims.Preparer, r driver.Record, path string, repairing bool) (status.Report, bool, error) {
-	held, elsewhere, err := h.namespaces.hold(r, path)
+func (h *hooks) attachLocked(ctx context.Context, p *claims.Preparer, r driver.Record, sandbox sandboxFacts, repairing bool) (status.Report, bool, error) {
+	held, elsewhere, err := h.namespaces.hold(r, sandbox)
 	if err == nil && elsewhere {
 		// The pod has a new sandbox, and nobody said that the old one is gone.
-		if err = h.bringBack(ctx, p, r, held.path); err == nil {
-			held, _, err = h.namespaces.hold(r, path)
+		if !h.follow(r, held, sandbox) {
+			err = h.bringBack(ctx, p, r, held.path)
+		}
+		if err == nil || driver.OnlyGone(err) {
+			held, _, err = h.namespaces.hold(r, sandbox)
 		}
 	}
 	if err != nil {
@@ -100,42 +106,103 @@ func (h *hooks) attachLocked(ctx context.Context, p *claims.Preparer, r driver.R
 	return status.OfAttached(r, status.Repaired, note, found), true, nil
 }
 
-// detach brings a record's devices back to the host, wherever they are. path is
-// the pod's namespace where that is known.
-func (h *hooks) detach(ctx context.Context, r driver.Record, path string) error {
+// errOutlived says that a hook's work came too late for the sandbox it was for.
+var errOutlived = errors.New("the sandbox has ended meanwhile, and the claim is another one's")
+
+// outlived says whether a record has gone on to another sandbox than the one that
+// somebody wants it in: the work of a hook may outlive the hook and the sandbox.
+// The claim is locked.
+func (h *hooks) outlived(r driver.Record, sandbox sandboxFacts) bool {
+	if !holds(r, sandbox.UID) {
+		return true
+	}
+	held, ok := h.namespaces.get(keyOf(r))
+	return ok && held.sandbox != sandbox.ID && h.state.lives(held.sandbox) && !h.state.hasSandbox(sandbox.ID)
+}
+
+// detach brings a record's devices back to the host, when a sandbox has stopped or,
+// with no ID, when none of its pods has one. It does nothing where they are in
+// another sandbox by the time the claim is locked; back says whether they are there.
+func (h *hooks) detach(ctx context.Context, r driver.Record, stopped sandboxFacts) (back bool, err error) {
 	p := h.preparerOf(r.Driver)
 	r, unlock, err := h.lockCurrent(ctx, p, r)
 	if errors.Is(err, errSuperseded) {
-		return nil // whoever took the record away brought the devices back
+		return false, nil // whoever took the record away brought the devices back
 	}
 	if err == nil {
 		defer unlock()
-		if path != "" {
-			// Held, in case it takes several tries; nothing is to be done where
-			// the namespace is gone already.
-			_, _, _ = h.namespaces.hold(r, path)
+		path, elsewhere := h.leaving(r, stopped)
+		if elsewhere {
+			return false, nil
 		}
-		err = h.bringBack(ctx, p, r, h.namespaces.Of(r))
+		err = h.bringBack(ctx, p, r, path)
 	}
 	if err != nil {
 		p.Status(status.Of(r, status.RestoreFailed, err))
-		h.retry(keyOf(r))
 	}
-	return err
+	if driver.OnlyGone(err) {
+		return false, nil // and told; no other try would find more
+	}
+	return err == nil, err
 }
 
-// bringBack works with the claim locked.
+// leaving is a path to where a record's devices come back from; empty where there
+// is no namespace any more. elsewhere says that they are, or belong, in a sandbox
+// other than the one that has stopped. The claim is locked.
+func (h *hooks) leaving(r driver.Record, stopped sandboxFacts) (path string, elsewhere bool) {
+	held, ok := h.namespaces.get(keyOf(r))
+	now, lives := h.namespaces.ofPods(r.Pods)
+	switch {
+	case ok && lives && h.follow(r, held, now):
+		h.retry(keyOf(r)) // to hold where they are
+		return "", true
+	case ok:
+		return held.path, h.state.lives(held.sandbox) || stopped.ID != "" && held.sandbox != stopped.ID
+	case lives:
+		h.retry(keyOf(r)) // an agent before this one may have left them anywhere
+		return "", true
+	}
+	if stopped.Netns == "" {
+		return "", false
+	}
+	// Held, in case it takes several tries; nothing is to be done where the
+	// namespace is gone already.
+	held, _, _ = h.namespaces.hold(r, stopped)
+	return held.path, false
+}
+
+// follow lets go of a namespace when another agent has brought the record's devices
+// from there to the sandbox: during an upgrade there are two, and each gets the hooks.
+// It says whether it did. The claim is locked.
+func (h *hooks) follow(r driver.Record, held namespace, to sandboxFacts) bool {
+	p := h.preparerOf(r.Driver)
+	if p.Missing == nil || held.sandbox == to.ID {
+		return false
+	}
+	left, err := p.Missing(r, held.path)
+	if err != nil || len(left) == 0 {
+		return false
+	}
+	if lacked, err := p.Missing(r, to.Netns); err != nil || len(lacked) > 0 {
+		return false
+	}
+	h.namespaces.Drop(r)
+	return true
+}
+
+// bringBack works with the claim locked. What has gone is no reason to hold the
+// namespace.
 func (h *hooks) bringBack(ctx context.Context, p *claims.Preparer, r driver.Record, path string) error {
 	start := time.Now()
 	err := p.Attacher.Detach(ctx, r, path)
 	p.Metrics.Detached(r.Driver, start, err)
 	p.Metrics.Restored(r.Driver, err)
-	if err != nil {
+	if err != nil && !driver.OnlyGone(err) {
 		return err
 	}
 	p.Took(claims.StepDetached)
 	h.namespaces.Drop(r)
-	return nil
+	return err
 }
 
 func (h *hooks) preparerOf(driverName string) *claims.Preparer {

@@ -70,7 +70,7 @@ func Of(r driver.Record, reason string, err error) Report {
 }
 
 // OfAttached is Of with what the driver says of the devices in the pod, and a
-// note on what was put right.
+// note on what was put right beside the driver's own.
 func OfAttached(r driver.Record, reason, note string, found []driver.DeviceStatus) Report {
 	out := Of(r, reason, nil)
 	for i := range out.Devices {
@@ -78,6 +78,7 @@ func OfAttached(r driver.Record, reason, note string, found []driver.DeviceStatu
 		for j := range found {
 			if found[j].Device == out.Devices[i].Device {
 				out.Devices[i].Network = &found[j]
+				out.Devices[i].Note = strings.Trim(note+"; "+found[j].Note, "; ")
 			}
 		}
 	}

@@ -35,6 +35,18 @@ func TestTextsThatAPodMayWrite(t *testing.T) {
 	}
 }
 
+// What the driver says of a device is said beside what was put right.
+func TestNotesOfAnAttachedDevice(t *testing.T) {
+	r := driver.Record{Devices: []driver.DeviceRecord{{Device: "nic0"}, {Device: "nic1"}}}
+	found := []driver.DeviceStatus{{Device: "nic1", Note: "the lease ran out"}}
+	for note, want := range map[string]string{"": "the lease ran out", "put right": "put right; the lease ran out"} {
+		report := OfAttached(r, Attached, note, found)
+		if report.Devices[0].Note != note || report.Devices[1].Note != want {
+			t.Errorf("notes %q and %q, want %q and %q", report.Devices[0].Note, report.Devices[1].Note, note, want)
+		}
+	}
+}
+
 // Whatever a pod did to its interface, the claim's status stays one that the API
 // server takes.
 func TestEntryStaysWithinTheAPI(t *testing.T) {

@@ -4,6 +4,7 @@
 package verifying
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -83,8 +84,8 @@ func (v *Verifier) Once(ctx context.Context) {
 		defer func() { took += time.Since(began) }()
 		return v.look(ctx, m, false)
 	}, func() error { return v.pause(ctx, verify.ConfirmAfter) })
-	if err != nil {
-		return
+	if err != nil || ctx.Err() != nil {
+		return // a look that was broken off says nothing of anybody
 	}
 	v.verdicts.take(results, func(r verify.Result) map[string]types.UID { return v.promises.claimUIDs(r.Promised) })
 	v.count(took, results)
@@ -92,7 +93,7 @@ func (v *Verifier) Once(ctx context.Context) {
 
 // look looks at all pods: those that share CPUs are found together only.
 func (v *Verifier) look(ctx context.Context, m *model.Machine, detail bool) []verify.Result {
-	return verify.Check(m, v.Kernel, v.promises.of(ctx, v.Pods()), detail)
+	return verify.Check(ctx, m, v.Kernel, v.promises.of(ctx, v.Pods()), detail)
 }
 
 func (v *Verifier) count(took time.Duration, results []verify.Result) {
@@ -100,7 +101,7 @@ func (v *Verifier) count(took time.Duration, results []verify.Result) {
 	for _, r := range results {
 		counts[string(r.Status)]++
 	}
-	v.Metrics.Verified(time.Now().Add(-took), counts)
+	v.Metrics.Verified(time.Now().Add(-took), counts, v.Kernel.Unanswered())
 }
 
 // now looks for somebody who asks, in detail, and tells nobody else.
@@ -114,7 +115,7 @@ func (v *Verifier) now(ctx context.Context, chosen func(expect.Pod) bool) (*veri
 	results, err := verify.Settle(func() []verify.Result {
 		return slices.DeleteFunc(v.look(ctx, m, true), func(r verify.Result) bool { return !chosen(r.Promised) })
 	}, func() error { return v.pause(ctx, verify.ConfirmAfter) })
-	if err != nil {
+	if err := cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err
 	}
 	return verify.NewReport(m, v.Node, time.Now(), results), nil

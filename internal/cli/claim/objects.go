@@ -63,6 +63,8 @@ type request struct {
 	capacity  *resourceapi.CapacityRequirements
 	// several says that it asks for more than one device.
 	several bool
+	// admin says that it only looks at devices, and takes none.
+	admin bool
 }
 
 // requests lists every alternative by itself.
@@ -76,11 +78,11 @@ func (o *object) requests() []request {
 				path = at.Child("exactly")
 			}
 			all = append(all, request{r.Name, e.DeviceClassName, path, e.Selectors, e.Capacity,
-				e.Count > 1 || e.AllocationMode == resourceapi.DeviceAllocationModeAll})
+				e.Count > 1 || e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess})
 		}
 		for j, s := range r.FirstAvailable {
 			all = append(all, request{r.Name + "/" + s.Name, s.DeviceClassName, at.Child("firstAvailable").Index(j), s.Selectors, s.Capacity,
-				s.Count > 1 || s.AllocationMode == resourceapi.DeviceAllocationModeAll})
+				s.Count > 1 || s.AllocationMode == resourceapi.DeviceAllocationModeAll, false})
 		}
 	}
 	return all

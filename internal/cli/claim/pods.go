@@ -46,9 +46,9 @@ func (l linter) target(c corev1.PodResourceClaim) *object {
 	return o
 }
 
-// wantsNIC says whether some request is certainly for our driver.
+// wantsNIC says whether some request certainly takes a device of our driver.
 func (l linter) wantsNIC(o *object) bool {
-	return slices.ContainsFunc(o.requests(), func(r request) bool { return l.in.driverOf(r.class) == slicecodec.DriverNet })
+	return slices.ContainsFunc(o.requests(), func(r request) bool { return !r.admin && l.in.driverOf(r.class) == slicecodec.DriverNet })
 }
 
 // containers wants the claims and requests that containers name to be there.

@@ -75,11 +75,11 @@ func (h host) look(ctx context.Context, node, _ string, pods []corev1.Pod) (_ *v
 
 // watch looks twice: where threads ran is known of the time between.
 func (h host) watch(ctx context.Context, m *model.Machine, kernel verify.Kernel, promised []expect.Pod) (*verify.Report, error) {
-	verify.Check(m, kernel, promised, false)
+	verify.Check(ctx, m, kernel, promised, false)
 	if err := wait(ctx, h.sample); err != nil {
 		return nil, err
 	}
-	results, err := verify.Settle(func() []verify.Result { return verify.Check(m, kernel, promised, true) },
+	results, err := verify.Settle(func() []verify.Result { return verify.Check(ctx, m, kernel, promised, true) },
 		func() error { return wait(ctx, verify.ConfirmAfter) })
 	if err != nil {
 		return nil, err

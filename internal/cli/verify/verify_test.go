@@ -70,7 +70,7 @@ func (c *cluster) start(t *testing.T, name string, gpus, nics []int, cpus cpuset
 // time passes on the node: the agent has looked, and every thread ran since.
 func (c *cluster) time(t *testing.T) {
 	t.Helper()
-	verify.Check(c.node.Machine, c.kernel, c.promised, false)
+	verify.Check(t.Context(), c.node.Machine, c.kernel, c.promised, false)
 	for _, p := range c.pods {
 		p.Run()
 		c.node.Tick(t, p)
@@ -78,12 +78,12 @@ func (c *cluster) time(t *testing.T) {
 }
 
 // execute is what the agent answers.
-func (c *cluster) execute(_ context.Context, namespace, pod string, command []string) ([]byte, error) {
+func (c *cluster) execute(ctx context.Context, namespace, pod string, command []string) ([]byte, error) {
 	c.asked = append(c.asked, namespace+"/"+pod+" "+strings.Join(command, " "))
 	if c.fails != nil {
 		return nil, c.fails
 	}
-	report := verify.NewReport(c.node.Machine, c.node.Name, time.Now(), verify.Check(c.node.Machine, c.kernel, c.promised, true))
+	report := verify.NewReport(c.node.Machine, c.node.Name, time.Now(), verify.Check(ctx, c.node.Machine, c.kernel, c.promised, true))
 	return json.Marshal(report)
 }
 

@@ -42,11 +42,23 @@ func (d Driver) Name() string { return slicecodec.DriverCPU }
 // Plan chooses CPUs and huge pages for every result of the claim, in order, none
 // twice.
 func (d Driver) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (driver.Record, error) {
-	taken, err := takenBy(held)
+	all, err := takenBy(held)
 	if err != nil {
 		return driver.Record{}, err
 	}
-	p := planner{Driver: d, claim: c, machine: m, topology: placement.NewTopology(m), taken: taken}
+	r, err := d.plan(c, m, all)
+	if err == nil || len(held) == 0 {
+		return r, err
+	}
+	if _, alone := d.plan(c, m, nothing()); alone == nil {
+		return driver.Record{}, driver.HeldError{Err: err}
+	}
+	return driver.Record{}, err
+}
+
+// plan is Plan beside what is taken.
+func (d Driver) plan(c driver.Claim, m *model.Machine, others taken) (driver.Record, error) {
+	p := planner{Driver: d, claim: c, machine: m, topology: placement.NewTopology(m), taken: others}
 	r := driver.Record{Version: driver.RecordVersion, Driver: d.Name(), Claim: c.ClaimRef, Pods: c.Pods}
 	for _, a := range c.Devices {
 		plan, err := p.device(a)
@@ -121,9 +133,11 @@ type taken struct {
 	pages map[pool]int64
 }
 
+func nothing() taken { return taken{cpus: cpuset.New(), pages: map[pool]int64{}} }
+
 // takenBy is what the records hold together.
 func takenBy(records []driver.Record) (taken, error) {
-	all := taken{cpus: cpuset.New(), pages: map[pool]int64{}}
+	all := nothing()
 	for _, r := range records {
 		plans, err := plansOf(r)
 		if err != nil {

@@ -34,26 +34,30 @@ func TestPlanRefuses(t *testing.T) {
 		name  string
 		claim driver.Claim
 		want  string
+		held  bool // it passes when the other claim goes
 	}{
-		{"full", claim("wanting", "cpudevnuma000", 4), "wants 4 CPUs of NUMA node 0, of which 2 are free (3,11): 6 of its 8 allocatable CPUs belong to other claims"},
-		{"more than there are", claim("wanting", "cpudevnuma000", 9), "consumed capacity dra.cpu/cpu is 9: NUMA node 0 has 8 allocatable CPUs"},
-		{"no such group", claim("wanting", "cpudevnuma007", 1), "this node has no such device of CPUs"},
+		{"full", claim("wanting", "cpudevnuma000", 4), "wants 4 CPUs of NUMA node 0, of which 2 are free (3,11): 6 of its 8 allocatable CPUs belong to other claims", true},
+		{"more than there are", claim("wanting", "cpudevnuma000", 9), "consumed capacity dra.cpu/cpu is 9: NUMA node 0 has 8 allocatable CPUs", false},
+		{"no such group", claim("wanting", "cpudevnuma007", 1), "this node has no such device of CPUs", false},
 		{"a half", with(func(a *driver.Allocation) {
 			a.Consumed["dra.cpu/cpu"] = resource.MustParse("1500m")
-		}), "consumed capacity dra.cpu/cpu is 1500m: want a whole number of CPUs, at least 1"},
-		{"the whole group without a size", with(func(a *driver.Allocation) { a.Consumed = nil }), "wants 8 CPUs"},
-		{"an unknown parameter", with(config(`{"apiVersion":"v1alpha1","cpuSet":"1"}`)), `parameters of the claim: cpuSet: Forbidden: no such field: did you mean cpuset?`},
-		{"CPUs of another claim", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"0,3"}}`)), `NUMA node 0: names CPUs 0,3, of which 0 are not free here; free are 3,11; 6 of its 8 allocatable CPUs are taken`},
+		}), "consumed capacity dra.cpu/cpu is 1500m: want a whole number of CPUs, at least 1", false},
+		{"the whole group without a size", with(func(a *driver.Allocation) { a.Consumed = nil }), "wants 8 CPUs", true},
+		{"an unknown parameter", with(config(`{"apiVersion":"v1alpha1","cpuSet":"1"}`)), `parameters of the claim: cpuSet: Forbidden: no such field: did you mean cpuset?`, false},
+		{"CPUs of another claim", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"0,3"}}`)), `NUMA node 0: names CPUs 0,3, of which 0 are not free here; free are 3,11; 6 of its 8 allocatable CPUs are taken`, true},
 		{"a range that would fill the memory", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"0-2147483647"}}`)),
-			`parameters: cpuConfig.cpuset: Invalid value: "0-2147483647": "0-2147483647": want numbers below 65536`},
-		{"a number beyond all CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"1,65536"}}`)), `"65536": want numbers below 65536`},
-		{"a range backwards", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3-1"}}`)), `"3-1": want numbers below 65536 and ascending ranges`},
-		{"another number of CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3"}}`)), `names CPUs 3, which are 1, and wants 2: want as many`},
+			`parameters: cpuConfig.cpuset: Invalid value: "0-2147483647": "0-2147483647": want numbers below 65536`, false},
+		{"a number beyond all CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"1,65536"}}`)), `"65536": want numbers below 65536`, false},
+		{"a range backwards", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3-1"}}`)), `"3-1": want numbers below 65536 and ascending ranges`, false},
+		{"another number of CPUs", with(config(`{"apiVersion":"v1alpha1","cpuConfig":{"cpuset":"3"}}`)), `names CPUs 3, which are 1, and wants 2: want as many`, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Driver{}.Plan(test.claim, m, []driver.Record{holder})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got error %v, want %q", err, test.want)
+			}
+			if held := driver.OnlyHeld(err); held != test.held {
+				t.Errorf("passes when the other claim goes: %t, want %t", held, test.held)
 			}
 			if err != nil && !strings.HasPrefix(err.Error(), "claim default/wanting, request cpus, device cpudevnuma00") {
 				t.Errorf("error %q does not name claim, request and device", err)
@@ -129,6 +133,30 @@ func TestNoCPULeft(t *testing.T) {
 	}
 	if pin, err := d.Shared(m, []driver.Record{one}); err != nil || pin.CPUs.String() != "1" {
 		t.Errorf("got %v, %v, want the reserved CPU", pin, err)
+	}
+}
+
+// CPUs that are reserved after a claim got them stay the claim's, and nobody else
+// is given one of them; everybody without a claim leaves them too.
+func TestReservedLaterThanGiven(t *testing.T) {
+	m := shape{packages: 1, nodesPer: 1, coresPer: 6, smt: 1, coresPerL3: 6}.machine(t)
+	old, err := Driver{}.Plan(with(claim("old", "cpudevnuma000", 2), nil, `{"cpuset": "1-2"}`), m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Driver{Offer: slicecodec.CPUOptions{Reserved: cpuset.New(0, 1)}}
+	if pin, err := d.Exclusive([]driver.Record{old}); err != nil || pin.CPUs.String() != "1-2" {
+		t.Errorf("the claim has %v, %v; want 1-2", pin.CPUs, err)
+	}
+	if pin, err := d.Shared(m, []driver.Record{old}); err != nil || pin.CPUs.String() != "3-5" {
+		t.Errorf("the others have %v, %v; want 3-5", pin.CPUs, err)
+	}
+	next, err := d.Plan(claim("next", "cpudevnuma000", 2), m, []driver.Record{old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cpusOf(t, next); !got.IsSubsetOf(cpuset.New(3, 4, 5)) {
+		t.Errorf("the next claim has %s, want two of 3-5", got)
 	}
 }
 

@@ -45,7 +45,7 @@ func planDevice(a driver.Allocation, m *model.Machine, held []driver.Record) (dr
 		return driver.DeviceRecord{}, fmt.Errorf("this node has no such GPU")
 	}
 	if holder := holderOf(a.Device, held); holder != nil && !a.AdminAccess {
-		return driver.DeviceRecord{}, fmt.Errorf("the GPU is held by claim %s, which is still prepared on this node", holder)
+		return driver.DeviceRecord{}, driver.HeldError{Err: fmt.Errorf("the GPU is held by claim %s, which is still prepared on this node", holder)}
 	}
 	if len(a.Configs) > 0 {
 		return driver.DeviceRecord{}, fmt.Errorf("parameters of the %s: a simulated GPU takes none", a.Configs[0].Source)

@@ -81,6 +81,9 @@ func TestPlanRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "claim default/a, request gpu, device gpu-") {
 				t.Errorf("got %v, want %q with claim, request and device", err, test.want)
 			}
+			if held := driver.OnlyHeld(err); held != (len(test.held) > 0) {
+				t.Errorf("passes when the other claim goes: %t", held)
+			}
 		})
 	}
 	look := claim("look", func(a *driver.Allocation) { a.AdminAccess = true })

@@ -25,7 +25,7 @@ func (d *Driver) Attach(ctx context.Context, r driver.Record, netnsPath string) 
 }
 
 func (d *Driver) attachAll(ctx context.Context, r driver.Record, netnsPath string) ([]driver.DeviceStatus, error) {
-	plans, err := plansOf(r)
+	plans, err := readAll(r, readBrief)
 	if err != nil {
 		return nil, err
 	}
@@ -40,26 +40,23 @@ func (d *Driver) attachAll(ctx context.Context, r driver.Record, netnsPath strin
 	t := &transaction{Driver: d, pod: pod}
 	statuses, err := t.attach(ctx, r, plans)
 	if err != nil {
-		return nil, errors.Join(err, t.putBack(ctx))
+		return nil, errors.Join(err, t.putBack(ctx, r))
 	}
 	return statuses, nil
 }
 
 // describe fills the status with what is really there, and returns the
 // addresses of the link.
-func describe(s *driver.DeviceStatus, link *rtnl.Link, addresses []rtnl.Address) []netip.Prefix {
+func describe(s *driver.DeviceStatus, link *rtnl.Link, addresses []rtnl.Prefix) []netip.Prefix {
 	s.InterfaceName = link.Name
 	if link.MAC != nil {
 		s.HardwareAddress = *link.MAC
 	}
 	var have []netip.Prefix
 	for _, a := range addresses {
-		if a.Index != link.Index {
-			continue
-		}
 		have = append(have, a.Prefix)
 		if a.Global {
-			s.IPs = append(s.IPs, a.Prefix.String())
+			s.IPs = append(s.IPs, a.String())
 		}
 	}
 	return have
@@ -67,12 +64,14 @@ func describe(s *driver.DeviceStatus, link *rtnl.Link, addresses []rtnl.Address)
 
 // plansOf are the plans of a record's devices, in its order. One that cannot be
 // read is empty, beside the error.
-func plansOf(r driver.Record) ([]Plan, error) {
+func plansOf(r driver.Record) ([]Plan, error) { return readAll(r, ReadPlan) }
+
+func readAll(r driver.Record, read func(driver.DeviceRecord) (Plan, error)) ([]Plan, error) {
 	plans := make([]Plan, len(r.Devices))
 	var errs []error
 	for i, d := range r.Devices {
 		var err error
-		plans[i], err = ReadPlan(d)
+		plans[i], err = read(d)
 		errs = append(errs, err)
 	}
 	return plans, errors.Join(errs...)

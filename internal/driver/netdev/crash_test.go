@@ -129,7 +129,7 @@ func (c *crashing) killEverywhere(t *testing.T, do string) {
 func newCrashing(t *testing.T) *crashing {
 	t.Helper()
 	c := &crashing{lab: newLab(t), pod: hosttest.NewNamespace(t)}
-	c.host.Run(t, busy)
+	c.host.Run(t, busy+neighbourly)
 	c.host.Run(t, `
 		ip link set nic1 up
 		ip route add 172.16.0.0/16 nexthop dev nic0 weight 2 nexthop dev nic1`)

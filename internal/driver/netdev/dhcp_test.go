@@ -128,6 +128,55 @@ func TestDHCP(t *testing.T) {
 	}
 }
 
+// A lease that ran out before its pod came, or while nobody could renew it, does
+// not keep the pod: the interface comes without the address, and renewing gives it
+// one with everything that needs it.
+func TestLeaseThatRanOut(t *testing.T) {
+	for _, test := range []struct{ name, next string }{
+		{"the same address again", "10.9.0.7"},
+		{"another address", "10.9.0.8"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t)
+			server := l.serveDHCP(t)
+			clock := time.Now().Add(-time.Hour) // the kernel's own does not wait
+			l.driver.now = func() time.Time { return clock }
+			pod := hosttest.NewNamespace(t)
+			pod.Run(t, quiet)
+			r := l.plan(t, claim(`{"interface": {"name": "net1", "dhcp": true}, "routes": [{"destination": "10.70.0.0/16", "gateway": "10.9.0.9"}]}`, "nic0"))
+			r, err := l.driver.Stage(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock = time.Now()
+			server.Set(giving(test.next))
+			for range 2 { // also into a pod that has the interface already
+				s := l.attach(t, r, pod)
+				if len(s) != 1 || len(s[0].IPs) > 0 || !strings.Contains(s[0].Note, "the lease of 10.9.0.7/24 ran out at ") {
+					t.Errorf("status %+v: want no address, and a note on the lease", s)
+				}
+			}
+			renewed, next, err := l.driver.Renew(t.Context(), r, pod.Path())
+			if err != nil || !next.After(clock) {
+				t.Fatalf("renewed until %s: %v", next, err)
+			}
+			s := l.attach(t, renewed, pod)
+			if len(s) != 1 || strings.Join(s[0].IPs, " ") != test.next+"/24" || s[0].Note != "" {
+				t.Errorf("status %+v, want %s", s, test.next)
+			}
+			routes := pod.Run(t, "ip route show")
+			for _, to := range []string{"10.60.0.0/16", "10.70.0.0/16"} {
+				if !strings.Contains(routes, to+" via 10.9.0.9 dev net1") {
+					t.Errorf("no route to %s:\n%s", to, routes)
+				}
+			}
+			if err := l.driver.Detach(t.Context(), renewed, pod.Path()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Nobody answers: the claim is refused, and the host as before.
 func TestNoDHCPServer(t *testing.T) {
 	l := newLab(t)

@@ -114,6 +114,7 @@ func (d *Driver) openPod(path string) (*podstate.Pod, error) {
 		return nil, err
 	}
 	pod.OnChange(d.host.Changed)
+	pod.Limit(rtnl.PodEntries)
 	return &podstate.Pod{Side: pod, Sysctl: sysctl.New(d.procSys, pod.Fd())}, nil
 }
 

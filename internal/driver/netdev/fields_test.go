@@ -21,7 +21,7 @@ func (l *lab) states(t *testing.T) string {
 	t.Helper()
 	var all []any
 	for _, nic := range l.machine(t).NICs {
-		seen, err := l.driver.host.Read(side.IdentityOf(nic, nil))
+		seen, err := readOne(l.driver, side.IdentityOf(nic, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/model"
@@ -40,7 +42,7 @@ func newLab(t *testing.T) *lab {
 	l.host.Run(t, quiet)
 	for i := range 3 {
 		l.host.Run(t, fmt.Sprintf(`
-			ip link add nic%[1]d address 02:00:00:00:00:0%[1]d type veth peer name port%[1]d
+			ip link add nic%[1]d address 02:00:00:00:00:0%[1]d numtxqueues 4 numrxqueues 4 type veth peer name port%[1]d
 			ip link set port%[1]d netns /proc/%[2]d/fd/%[3]d up`, i, pid(), l.fabric.Fd()))
 	}
 	l.driver = l.newDriver(t)
@@ -56,6 +58,15 @@ func (l *lab) newDriver(t testing.TB) *Driver {
 	}
 	t.Cleanup(d.Close)
 	return d
+}
+
+// readOne reads one NIC on the host by a look of its own.
+func readOne(d *Driver, id side.Identity) (*hoststate.Seen, error) {
+	look, err := d.host.Look()
+	if err != nil {
+		return nil, err
+	}
+	return look.Read(id)
 }
 
 // machine is what an inventory of the lab's host would say.
@@ -151,15 +162,22 @@ func lookOnce(t *testing.T, ns *hosttest.Namespace) string {
 		ip -o -d link show
 		ip -o -d address show
 		ip -o -d route show table all
-		ip -o -d neighbour show nud permanent`)
+		ip -o -d neighbour show nud permanent
+		ip -o -d neighbour show proxy
+		ip -o -d token list
+		ip -o -d maddr show
+		bridge fdb show`)
 	// The ifindex may change when a link moves, in its own line and in others'
 	// "nic0@if7"; the carrier comes and goes with the other end; IPv6's
-	// multicast routes are the kernel's.
-	volatile := regexp.MustCompile(`^\d+: | tentative| LOWER_UP|,LOWER_UP|NO-CARRIER,|,NO-CARRIER| linkdown| state [A-Z]+`)
+	// multicast routes are the kernel's, and so are the groups that nobody made
+	// static. A pod's further addresses are counted until the link is up again
+	// (net/core/dev.c, __dev_set_rx_mode).
+	joined := regexp.MustCompile(`^(multicast|(33:33|01:00)\S* dev )|\\\s+(inet6?|link)\s+\S+( users \d+)?$`)
+	volatile := regexp.MustCompile(`^\d+:\s| tentative| LOWER_UP|,LOWER_UP|NO-CARRIER,|,NO-CARRIER| linkdown| promiscuity \d| state [A-Z]+`)
 	var lines []string
 	for line := range strings.Lines(text) {
 		line = volatile.ReplaceAllString(strings.TrimSpace(line), "")
-		if line != "" && !strings.HasPrefix(line, "multicast") {
+		if line != "" && !joined.MatchString(line) {
 			lines = append(lines, strings.Join(strings.Fields(line), " "))
 		}
 	}

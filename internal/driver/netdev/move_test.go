@@ -118,8 +118,8 @@ func TestNamespaceEndedFirst(t *testing.T) {
 	path := pod.Path()
 	pod.Close()
 	for _, p := range []string{path, ""} {
-		if err := l.driver.Detach(t.Context(), r, p); err != nil {
-			t.Errorf("a veth ends with its namespace: %v", err)
+		if err := l.driver.Detach(t.Context(), r, p); !driver.OnlyGone(err) {
+			t.Errorf("a veth ends with its namespace: got %v, want that it is gone", err)
 		}
 	}
 }
@@ -181,6 +181,29 @@ func TestHostNetworkPod(t *testing.T) {
 	}
 	if err := l.driver.Detach(t.Context(), r, l.host.Path()); err != nil {
 		t.Error(err)
+	}
+	if !l.driver.Moves(r) {
+		t.Error("a NIC does not move")
+	}
+	looks := claim("", "nic0")
+	looks.Devices[0].AdminAccess = true
+	if l.driver.Moves(l.plan(t, looks)) {
+		t.Error("a NIC moves under admin access")
+	}
+}
+
+// What of an RDMA device goes into a pod's namespace is in the record.
+func TestMovesOfRDMADevices(t *testing.T) {
+	for plan, want := range map[string]bool{
+		`{"nic":{}}`:                          false,
+		`{"nic":{},"rdma":{"name":"mlx5_0"}}`: false, // shared, and without an interface
+		`{"nic":{},"rdma":{"name":"mlx5_0","exclusive":true}}`: true,
+		`"no plan"`: true,
+	} {
+		r := driver.Record{Devices: []driver.DeviceRecord{{Plan: []byte(`{"nic":{}}`)}, {Plan: []byte(plan)}}}
+		if got := (&Driver{}).Moves(r); got != want {
+			t.Errorf("%s: moves %t, want %t", plan, got, want)
+		}
 	}
 }
 

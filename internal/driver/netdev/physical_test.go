@@ -6,14 +6,17 @@ package netdev
 import (
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/host/ethtool"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rtnl"
@@ -126,14 +129,66 @@ func dashes(address string) string {
 	return string(out)
 }
 
-// physicalState is the host's side without the ifindex.
+// What a pod sets of a real device is the host's again. Its link negotiates
+// meanwhile, of which nobody can say what it was.
+func TestPhysicalSettings(t *testing.T) {
+	if *physicalNIC == "" {
+		t.Skip("needs a virtual machine's PCI NIC, named by -physical-nic")
+	}
+	d, err := New(Options{Host: netns.Self, BootID: "boot", Sys: os.DirFS("/sys")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	nic, m := machineOf(t, d, *physicalNIC)
+	r, err := d.Plan(claim("", "pci-"+dashes(nic.PCI.String())), m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := physicalState(t, d, nic)
+	t.Logf("before: %s", before)
+	pod := hosttest.NewNamespace(t)
+	s, err := d.Attach(t.Context(), r, pod.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of the driver e1000e (drivers/net/ethernet/intel/e1000e/ethtool.c).
+	for _, one := range []ethtool.Settings{
+		{"rings.rx": "128", "rings.tx": "512"}, {"coalesce.rx-usecs": "100"}, {"pause.autoneg": "0", "pause.rx": "0", "pause.tx": "0"},
+		{"link.autoneg": "0", "link.speed": "100", "link.duplex": "1"}, {"port.mdix": "1"},
+	} {
+		ethtoolIn(t, pod, s[0].InterfaceName, one)
+	}
+	if err := d.Detach(t.Context(), r, pod.Path()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := d.Unstage(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, physicalState(t, d, nic)); diff != "" {
+			t.Errorf("the host (-before +after):\n%s", diff)
+		}
+	}
+	list, err := d.host.Ethtool.Settings(*physicalNIC)
+	if err != nil || list["pause.autoneg"] != "1" || list["link.autoneg"] != "1" {
+		t.Errorf("%v, %v, want a link and pauses that are negotiated", list, err)
+	}
+}
+
+// physicalState is the host's side without the ifindex, and without what the
+// driver tells of the link as it is.
 func physicalState(t *testing.T, d *Driver, nic model.NIC) string {
 	t.Helper()
-	seen, err := d.host.Read(side.IdentityOf(nic, nil))
+	seen, err := readOne(d, side.IdentityOf(nic, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen.State.Index = 0
+	maps.DeleteFunc(seen.State.Ethtool, func(key, _ string) bool {
+		group, _, _ := strings.Cut(key, ".")
+		return slices.Contains([]string{"link", "port", "pause", "eee"}, group)
+	})
 	text, err := json.MarshalIndent(seen.State, "", "  ")
 	if err != nil {
 		t.Fatal(err)

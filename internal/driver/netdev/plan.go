@@ -12,7 +12,6 @@ import (
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
-	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -26,6 +25,8 @@ type planner struct {
 	bootID string
 	facts  facts
 	pod    *podUse
+	// away are the NICs that held hold, as they were on the host.
+	away []*hoststate.State
 }
 
 // plan is the whole record, or every reason why there is none.
@@ -39,6 +40,9 @@ func (p planner) plan() (driver.Record, error) {
 	}
 	var err error
 	if p.pod, err = usedBy(p.claim, p.held); err != nil {
+		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
+	}
+	if p.away, err = awayFrom(p.held); err != nil {
 		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
 	}
 	configs := make([]*v1alpha1.NetworkConfig, len(p.claim.Devices))
@@ -75,7 +79,7 @@ func (p planner) device(a driver.Allocation, c *v1alpha1.NetworkConfig, problem 
 		return driver.DeviceRecord{}, errors.New("this node has no such NIC")
 	}
 	d := driver.DeviceRecord{Request: a.Request, Pool: a.Pool, Device: a.Device, AdminAccess: a.AdminAccess}
-	plan := Plan{NIC: *nic}
+	plan := Plan{NIC: *nic, Alone: alone(p.m, nic)}
 	if !a.AdminAccess {
 		if err := p.mayTake(a, nic, taken); err != nil {
 			return driver.DeviceRecord{}, err
@@ -100,6 +104,14 @@ func (p planner) device(a driver.Allocation, c *v1alpha1.NetworkConfig, problem 
 	return d, err
 }
 
+// alone tells whether no other interface, held ones included, is known on a NIC's
+// PCI function.
+func alone(m *model.Machine, nic *model.NIC) bool {
+	return nic.PCI != nil && nic.Port == nil && !slices.ContainsFunc(m.NICs, func(o model.NIC) bool {
+		return o.PCI != nil && *o.PCI == *nic.PCI && o.Port != nil
+	})
+}
+
 // mayTake refuses what must not be taken from the host or from another claim.
 func (p planner) mayTake(a driver.Allocation, nic *model.NIC, taken map[string]bool) error {
 	switch {
@@ -113,7 +125,7 @@ func (p planner) mayTake(a driver.Allocation, nic *model.NIC, taken map[string]b
 	for _, r := range p.held {
 		for _, d := range r.Devices {
 			if d.Device == a.Device && !d.AdminAccess && r.Claim.UID != p.claim.UID {
-				return fmt.Errorf("claim %s holds it", r.Claim)
+				return driver.HeldError{Err: fmt.Errorf("claim %s holds it", r.Claim)}
 			}
 		}
 	}
@@ -143,8 +155,9 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	if err := p.keepPrograms(a.Device, c, &seen.State); err != nil {
 		return err
 	}
-	for _, r := range p.held {
-		if err := inherit(&seen.State, r); err != nil {
+	for _, other := range p.away {
+		// Routes that lead through this NIC, too.
+		if err := seen.State.Inherit(other); err != nil {
 			return err
 		}
 	}
@@ -166,13 +179,7 @@ func (p planner) keepPrograms(device string, c *v1alpha1.NetworkConfig, s *hosts
 		s.Key = device
 		return nil
 	}
-	off := c.Interface.DisableEBPFPrograms != nil && *c.Interface.DisableEBPFPrograms
-	i := slices.IndexFunc(s.Programs, func(a bpf.Attachment) bool { return off || a.Kind == bpf.TC })
-	if i < 0 {
-		return nil
-	}
-	return fmt.Errorf("interface %s has %s, and this node has no BPF file system to keep it in: mount one, or detach it",
-		s.Name, s.Programs[i])
+	return hoststate.RefuseUnkept(s, c.Interface.DisableEBPFPrograms != nil && *c.Interface.DisableEBPFPrograms)
 }
 
 // checkMTU holds a virtual function to the MTU of its physical one, beyond

@@ -39,7 +39,7 @@ func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
 			continue
 		}
 		for _, d := range r.Devices {
-			plan, err := ReadPlan(d)
+			plan, err := readBrief(d)
 			if err != nil {
 				return nil, fmt.Errorf("held claim %s: %w", r.Claim, err)
 			}

@@ -6,11 +6,13 @@ package netdev
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"plumbline.dev/plumbline/internal/host/ethtool"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
@@ -33,6 +35,7 @@ func TestAnythingComesBack(t *testing.T) {
 			l := newLab(t)
 			setup := randomHost(random)
 			l.host.Run(t, setup)
+			ethtoolIn(t, l.host, "nic0", randomChannels(random))
 			before, states := look(t, l.host), l.states(t)
 
 			devices := []string{"nic0", "nic1", "nic2"}
@@ -50,6 +53,9 @@ func TestAnythingComesBack(t *testing.T) {
 			l.attach(t, r, pod)
 			expect(t, "the pod after attaching again", inside, pod)
 			for _, s := range statuses {
+				if random.IntN(2) == 0 {
+					ethtoolIn(t, pod, s.InterfaceName, randomChannels(random))
+				}
 				pod.Run(t, randomMeddling(random, s.InterfaceName))
 			}
 			for range 2 {
@@ -79,6 +85,9 @@ func randomHost(r *rand.Rand) string {
 		if r.IntN(2) == 0 {
 			fmt.Fprintf(&b, "\nip link property add dev nic%d altname fabric%d", nic, nic)
 		}
+		if r.IntN(2) == 0 { // before a setting that the kernel takes none beside
+			fmt.Fprintf(&b, "\nip token set ::%d dev nic%d", nic+5, nic)
+		}
 		for range r.IntN(4) {
 			b.WriteString("\nsysctl -q -w " + fmt.Sprintf([]string{
 				"net.ipv4.conf.nic%d.rp_filter=2", "net.ipv4.conf.nic%d.proxy_arp=1", "net.ipv4.conf.nic%d.forwarding=1",
@@ -106,6 +115,13 @@ func randomHost(r *rand.Rand) string {
 			fmt.Fprintf(&b, "\nip -6 route add fd1%d::/48 via fe80::1 dev nic%d metric %d table %d", i, nic, 10*nic+i+1, 254-r.IntN(2)*200)
 		}
 		fmt.Fprintf(&b, "\nip neighbour add 10.%d.0.9 lladdr 02:00:00:00:09:0%d nud permanent dev nic%d", nic, nic, nic)
+		for range r.IntN(4) {
+			fmt.Fprintf(&b, []string{
+				"\nip neighbour replace proxy 10.%d.0.7 dev nic%d", "\nip neighbour replace proxy fd0%d::7 dev nic%d",
+				"\nbridge fdb replace 02:00:00:00:77:0%d dev nic%d self permanent",
+				"\nip -s maddr add 01:00:5e:00:00:0%d dev nic%d", // ends ip, which reads no further line
+			}[r.IntN(4)], nic, nic)
+		}
 	}
 	for i := range len(up) - 1 {
 		a, c := up[i], up[i+1]
@@ -166,6 +182,11 @@ func randomParameters(r *rand.Rand, devices int, sizesOfIPv4 bool) string {
 	return "{" + strings.Join(append(more, `"interface": {`+strings.Join(fields, ", ")+"}"), ", ") + "}"
 }
 
+// randomChannels are some of those that a veth of the lab has.
+func randomChannels(r *rand.Rand) ethtool.Settings {
+	return ethtool.Settings{"channels.rx": strconv.Itoa(1 + r.IntN(4)), "channels.tx": strconv.Itoa(1 + r.IntN(4))}
+}
+
 func randomMeddling(r *rand.Rand, name string) string {
 	var lines []string
 	for range r.IntN(4) {
@@ -178,7 +199,11 @@ func randomMeddling(r *rand.Rand, name string) string {
 			"ip route flush dev " + name,
 			"sysctl -q -w net.ipv4.conf." + dotless(name) + ".rp_filter=1",
 			"ip link property add dev " + name + " altname mine" + name[len(name)-1:],
-		}[r.IntN(8)])
+			"ip link set " + name + " mode dormant broadcast ff:ff:ff:ff:ff:fd",
+			"ip neighbour replace proxy 192.0.2.7 dev " + name,
+			"bridge fdb replace 02:00:00:00:78:00 dev " + name + " self permanent",
+			"ip -s maddr add 01:00:5e:00:01:00 dev " + name,
+		}[r.IntN(12)])
 	}
 	if r.IntN(2) == 0 {
 		lines = append(lines, "ip link set "+name+" down", "ip link set "+name+" name x"+name[:2]+name[len(name)-1:])

@@ -70,7 +70,7 @@ func isKind(file, kind string) bool { return strings.HasPrefix(path.Base(file), 
 // memory that the device reads and writes, far beyond the usual limit.
 func (d *Driver) MemlockFor(r driver.Record) bool {
 	return slices.ContainsFunc(r.Devices, func(dev driver.DeviceRecord) bool {
-		plan, err := ReadPlan(dev)
+		plan, err := readBrief(dev)
 		return err == nil && !dev.AdminAccess && plan.NIC.RDMA != nil
 	})
 }

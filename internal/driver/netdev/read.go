@@ -8,6 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
@@ -45,19 +49,19 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 		keepsPrograms: d.host.BPFFS != "",
 	}
 	var usesRDMA bool
+	identities := map[string]side.Identity{}
 	for _, a := range c.Devices {
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("claim %s: %w", c.ClaimRef, err)
-		}
 		nic := slicecodec.FindNIC(m, a.Device)
 		if nic == nil || a.AdminAccess {
 			continue
 		}
 		usesRDMA = usesRDMA || nic.RDMA != nil
-		if _, done := k.nics[a.Device]; nic.Interface != nil && !done {
-			seen, err := d.host.Take(side.IdentityOf(*nic, nil))
-			k.nics[a.Device] = nicFacts{seen: seen, err: err}
+		if nic.Interface != nil {
+			identities[a.Device] = side.IdentityOf(*nic, nil).Alone(alone(m, nic))
 		}
+	}
+	if err := d.readNICs(ctx, identities, k.nics); err != nil {
+		return nil, fmt.Errorf("claim %s: %w", c.ClaimRef, err)
 	}
 	if usesRDMA {
 		if err := k.readRDMA(d.host.Fd()); err != nil {
@@ -65,6 +69,44 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 		}
 	}
 	return &knowing{bootID: d.bootID, facts: k}, nil
+}
+
+// Refusals are why Read would refuse interfaces on the host, whatever a claim
+// asks of them, by their ifindexes: such NICs must not be offered.
+func (d *Driver) Refusals(indexes []int) (map[int]error, error) {
+	refusals, err := d.host.Refusals(indexes)
+	if err != nil {
+		return nil, fmt.Errorf("driver %s: judge the host's interfaces: %w", Name, err)
+	}
+	return refusals, nil
+}
+
+// readNICs reads NICs by one look at the host, as many at a time as there are
+// processors: most of it is hundreds of small files.
+func (d *Driver) readNICs(ctx context.Context, identities map[string]side.Identity, into map[string]nicFacts) error {
+	if len(identities) == 0 {
+		return nil
+	}
+	look, err := d.host.Look()
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for device, id := range identities {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			seen, err := look.Take(id)
+			mu.Lock()
+			defer mu.Unlock()
+			into[device] = nicFacts{seen: seen, err: err}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 func (k *facts) readRDMA(namespace int) error {
@@ -127,19 +169,21 @@ func (d *Driver) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (d
 	return p.Plan(c, m, held)
 }
 
-// inherit adds the routes that a held record remembers and that lead through
-// this NIC, too.
-func inherit(s *hoststate.State, held driver.Record) error {
-	for _, d := range held.Devices {
-		plan, err := ReadPlan(d)
-		if err == nil && plan.Host != nil {
-			err = s.Inherit(plan.Host)
-		}
-		if err != nil {
-			return fmt.Errorf("held claim %s, device %s: %w", held.Claim, d.Device, err)
+// awayFrom are the NICs of held records as they were on the host.
+func awayFrom(held []driver.Record) ([]*hoststate.State, error) {
+	var away []*hoststate.State
+	for _, r := range held {
+		for _, d := range r.Devices {
+			plan, err := readBrief(d)
+			if err != nil {
+				return nil, fmt.Errorf("held claim %s: %w", r.Claim, err)
+			}
+			if plan.Host != nil {
+				away = append(away, plan.Host)
+			}
 		}
 	}
-	return nil
+	return away, nil
 }
 
 // hasRDMACM says whether containers will find /dev/infiniband/rdma_cm on the

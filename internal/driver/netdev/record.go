@@ -6,6 +6,7 @@ package netdev
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
@@ -19,6 +20,8 @@ import (
 type Plan struct {
 	// NIC is the device as the inventory knew it when it was taken.
 	NIC model.NIC `json:"nic"`
+	// Alone: its PCI function had no other interface.
+	Alone bool `json:"alone,omitempty"`
 	// Host and Pod are nil where no interface moves: for an RDMA device without
 	// one, and under admin access.
 	Host *hoststate.State `json:"host,omitempty"`
@@ -61,6 +64,34 @@ func ReadPlan(d driver.DeviceRecord) (Plan, error) {
 	return p, nil
 }
 
+// readBrief is ReadPlan without the host's many settings, which are most of a plan
+// and which restoring alone needs: nothing may be restored from it.
+func readBrief(d driver.DeviceRecord) (Plan, error) {
+	var host *struct {
+		hoststate.State
+		// These hide the fields of the same names.
+		Sysctls  skipped `json:"sysctls"`
+		Features skipped `json:"features"`
+	}
+	p := struct {
+		Plan
+		Host any `json:"host"`
+	}{Host: &host}
+	if err := json.Unmarshal(d.Plan, &p); err != nil {
+		return Plan{}, fmt.Errorf("device %s: read its plan: %w", d.Device, err)
+	}
+	if host != nil {
+		p.Plan.Host = &host.State
+	}
+	return p.Plan, nil
+}
+
+// skipped is JSON that nobody looks at.
+type skipped struct{}
+
+// UnmarshalJSON takes anything.
+func (*skipped) UnmarshalJSON([]byte) error { return nil }
+
 // HeldNICs are the NICs that a record holds, as they were when they were taken.
 func HeldNICs(r driver.Record) ([]model.NIC, error) {
 	var held []model.NIC
@@ -68,7 +99,7 @@ func HeldNICs(r driver.Record) ([]model.NIC, error) {
 		if d.AdminAccess {
 			continue
 		}
-		p, err := ReadPlan(d)
+		p, err := readBrief(d)
 		if err != nil {
 			return nil, fmt.Errorf("claim %s: %w", r.Claim, err)
 		}
@@ -82,6 +113,8 @@ type MovedNIC struct {
 	// Device is its name in the record.
 	Device string
 	NIC    model.NIC
+	// Alone: its PCI function has no other interface.
+	Alone bool
 	// GivenMAC is the MAC that the configuration gives it; nil when it keeps its
 	// own.
 	GivenMAC *string
@@ -90,17 +123,24 @@ type MovedNIC struct {
 // Moved are the NICs that are in the pod's namespace while the record is
 // attached.
 func Moved(r driver.Record) ([]MovedNIC, error) {
-	plans, err := plansOf(r)
-	if err != nil {
-		return nil, fmt.Errorf("claim %s: %w", r.Claim, err)
-	}
 	var moved []MovedNIC
-	for i, p := range plans {
+	for _, d := range r.Devices {
+		p, err := readBrief(d)
+		if err != nil {
+			return nil, fmt.Errorf("claim %s: %w", r.Claim, err)
+		}
 		if p.Pod != nil {
-			moved = append(moved, MovedNIC{Device: r.Devices[i].Device, NIC: p.NIC, GivenMAC: p.Pod.Settings.MAC})
+			moved = append(moved, MovedNIC{Device: d.Device, NIC: p.NIC, Alone: p.Alone, GivenMAC: p.Pod.Settings.MAC})
 		}
 	}
 	return moved, nil
+}
+
+// Moves tells whether something of the record goes into the pod's namespace:
+// nothing does under admin access, or of an RDMA device that is shared.
+func (d *Driver) Moves(r driver.Record) bool {
+	plans, err := plansOf(r)
+	return err != nil || slices.ContainsFunc(plans, Plan.moves)
 }
 
 // moves tells whether something of the device goes into the pod's namespace.
@@ -112,15 +152,15 @@ func (p Plan) onHost() side.Identity {
 	if p.Host == nil {
 		return id
 	}
-	return id.Named(p.Host.Name)
+	return id.OnHost(p.Host.Name, p.Host.Index)
 }
 
 // identity is how to find the interface in the pod.
 func (p Plan) identity() side.Identity {
 	if p.Pod == nil {
-		return side.IdentityOf(p.NIC, nil)
+		return side.IdentityOf(p.NIC, nil).Alone(p.Alone)
 	}
-	return side.IdentityOf(p.NIC, p.Pod.Settings.MAC)
+	return side.IdentityOf(p.NIC, p.Pod.Settings.MAC).Alone(p.Alone).Named(p.Pod.Name)
 }
 
 // lease is nil where no address was given for a time.

@@ -68,12 +68,16 @@ func checkPrivateFlags(want map[string]bool, host *hoststate.State) error {
 // Stage does what belongs to the devices and what takes time, all of them at
 // once. When one fails, all are as before.
 func (d *Driver) Stage(ctx context.Context, r driver.Record) (driver.Record, error) {
+	look, err := d.host.Look()
+	if err != nil {
+		return r, fmt.Errorf("stage claim %s: %w", r.Claim, err)
+	}
 	r.Devices = slices.Clone(r.Devices)
 	errs := make([]error, len(r.Devices))
 	var wait sync.WaitGroup
 	for i := range r.Devices {
 		wait.Go(func() {
-			if err := d.stageDevice(ctx, &r.Devices[i], r.Pods); err != nil {
+			if err := d.stageDevice(ctx, look, &r.Devices[i], r.Pods); err != nil {
 				errs[i] = fmt.Errorf("device %s: %w", r.Devices[i].Device, err)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/dhcp"
@@ -19,18 +20,27 @@ import (
 // dhcpTime bounds the wait for a DHCP server. The kubelet asks again.
 const dhcpTime = 10 * time.Second
 
-func (d *Driver) stageDevice(ctx context.Context, record *driver.DeviceRecord, pods []driver.PodRef) error {
-	plan, err := ReadPlan(*record)
-	if err != nil || plan.Host == nil {
+func (d *Driver) stageDevice(ctx context.Context, look *hoststate.Look, record *driver.DeviceRecord, pods []driver.PodRef) error {
+	brief, err := readBrief(*record)
+	if err != nil || brief.Host == nil {
 		return err
 	}
-	link, err := d.host.Find(plan.onHost())
+	link, err := look.Find(brief.onHost())
 	if err != nil || link == nil {
 		return err // in the pod already, where attaching looks for it
 	}
-	if err := d.host.Refresh(plan.onHost(), plan.Host); err != nil {
+	known := len(brief.Host.Routes)
+	if err := look.Refresh(link, brief.Host); err != nil {
 		return err
 	}
+	if brief.Stage == nil && brief.Host.Key == "" && len(brief.Host.Routes) == known {
+		return nil // nothing to do, and nothing new
+	}
+	plan, err := ReadPlan(*record)
+	if err != nil {
+		return err
+	}
+	plan.Host.Routes = brief.Host.Routes
 	if err := d.stagePrograms(link, &plan); err != nil {
 		return err
 	}

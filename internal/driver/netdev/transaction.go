@@ -7,11 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"syscall"
 	"time"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
+	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
@@ -22,17 +26,24 @@ const rollbackTime = 5 * time.Second
 type transaction struct {
 	*Driver
 	pod *podstate.Pod
-	// inPod and onHost are the links before anything moved; onHost is nil until
-	// something must.
+	// inPod are the NICs that were there before anything moved, and onHost the
+	// host's links; it is nil until something must.
 	inPod, onHost []rtnl.Link
 	// moved are the NICs that may have left the host.
 	moved []Plan
+	// names are those of the claim's interfaces in the pod.
+	names []string
 }
 
 func (t *transaction) attach(ctx context.Context, r driver.Record, plans []Plan) ([]driver.DeviceStatus, error) {
 	var err error
-	if t.inPod, err = t.pod.Links(); err != nil {
+	if t.inPod, err = nicsIn(t.pod, plans); err != nil {
 		return nil, err
+	}
+	for _, plan := range plans {
+		if plan.Pod != nil {
+			t.names = append(t.names, plan.Pod.Name)
+		}
 	}
 	statuses := make([]driver.DeviceStatus, len(plans))
 	links := make([]*rtnl.Link, len(plans))
@@ -45,20 +56,32 @@ func (t *transaction) attach(ctx context.Context, r driver.Record, plans []Plan)
 			return nil, fmt.Errorf("device %s: %w", r.Devices[i].Device, err)
 		}
 	}
-	addresses, err := t.pod.Addresses()
-	if err != nil {
-		return nil, err
-	}
 	for i, plan := range plans {
 		if links[i] == nil {
 			continue
 		}
-		have := describe(&statuses[i], links[i], addresses)
-		if err := plan.Pod.Finish(t.pod, links[i].Index, have, plan.lease(), t.now()); err != nil {
+		statuses[i].Note = t.ranOut(plan)
+		addresses, err := t.pod.PrefixesOf(links[i].Index)
+		if err == nil {
+			have := describe(&statuses[i], links[i], addresses)
+			err = plan.Pod.Finish(t.pod, links[i].Index, have, plan.lease())
+		}
+		if err != nil {
 			return nil, fmt.Errorf("device %s: interface %s: %w", r.Devices[i].Device, links[i].Name, err)
 		}
 	}
 	return statuses, nil
+}
+
+// nicsIn lists the links in the pod that the plans could be about.
+func nicsIn(pod *podstate.Pod, plans []Plan) ([]rtnl.Link, error) {
+	var ids []side.Identity
+	for _, plan := range plans {
+		if plan.Pod != nil {
+			ids = append(ids, plan.identity())
+		}
+	}
+	return side.LinksOf(pod.Conn, ids...)
 }
 
 // attachOne brings one device into the pod. The link is nil where the device
@@ -86,8 +109,8 @@ func (t *transaction) attachOne(plan Plan) (*rtnl.Link, error) {
 // settings and addresses.
 func (t *transaction) bring(plan Plan) (*rtnl.Link, error) {
 	link, err := plan.identity().Find(t.inPod)
-	if err == nil && link == nil {
-		link, err = t.move(plan)
+	if err == nil && (link == nil || !plan.identity().Certain(link)) {
+		link, err = t.take(plan, link)
 	}
 	if err != nil || link.Up {
 		return link, err
@@ -95,11 +118,27 @@ func (t *transaction) bring(plan Plan) (*rtnl.Link, error) {
 	if err := dropPrograms(t.pod, link.Index, plan); err != nil {
 		return nil, err
 	}
-	return link, plan.Pod.Configure(t.pod, link, plan.lease())
+	lease := plan.lease()
+	if t.ranOut(plan) != "" {
+		lease = nil // the address may be somebody else's by now
+	}
+	return link, plan.Pod.Configure(t.pod, link, lease)
 }
 
-// move takes the NIC from the host.
-func (t *transaction) move(plan Plan) (*rtnl.Link, error) {
+// ranOut says that the time of a NIC's address is over, or nothing. It does not
+// keep the NIC from the pod: Renew asks for another address from there.
+func (t *transaction) ranOut(plan Plan) string {
+	lease := plan.lease()
+	if lease == nil || podstate.Lives(lease, t.now()) {
+		return ""
+	}
+	return fmt.Sprintf("the lease of %s ran out at %s, and the interface has no address until the DHCP server gives it one",
+		lease.Address, lease.Expiry.UTC().Format(time.RFC3339))
+}
+
+// take moves the NIC if it is on the host. Otherwise it is the link in the pod
+// that may be it.
+func (t *transaction) take(plan Plan, inPod *rtnl.Link) (*rtnl.Link, error) {
 	id := plan.onHost()
 	var err error
 	if t.onHost == nil {
@@ -108,15 +147,36 @@ func (t *transaction) move(plan Plan) (*rtnl.Link, error) {
 		}
 	}
 	link, err := id.Find(t.onHost)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if link == nil {
+	case link != nil:
+		return t.move(plan, link)
+	case inPod == nil:
 		return nil, fmt.Errorf("%s is neither on the host nor in the pod", id)
 	}
+	return inPod, nil
+}
+
+// move takes the NIC from the host.
+func (t *transaction) move(plan Plan, link *rtnl.Link) (*rtnl.Link, error) {
+	// Prepare has looked, and somebody may have put one there since.
+	if err := hoststate.RefuseUpper(t.onHost, link.Index, link.Name); err != nil {
+		return nil, err
+	}
 	t.moved = append(t.moved, plan)
+	// An alternative name goes along, and would be in the way of an interface
+	// that shall have it as its name. It comes back with the NIC.
+	for _, alternative := range link.AltNames {
+		if !slices.Contains(t.names, alternative) {
+			continue
+		}
+		if err := t.host.DeleteAltName(link.Index, alternative); err != nil {
+			return nil, err
+		}
+	}
 	name := plan.Pod.Name
-	err = t.host.Move(link.Index, t.pod.Fd(), rtnl.Change{Name: &name, Settings: plan.Pod.Settings})
+	err := t.host.Move(link.Index, t.pod.Fd(), rtnl.Change{Name: &name, Settings: plan.Pod.Settings})
 	if errors.Is(err, syscall.EEXIST) {
 		return nil, fmt.Errorf("interface.name: the pod has an interface %q, or one of that alternative name, already: choose another name: %w", name, err)
 	}
@@ -130,12 +190,16 @@ func (t *transaction) move(plan Plan) (*rtnl.Link, error) {
 	return arrived, err
 }
 
-// putBack undoes the moves of this call.
-func (t *transaction) putBack(ctx context.Context) error {
+// putBack undoes the moves of this call, by the whole plans.
+func (t *transaction) putBack(ctx context.Context, r driver.Record) error {
 	if len(t.moved) == 0 {
 		return nil
 	}
+	plans, unread := plansOf(r)
+	plans = slices.DeleteFunc(plans, func(p Plan) bool {
+		return !slices.ContainsFunc(t.moved, func(m Plan) bool { return reflect.DeepEqual(m.NIC, p.NIC) })
+	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()
-	return t.restore(ctx, t.moved, t.pod)
+	return errors.Join(unread, t.restore(ctx, plans, t.pod))
 }

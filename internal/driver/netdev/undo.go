@@ -97,7 +97,7 @@ func (d *Driver) takeFrom(pod *podstate.Pod, plans []Plan) error {
 	if pod == nil {
 		return nil
 	}
-	links, err := pod.Links()
+	links, err := nicsIn(pod, plans)
 	if err != nil {
 		return err
 	}
@@ -137,10 +137,7 @@ func (d *Driver) moveHome(plan Plan, link *rtnl.Link, pod *podstate.Pod) error {
 	}
 	err := pod.Move(link.Index, d.host.Fd(), change)
 	if errors.Is(err, syscall.EEXIST) {
-		// Back under any name is better than lost with the pod.
-		free := "dev%d"
-		change.Name = &free
-		err = pod.Move(link.Index, d.host.Fd(), change)
+		err = d.moveNameless(link, pod, change)
 	}
 	if err != nil {
 		return fmt.Errorf("interface %s of the pod back to %s: %w", link.Name, plan.Host.Name, err)
@@ -148,8 +145,26 @@ func (d *Driver) moveHome(plan Plan, link *rtnl.Link, pod *podstate.Pod) error {
 	return nil
 }
 
+// moveNameless moves a NIC home one of whose names is another's there by now:
+// back under any name is better than lost with the pod. Restoring says which.
+func (d *Driver) moveNameless(link *rtnl.Link, pod *podstate.Pod, change rtnl.Change) error {
+	err := hoststate.DropAltNames(pod.Conn, link, &hoststate.State{})
+	if err == nil {
+		err = pod.Move(link.Index, d.host.Fd(), change)
+	}
+	if errors.Is(err, syscall.EEXIST) {
+		free := "dev%d"
+		change.Name = &free
+		err = pod.Move(link.Index, d.host.Fd(), change)
+	}
+	if errors.Is(err, syscall.ENODEV) {
+		return nil // it had left before its name was refused (net/core/rtnetlink.c, do_setlink)
+	}
+	return err
+}
+
 // awaitHome returns the host's links once all NICs are among them, and the plans
-// of those that are: of some there will never be a link again.
+// of those that are: of some there will never be a link again, and the error says so.
 func (d *Driver) awaitHome(ctx context.Context, plans []Plan, pod *podstate.Pod) ([]rtnl.Link, []Plan, error) {
 	ctx, cancel := context.WithTimeout(ctx, returnTime)
 	defer cancel()
@@ -168,7 +183,10 @@ func (d *Driver) awaitHome(ctx context.Context, plans []Plan, pod *podstate.Pod)
 				errs = append(errs, err)
 			case link != nil:
 				home = append(home, plan)
-			case !d.gone(plan, pod):
+			case d.gone(plan, pod):
+				errs = append(errs, driver.GoneError{Err: fmt.Errorf("%s, interface %s, is gone: it is neither on the host nor in the pod, and nothing of it is restored",
+					plan.onHost(), plan.Host.Name)})
+			default:
 				waiting = true
 				errs = append(errs, fmt.Errorf("%s has not come back to the host", plan.onHost()))
 			}
@@ -183,10 +201,15 @@ func (d *Driver) awaitHome(ctx context.Context, plans []Plan, pod *podstate.Pod)
 	}
 }
 
-// gone tells whether a NIC that is not on the host will never be again.
+// gone tells whether a NIC that is not on the host will never be again: hardware
+// that was pulled out, and a virtual link that is not in the pod either.
 func (d *Driver) gone(plan Plan, pod *podstate.Pod) bool {
 	if plan.NIC.PCI != nil {
-		return !exists(d.sys, "bus/pci/devices/"+plan.NIC.PCI.String()) // pulled out
+		return !exists(d.sys, "bus/pci/devices/"+plan.NIC.PCI.String())
 	}
-	return plan.Host.Kind != nil && pod == nil // a virtual link ends with the namespace it is in
+	if plan.Host.Kind == nil || pod == nil {
+		return plan.Host.Kind != nil // a virtual link ends with the namespace it is in
+	}
+	link, err := pod.Find(plan.identity())
+	return err == nil && link == nil
 }

@@ -21,17 +21,6 @@ type Gates = structured.Features
 // nothing else is known: that of the allocator this program is built with.
 const Newest = 37
 
-// GatesOf are those that are on by default in Kubernetes 1.minor
-// (pkg/features/kube_features.go).
-func GatesOf(minor int) Gates {
-	g := Gates{AdminAccess: minor >= 34, PrioritizedList: minor >= 34}
-	if minor >= 36 {
-		g.DeviceTaints, g.PartitionableDevices, g.ConsumableCapacity, g.DeviceBindingAndStatus = true, true, true, true
-	}
-	g.FractionalCapacityRange = minor >= 37
-	return g
-}
-
 // Names of feature gates.
 const (
 	GateAdminAccess         = "DRAAdminAccess"
@@ -47,23 +36,45 @@ const (
 	gateFractionalRange     = "DRAFractionalCapacityRange"
 )
 
-// byName finds a gate's switch.
-func byName(g *Gates) map[string]*bool {
-	return map[string]*bool{
-		GateAdminAccess: &g.AdminAccess, GateCompatibilityGroups: &g.CompatibilityGroups,
-		GateConsumableCapacity: &g.ConsumableCapacity, GateDerivedAttributes: &g.DerivedAttributes,
-		GateBindingConditions: &g.DeviceBindingAndStatus, GateTaints: &g.DeviceTaints,
-		gateFractionalRange: &g.FractionalCapacityRange, GateListAttributes: &g.ListTypeAttributes,
-		GateNodeOperations: &g.OptionalNodeOperations, GatePartitionable: &g.PartitionableDevices,
-		GatePrioritizedList: &g.PrioritizedList,
-	}
+// never is the minor version since which a gate is on that is on in none yet.
+const never = 1 << 30
+
+// gates has every gate that the allocator hears of: since which Kubernetes 1.minor
+// it is on by default (pkg/features/kube_features.go), and the field of Gates. The
+// binding conditions need DRAResourceClaimDeviceStatus too, which is on since 1.33.
+var gates = map[string]struct {
+	since int
+	field func(*Gates) *bool
+}{
+	GateAdminAccess:         {34, func(g *Gates) *bool { return &g.AdminAccess }},
+	GatePrioritizedList:     {34, func(g *Gates) *bool { return &g.PrioritizedList }},
+	GateTaints:              {36, func(g *Gates) *bool { return &g.DeviceTaints }},
+	GatePartitionable:       {36, func(g *Gates) *bool { return &g.PartitionableDevices }},
+	GateConsumableCapacity:  {36, func(g *Gates) *bool { return &g.ConsumableCapacity }},
+	GateBindingConditions:   {36, func(g *Gates) *bool { return &g.DeviceBindingAndStatus }},
+	gateFractionalRange:     {37, func(g *Gates) *bool { return &g.FractionalCapacityRange }},
+	GateCompatibilityGroups: {never, func(g *Gates) *bool { return &g.CompatibilityGroups }},
+	GateDerivedAttributes:   {never, func(g *Gates) *bool { return &g.DerivedAttributes }},
+	GateListAttributes:      {never, func(g *Gates) *bool { return &g.ListTypeAttributes }},
+	GateNodeOperations:      {never, func(g *Gates) *bool { return &g.OptionalNodeOperations }},
 }
+
+// GatesOf are those that are on by default in Kubernetes 1.minor.
+func GatesOf(minor int) Gates {
+	var g Gates
+	for _, gate := range gates {
+		*gate.field(&g) = minor >= gate.since
+	}
+	return g
+}
+
+// GateNames are the names of all gates that the allocator hears of.
+func GateNames() []string { return slices.Sorted(maps.Keys(gates)) }
 
 // SetGates switches gates as --feature-gates of a Kubernetes component does:
 // "Name=true,Other=false". In 1.36 the scheduler does not tell its allocator of
 // DRAListTypeAttributes (AllocatorFeatures), so there that one changes nothing.
 func SetGates(g Gates, minor int, text string) (Gates, error) {
-	switches := byName(&g)
 	for pair := range strings.SplitSeq(text, ",") {
 		if pair = strings.TrimSpace(pair); pair == "" {
 			continue
@@ -73,11 +84,11 @@ func SetGates(g Gates, minor int, text string) (Gates, error) {
 		if err != nil {
 			return g, fmt.Errorf("feature gate %q: want NAME=true or NAME=false", pair)
 		}
-		gate := switches[name]
-		if gate == nil {
-			return g, fmt.Errorf("feature gate %q: want one of %s", name, strings.Join(slices.Sorted(maps.Keys(switches)), ", "))
+		gate, known := gates[name]
+		if !known {
+			return g, fmt.Errorf("feature gate %q: want one of %s", name, strings.Join(GateNames(), ", "))
 		}
-		*gate = on
+		*gate.field(&g) = on
 	}
 	if minor <= 36 {
 		g.ListTypeAttributes = false

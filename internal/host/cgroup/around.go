@@ -3,7 +3,12 @@
 
 package cgroup
 
-import "k8s.io/utils/cpuset"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/utils/cpuset"
+)
 
 // Release lets the group's tasks run wherever the group around it does, and says
 // how much it wrote. Memory nodes stay.
@@ -18,7 +23,16 @@ func (g Group) Release() (writes int, err error) {
 		}
 		// An empty line is the set that asks for nothing
 		// (kernel/cgroup/cpuset.c, update_cpumask).
-		return 1, g.write(controllerCPUSet, "cpuset.cpus", "\n")
+		if err := g.write(controllerCPUSet, "cpuset.cpus", "\n"); !errors.Is(err, unix.ENOSPC) {
+			return 1, err
+		}
+		// Older kernels, such as Linux 6.1, take no set away from tasks
+		// (validate_change): all that the group around has leaves them as free.
+		around, err := g.Parent().Effective()
+		if err != nil || around.CPUs.Equals(have) {
+			return 0, err
+		}
+		return 1, g.write(controllerCPUSet, "cpuset.cpus", around.CPUs.String())
 	}
 	// Version 1 wants each set written out.
 	around, err := g.Parent().set("cpuset.cpus")

@@ -64,6 +64,15 @@ func TestKernel(t *testing.T) {
 			t.Errorf("the process does not have %q:\n%s", line, status)
 		}
 	}
+	for _, want := range []int{1, 0} { // also where the kernel empties no set of a group with tasks
+		if n, err := g.Release(); err != nil || n != want {
+			t.Errorf("released by %d writes, %v; want %d", n, err, want)
+		}
+	}
+	free, err := g.Effective()
+	if all, allErr := g.Parent().Effective(); err != nil || allErr != nil || !free.CPUs.Equals(all.CPUs) {
+		t.Errorf("released, it has %s of %s, %v, %v", free.CPUs, all.CPUs, err, allErr)
+	}
 	if err := g.write(controllerCPU, "cpu.max", "20000 100000"); err != nil {
 		t.Fatal(err)
 	}

@@ -15,18 +15,28 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// Conn is a socket in one network namespace.
+// Conn is sockets in one network namespace.
 type Conn struct {
 	handle *ethtool.Ethtool
+	kernel kernel
 	calls  atomic.Int64
+	close  func()
 }
 
 // Dial opens a socket in the network namespace of a descriptor.
 func Dial(namespace int) (*Conn, error) {
 	var c Conn
 	err := netns.Do(namespace, func() (err error) {
-		c.handle, err = ethtool.NewEthtool()
-		return err
+		if c.handle, err = ethtool.NewEthtool(); err != nil {
+			return err
+		}
+		s, err := openSocket()
+		if err != nil {
+			c.handle.Close()
+			return err
+		}
+		c.kernel, c.close = s, s.Close
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open ethtool socket: %w", err)
@@ -34,13 +44,16 @@ func Dial(namespace int) (*Conn, error) {
 	return &c, nil
 }
 
-// Close closes the socket.
-func (c *Conn) Close() { c.handle.Close() }
+// Close closes the sockets.
+func (c *Conn) Close() {
+	c.handle.Close()
+	c.close()
+}
 
-// Counts are what the Conn has cost so far; its messages are requests, of up to
-// three ioctls each.
+// Counts are what the Conn has cost so far; its messages are requests, of a few
+// calls each.
 func (c *Conn) Counts() rtnl.Counts {
-	return rtnl.Counts{Sockets: 1, Setns: 2, Messages: c.calls.Load()}
+	return rtnl.Counts{Sockets: 2, Setns: 2, Messages: c.calls.Load()}
 }
 
 // ask makes a request about an interface.

@@ -3,7 +3,8 @@
 
 // Package ethtool reads and sets what ethtool(8) shows of an interface: offload
 // features and a driver's private flags, by the kernel's names
-// (net/ethtool/common.c, netdev_features_strings), and its speed.
+// (net/ethtool/common.c, netdev_features_strings), its speed, and all that a
+// driver can be told, from channels to rules for received packets (Settings).
 //
 // Every call goes through a Conn, a socket that was opened in the network
 // namespace it is about. What is set is read back: the kernel takes a request

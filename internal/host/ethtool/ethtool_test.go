@@ -171,8 +171,8 @@ func TestLink(t *testing.T) {
 			t.Errorf("speed of %q: %v, want ENODEV", name, err)
 		}
 	}
-	if counts := conn.Counts(); counts.Sockets != 1 || counts.Messages != 3 {
-		t.Errorf("counts %+v, want 1 socket and 3 requests", counts)
+	if counts := conn.Counts(); counts.Sockets != 2 || counts.Messages != 3 {
+		t.Errorf("counts %+v, want 2 sockets and 3 requests", counts)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 // of it outlives the test's process.
 type Namespace struct {
 	file *os.File
+	path string
 }
 
 // NewNamespace makes an empty network namespace, or skips the test where that
@@ -40,19 +42,28 @@ func NewNamespace(t testing.TB) *Namespace {
 	if err != nil {
 		t.Fatalf("make network namespace: %v", err)
 	}
+	// The descriptor's own path would lead to whatever has its number next.
+	ns.path = filepath.Join(t.TempDir(), "net")
+	if err := os.Symlink(fmt.Sprintf("/proc/self/fd/%d", ns.file.Fd()), ns.path); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(ns.Close)
 	return &ns
 }
 
-// Path is a path at which the namespace can be opened until Close.
-func (n *Namespace) Path() string { return fmt.Sprintf("/proc/self/fd/%d", n.file.Fd()) }
+// Path is a path at which the namespace can be opened until Close, and nothing
+// afterwards.
+func (n *Namespace) Path() string { return n.path }
 
 // Fd is a descriptor of the namespace.
 func (n *Namespace) Fd() int { return int(n.file.Fd()) }
 
 // Close ends the namespace, unless somebody else holds it. Closing twice is
 // allowed.
-func (n *Namespace) Close() { _ = n.file.Close() }
+func (n *Namespace) Close() {
+	_ = os.Remove(n.path)
+	_ = n.file.Close()
+}
 
 // Do runs fn on a thread inside the namespace. The thread ends with fn, so that
 // nothing else ever runs there.

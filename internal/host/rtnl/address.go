@@ -42,16 +42,19 @@ type Address struct {
 }
 
 // Addresses lists the addresses of the namespace, both families.
-func (c *Conn) Addresses() ([]Address, error) {
+func (c *Conn) Addresses() ([]Address, error) { return c.addresses(0) }
+
+// addresses lists those of one link, of all with 0.
+func (c *Conn) addresses(index int) ([]Address, error) {
 	var list []Address
 	var origins []origin
 	told := false
-	err := c.each("addresses", unix.RTM_GETADDR, unix.RTM_NEWADDR, func(body []byte) error {
+	err := c.eachAddress(index, func(body []byte) error {
 		a, o, err := parseAddress(body, c.now())
 		told = told || o.told
 		list, origins = append(list, a), append(origins, o)
 		return err
-	}, nl.NewIfInfomsg(unix.AF_UNSPEC))
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +62,20 @@ func (c *Conn) Addresses() ([]Address, error) {
 		list[i].Kernel = o.kernel || o.likely && !told
 	}
 	return list, nil
+}
+
+// eachAddress hands the messages of a link's addresses to a function, of all
+// links' with 0.
+func (c *Conn) eachAddress(index int, take func(body []byte) error) error {
+	header := nl.NewIfAddrmsg(unix.AF_UNSPEC)
+	header.Index = uint32(index)
+	wanted := func(body []byte) bool {
+		return len(body) < addressBytes || binary.NativeEndian.Uint32(body[4:8]) == uint32(index)
+	}
+	if index == 0 {
+		wanted = nil
+	}
+	return c.eachOf("addresses", unix.RTM_GETADDR, unix.RTM_NEWADDR, wanted, take, header)
 }
 
 // origin is who made an address. A kernel that tells (since Linux 5.18) does so
@@ -213,6 +230,21 @@ func broadcast(p netip.Prefix) []byte {
 	ip := p.Masked().Addr().As4()
 	last := binary.BigEndian.Uint32(ip[:]) | 0xffffffff>>p.Bits()
 	return binary.BigEndian.AppendUint32(nil, last)
+}
+
+// DropAddress takes an address of a link away, with whatever it has beside its
+// prefix. It is no error when it is gone.
+func (c *Conn) DropAddress(index int, p netip.Prefix) error {
+	addresses, err := c.addresses(index)
+	if err != nil {
+		return fmt.Errorf("delete address %s of link %d: %w", p, index, err)
+	}
+	for _, a := range addresses {
+		if a.Prefix == p {
+			return c.DeleteAddress(index, a.Saved)
+		}
+	}
+	return nil
 }
 
 // DeleteAddress takes a saved address away. It is no error when it is gone.

@@ -111,9 +111,11 @@ func (r RouteConfig) data(index int) []nl.NetlinkRequestData {
 // (IP6_RT_PRIO_USER, include/uapi/linux/ipv6_route.h).
 const ip6Metric = 1024
 
-// inPlaceOf is nil when the route that keeps another one out is the same.
+// inPlaceOf is nil when the route that keeps another one out is the same. It
+// looks at the routes through the link alone, however many others there are.
 func (c *Conn) inPlaceOf(index int, want RouteConfig) error {
-	routes, err := c.Routes(0)
+	through := nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(index)))
+	routes, err := c.routesOf(family(want.Destination.Addr()), 0, nil, through)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func (c *Conn) inPlaceOf(index int, want RouteConfig) error {
 		}
 		return fmt.Errorf("%w: %s through link %v", unix.EEXIST, r.Text, r.Links)
 	}
-	return unix.EEXIST
+	return fmt.Errorf("%w: a route through another link has its place", unix.EEXIST)
 }
 
 func family(ip netip.Addr) uint8 {

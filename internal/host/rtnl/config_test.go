@@ -95,7 +95,7 @@ func TestAddRoute(t *testing.T) {
 			if got := show(); got != "" {
 				t.Errorf("after deletion there is %s", got)
 			}
-			if err := conn.RestoreRoute(nic, saved[0]); err != nil {
+			if err := conn.RestoreRoutes(nic, saved); err != nil {
 				t.Fatal(err)
 			}
 			if got := lines(show()); !slices.Equal(got, []string{test.want}) {
@@ -127,7 +127,7 @@ func TestInTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.RestoreRoute(nic, moved); err != nil {
+	if err := conn.RestoreRoutes(nic, []Saved{moved}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"10.1.0.0/16 via 10.0.0.9 dev nic0 metric 5"}
@@ -160,10 +160,10 @@ func TestRules(t *testing.T) {
 	show := func() []string { return lines(ns.Run(t, "ip -4 rule show\nip -6 rule show")) }
 	before := show()
 	for _, r := range []RuleConfig{
-		{Priority: 100, Table: 7, Source: netip.MustParsePrefix("10.0.0.0/8")},
-		{Priority: 101, Table: 4711, Source: netip.MustParsePrefix("10.0.0.0/8"), Destination: netip.MustParsePrefix("10.9.0.1/32")},
-		{Priority: 102, Table: 8, Destination: netip.MustParsePrefix("fd00::/8")},
-		{Priority: 103, Table: 9, Family: unix.AF_INET6},
+		{Priority: new(uint32(100)), Table: 7, Source: netip.MustParsePrefix("10.0.0.0/8")},
+		{Priority: new(uint32(101)), Table: 4711, Source: netip.MustParsePrefix("10.0.0.0/8"), Destination: netip.MustParsePrefix("10.9.0.1/32")},
+		{Priority: new(uint32(102)), Table: 8, Destination: netip.MustParsePrefix("fd00::/8")},
+		{Priority: new(uint32(103)), Table: 9, Family: unix.AF_INET6},
 	} {
 		for range 2 {
 			if err := conn.AddRule(r); err != nil {

@@ -4,7 +4,7 @@
 // Package rtnl reads and changes the links, addresses, routes, rules, neighbours
 // and queueing disciplines of a network namespace by rtnetlink
 // (Documentation/userspace-api/netlink/, man 7 rtnetlink). It is, with
-// host/rdma, the only importer of the netlink library.
+// host/rdma and host/ethtool, the only importer of the netlink library.
 //
 // Every call goes through a Conn, a socket opened in the namespace it is about,
 // so that no caller changes the namespace of a thread. What must come back
@@ -15,9 +15,13 @@
 package rtnl
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -34,6 +38,8 @@ type Conn struct {
 	messages atomic.Int64
 	now      func() time.Time
 	onChange func()
+	// limit is the most entries of a list; 0 is none.
+	limit int
 }
 
 // Counts are what a Conn has cost so far.
@@ -68,6 +74,9 @@ func Dial(namespace int) (*Conn, error) {
 		s.Close()
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
+	// Since Linux 4.20 this has dumps list what is asked for alone, such as the
+	// addresses of one link; who asks looks at what comes all the same.
+	_ = unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
 	return &Conn{sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}, now: time.Now}, nil
 }
 
@@ -106,27 +115,164 @@ func (c *Conn) change(kind, flags int, data ...nl.NetlinkRequestData) error {
 	return err
 }
 
+// A batch holds so many requests and bytes at most: the kernel answers each that
+// fails, with the request in the answer, and all of that must fit into the
+// socket's receive buffer (net.core.rmem_default).
+const (
+	batchRequests = 64
+	batchBytes    = 32 << 10
+)
+
+// changeAll sends requests in batches, not waiting for the kernel between them,
+// and returns what became of each.
+func (c *Conn) changeAll(requests []*nl.NetlinkRequest) []error {
+	errs := make([]error, 0, len(requests))
+	for len(requests) > 0 {
+		n, bytes := 1, size(requests[0])
+		for n < min(len(requests), batchRequests) && bytes+size(requests[n]) <= batchBytes {
+			bytes += size(requests[n])
+			n++
+		}
+		results := c.batch(requests[:n])
+		if c.onChange != nil && slices.Contains(results, nil) {
+			c.onChange()
+		}
+		errs, requests = append(errs, results...), requests[n:]
+	}
+	return errs
+}
+
+func size(r *nl.NetlinkRequest) int {
+	n := unix.SizeofNlMsghdr
+	for _, d := range r.Data {
+		n += d.Len()
+	}
+	return n
+}
+
+// batch sends requests in one message. The last alone asks to be acknowledged:
+// the kernel goes through them in order, and answers those that fail unasked
+// (net/netlink/af_netlink.c, netlink_rcv_skb).
+func (c *Conn) batch(requests []*nl.NetlinkRequest) []error {
+	c.messages.Add(1)
+	handle := c.sockets[unix.NETLINK_ROUTE]
+	handle.Socket.Lock()
+	defer handle.Socket.Unlock()
+	errs := make([]error, len(requests))
+	last := len(requests) - 1
+	requests[last].Flags |= unix.NLM_F_ACK
+	first := atomic.AddUint32(&handle.Seq, uint32(len(requests))) - uint32(last)
+	var out []byte
+	for i, r := range requests {
+		r.Seq = first + uint32(i)
+		out = append(out, r.Serialize()...)
+		out = append(out, make([]byte, -len(out)&(unix.NLMSG_ALIGNTO-1))...)
+	}
+	failed := unix.Sendto(handle.Socket.GetFd(), out, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	for failed == nil {
+		var answers []syscall.NetlinkMessage
+		answers, _, failed = handle.Socket.Receive()
+		for _, a := range answers {
+			// Others answer what nobody waits for any more.
+			i := a.Header.Seq - first
+			if a.Header.Type != unix.NLMSG_ERROR || i > uint32(last) {
+				continue
+			}
+			errs[i] = answerError(a)
+			if i == uint32(last) {
+				return errs
+			}
+		}
+	}
+	for i := range errs {
+		errs[i] = failed // which of them the kernel has seen is unknown
+	}
+	return errs
+}
+
+// answerError is what struct nlmsgerr says: the error, the request, and the
+// kernel's own sentence (include/uapi/linux/netlink.h).
+func answerError(m syscall.NetlinkMessage) error {
+	if len(m.Data) < unix.SizeofNlMsgerr {
+		return fmt.Errorf("an answer of %d bytes, want at least %d", len(m.Data), unix.SizeofNlMsgerr)
+	}
+	number := int32(binary.NativeEndian.Uint32(m.Data))
+	if number == 0 {
+		return nil
+	}
+	var err error = unix.Errno(-number)
+	request := (int(binary.NativeEndian.Uint32(m.Data[4:])) + unix.NLMSG_ALIGNTO - 1) &^ (unix.NLMSG_ALIGNTO - 1)
+	if m.Header.Flags&unix.NLM_F_ACK_TLVS == 0 || request > len(m.Data)-4 {
+		return err
+	}
+	_ = EachAttribute(m.Data[4+request:], func(kind uint16, value []byte) error {
+		if kind == unix.NLMSGERR_ATTR_MSG {
+			err = fmt.Errorf("%w: %s", err, unix.ByteSliceToString(value))
+		}
+		return nil
+	})
+	return err
+}
+
 // dumpTries bounds how often a dump is repeated that a change interrupted
 // (NLM_F_DUMP_INTR): such a dump may lack or repeat entries.
 const dumpTries = 8
 
-// dump returns the bodies of all messages of a kind.
-func (c *Conn) dump(get, answer int, data ...nl.NetlinkRequestData) ([][]byte, error) {
-	var messages [][]byte
-	var err error
+// PodEntries is the Limit for a network namespace whose owner may make as many
+// links, addresses and routes as he likes.
+const PodEntries = 8192
+
+// ErrTooMany is why a list is not given: it is longer than the Limit.
+var ErrTooMany = errors.New("too many")
+
+// Limit refuses lists of more entries. Call it before the Conn is used.
+func (c *Conn) Limit(entries int) { c.limit = entries }
+
+// dump returns the bodies of those messages of a kind that are wanted; nil wants
+// all.
+func (c *Conn) dump(get, answer int, wanted func(body []byte) bool, data ...nl.NetlinkRequestData) ([][]byte, error) {
 	for range dumpTries {
-		messages, err = c.execute(c.request(get, unix.NLM_F_DUMP, data...), uint16(answer))
+		messages, err := c.dumpOnce(get, answer, wanted, data...)
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return messages, err
 		}
 	}
-	return nil, err
+	return nil, netlink.ErrDumpInterrupted
+}
+
+func (c *Conn) dumpOnce(get, answer int, wanted func(body []byte) bool, data ...nl.NetlinkRequestData) ([][]byte, error) {
+	c.messages.Add(1)
+	var messages [][]byte
+	full := false
+	r := c.request(get, unix.NLM_F_DUMP, data...)
+	err := r.ExecuteIter(unix.NETLINK_ROUTE, uint16(answer), func(body []byte) bool {
+		switch {
+		case wanted != nil && !wanted(body):
+			return true
+		case c.limit > 0 && len(messages) == c.limit:
+			full = true // the library reads the rest, and forgets it
+			return false
+		case wanted != nil:
+			body = bytes.Clone(body) // a few of many must not hold all of the buffer
+		}
+		messages = append(messages, body)
+		return true
+	})
+	if full {
+		return nil, fmt.Errorf("%w: more than %d", ErrTooMany, c.limit)
+	}
+	return messages, err
 }
 
 // each hands the bodies of all messages of a kind to a function. What is listed
 // is for the error.
 func (c *Conn) each(what string, get, answer int, take func(body []byte) error, data ...nl.NetlinkRequestData) error {
-	messages, err := c.dump(get, answer, data...)
+	return c.eachOf(what, get, answer, nil, take, data...)
+}
+
+// eachOf is each of those that are wanted.
+func (c *Conn) eachOf(what string, get, answer int, wanted func(body []byte) bool, take func(body []byte) error, data ...nl.NetlinkRequestData) error {
+	messages, err := c.dump(get, answer, wanted, data...)
 	for i := 0; err == nil && i < len(messages); i++ {
 		err = take(messages[i])
 	}

@@ -78,7 +78,7 @@ func (c *Conn) filters(index int, q Queueing) ([]Filter, error) {
 	}
 	var list []Filter
 	for _, parent := range parents {
-		messages, err := c.dump(unix.RTM_GETTFILTER, unix.RTM_NEWTFILTER, tcHeader(index, 0, parent))
+		messages, err := c.dump(unix.RTM_GETTFILTER, unix.RTM_NEWTFILTER, nil, tcHeader(index, 0, parent))
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -46,12 +47,27 @@ type Link struct {
 	VRFTable *uint32
 	// XDP is true when a program runs in the driver or the generic hook.
 	XDP bool
-	// Lower is the ifindex, in the same namespace, of the link below this one:
-	// a VLAN's or macvlan's parent (IFLA_LINK).
-	Lower *int
+	// Lower are the ifindexes, in the same namespace, of the links below this
+	// one, sorted: a VLAN's parent (IFLA_LINK), a VXLAN's (IFLA_VXLAN_LINK).
+	// Those below a bridge or a bond tell it by Master.
+	Lower []int
 	// Bus and BusAddress name the parent device, such as "pci" and
 	// "0000:8f:00.0" (IFLA_PARENT_DEV_BUS_NAME and _NAME, since Linux 5.14).
 	Bus, BusAddress *string
+	// PortName is the port of the device behind it, such as "p0"
+	// (IFLA_PHYS_PORT_NAME).
+	PortName *string
+}
+
+// IsRepresentor tells whether a link is a NIC's end of a virtual function.
+func (l Link) IsRepresentor() bool { return l.PortName != nil && IsRepresentor(*l.PortName) }
+
+// IsRepresentor tells whether a port name is that of a switch port inside the
+// NIC, standing for a virtual function or a subfunction: "pf0vf3", "c1pf0sf2"
+// (net/core/devlink.c). It is the switch's end, not a NIC.
+func IsRepresentor(portName string) bool {
+	_, after, found := strings.Cut(portName, "pf")
+	return found && strings.ContainsAny(after, "vs") && strings.HasSuffix(strings.TrimRight(after, "0123456789"), "f")
 }
 
 // skipStatistics is RTEXT_FILTER_SKIP_STATS (include/uapi/linux/rtnetlink.h):
@@ -64,6 +80,23 @@ const xdpNone = 0 // XDP_ATTACHED_NONE (include/uapi/linux/if_link.h)
 func (c *Conn) Links() ([]Link, error) {
 	var links []Link
 	err := c.each("links", unix.RTM_GETLINK, unix.RTM_NEWLINK, func(body []byte) error {
+		l, err := parseLink(body)
+		links = append(links, l)
+		return err
+	}, nl.NewIfInfomsg(unix.AF_UNSPEC), noStatistics())
+	return links, err
+}
+
+// LinksWhere lists those links of the namespace that are wanted. The kernel knows
+// no such filter, so that all are read, but no others are kept, nor do they count
+// against the Limit: however many a pod has made, a NIC is found among them.
+func (c *Conn) LinksWhere(wanted func(l *Link) bool) ([]Link, error) {
+	var links []Link
+	match := func(body []byte) bool {
+		l, err := parseLink(body)
+		return err != nil || wanted(&l)
+	}
+	err := c.eachOf("links", unix.RTM_GETLINK, unix.RTM_NEWLINK, match, func(body []byte) error {
 		l, err := parseLink(body)
 		links = append(links, l)
 		return err
@@ -119,11 +152,11 @@ func parseLink(body []byte) (Link, error) {
 		Encapsulation: header.EncapType(),
 		Settings:      newSettings(flags),
 	}
-	var below lower
+	var below lowers
 	err := EachAttribute(body[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) error {
 		l.Settings.take(kind, value)
 		below.take(kind, value)
-		return l.take(kind, value)
+		return l.take(kind, value, &below)
 	})
 	if err != nil {
 		return Link{}, fmt.Errorf("a link's message: %w", err)
@@ -134,7 +167,7 @@ func parseLink(body []byte) (Link, error) {
 	return l, nil
 }
 
-func (l *Link) take(kind uint16, value []byte) error {
+func (l *Link) take(kind uint16, value []byte, below *lowers) error {
 	switch kind {
 	case unix.IFLA_IFNAME:
 		l.Name = unix.ByteSliceToString(value)
@@ -144,6 +177,8 @@ func (l *Link) take(kind uint16, value []byte) error {
 		l.Master = index(value)
 	case unix.IFLA_OPERSTATE:
 		l.State = operState(value)
+	case unix.IFLA_PHYS_PORT_NAME:
+		l.PortName = known(unix.ByteSliceToString(value))
 	case unix.IFLA_PARENT_DEV_NAME:
 		l.BusAddress = known(unix.ByteSliceToString(value))
 	case unix.IFLA_PARENT_DEV_BUS_NAME:
@@ -156,7 +191,7 @@ func (l *Link) take(kind uint16, value []byte) error {
 			return nil
 		})
 	case unix.IFLA_LINKINFO:
-		return EachAttribute(value, l.takeInfo)
+		return EachAttribute(value, func(kind uint16, value []byte) error { return l.takeInfo(kind, value, below) })
 	case unix.IFLA_XDP:
 		return EachAttribute(value, func(kind uint16, value []byte) error {
 			if kind == unix.IFLA_XDP_ATTACHED {
@@ -168,7 +203,7 @@ func (l *Link) take(kind uint16, value []byte) error {
 	return nil
 }
 
-func (l *Link) takeInfo(kind uint16, value []byte) error {
+func (l *Link) takeInfo(kind uint16, value []byte, below *lowers) error {
 	switch kind {
 	case unix.IFLA_INFO_KIND:
 		l.Kind = known(unix.ByteSliceToString(value))
@@ -176,42 +211,75 @@ func (l *Link) takeInfo(kind uint16, value []byte) error {
 		l.SlaveKind = known(unix.ByteSliceToString(value))
 	case unix.IFLA_INFO_DATA:
 		// The kind comes before its data (net/core/rtnetlink.c).
-		if l.Kind == nil || *l.Kind != "vrf" {
+		if l.Kind == nil || *l.Kind != "vrf" && lowerData[*l.Kind] == nil {
 			return nil
 		}
 		return EachAttribute(value, func(kind uint16, value []byte) error {
-			if kind == unix.IFLA_VRF_TABLE {
+			if *l.Kind == "vrf" && kind == unix.IFLA_VRF_TABLE {
 				l.VRFTable = number(value)
 			}
+			below.takeData(*l.Kind, kind, value)
 			return nil
 		})
 	}
 	return nil
 }
 
-// lower is what IFLA_LINK says, which depends on other attributes.
-type lower struct {
-	index     *int
+// amtLink is IFLA_AMT_LINK, which x/sys does not name (include/uapi/linux/amt.h).
+const amtLink = 4
+
+// lowerData are the kinds that name links below them within IFLA_INFO_DATA, and
+// by which attributes. Three of them say so nowhere else: vxlan
+// (drivers/net/vxlan/vxlan_core.c, vxlan_fill_info), amt and hsr have no
+// ndo_get_iflink. All other kinds that stand on a link tell it by IFLA_LINK, or
+// the link below tells its master.
+var lowerData = map[string][]uint16{
+	"vxlan": {unix.IFLA_VXLAN_LINK},
+	"amt":   {amtLink},
+	"hsr":   {unix.IFLA_HSR_SLAVE1, unix.IFLA_HSR_SLAVE2, unix.IFLA_HSR_INTERLINK},
+	"dsa":   {unix.IFLA_DSA_CONDUIT},
+}
+
+// pairs are the kinds whose IFLA_LINK is the other end, which stays when this one
+// leaves.
+var pairs = []string{"veth", "vxcan", "netkit"}
+
+// lowers gathers what a link's message says of the links below it.
+type lowers struct {
+	link      *int
+	data      []int
 	elsewhere bool
 }
 
-func (b *lower) take(kind uint16, value []byte) {
+func (b *lowers) take(kind uint16, value []byte) {
 	switch kind {
 	case unix.IFLA_LINK:
-		b.index = index(value)
+		b.link = index(value)
 	case unix.IFLA_LINK_NETNSID:
 		b.elsewhere = true
 	}
 }
 
-// of is nil for a veth, whose IFLA_LINK is its peer, and for the tunnels that
-// name themselves.
-func (b *lower) of(l Link) *int {
-	veth := l.Kind != nil && *l.Kind == "veth"
-	if b.index == nil || b.elsewhere || veth || *b.index == l.Index {
+// takeData reads one attribute of the data of a kind.
+func (b *lowers) takeData(of string, kind uint16, value []byte) {
+	if at := index(value); at != nil && slices.Contains(lowerData[of], kind) {
+		b.data = append(b.data, *at)
+	}
+}
+
+// of are the links below a link. A link does not stand on itself, as the tunnels
+// without one would have it, nor on its other end.
+func (b *lowers) of(l Link) []int {
+	if b.elsewhere {
 		return nil
 	}
-	return b.index
+	list := b.data
+	if b.link != nil && (l.Kind == nil || !slices.Contains(pairs, *l.Kind)) {
+		list = append(list, *b.link)
+	}
+	list = slices.DeleteFunc(list, func(at int) bool { return at == l.Index })
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // operState is the word of operstate in sysfs (net/core/net-sysfs.c).

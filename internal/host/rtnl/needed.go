@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prefix is an address of a link and no more, for whoever looks at all links of
-// a host at once and puts none of it back.
+// Prefix is an address of a link and no more, for whoever puts none of it back.
 type Prefix struct {
 	netip.Prefix
 	// Index is the link's ifindex.
@@ -24,13 +23,18 @@ type Prefix struct {
 }
 
 // Prefixes lists the addresses of the namespace, both families.
-func (c *Conn) Prefixes() ([]Prefix, error) {
+func (c *Conn) Prefixes() ([]Prefix, error) { return c.prefixes(0) }
+
+// PrefixesOf lists the addresses of one link, both families.
+func (c *Conn) PrefixesOf(index int) ([]Prefix, error) { return c.prefixes(index) }
+
+func (c *Conn) prefixes(index int) ([]Prefix, error) {
 	var list []Prefix
-	err := c.each("addresses", unix.RTM_GETADDR, unix.RTM_NEWADDR, func(body []byte) error {
+	err := c.eachAddress(index, func(body []byte) error {
 		p, err := parsePrefix(body)
 		list = append(list, p)
 		return err
-	}, nl.NewIfInfomsg(unix.AF_UNSPEC))
+	})
 	return list, err
 }
 
@@ -69,6 +73,21 @@ func parsePrefix(body []byte) (Prefix, error) {
 // nothing is read.
 func (c *Conn) defaultRoutes() ([]Route, error) {
 	return c.routes(0, func(body []byte) bool { return len(body) < unix.SizeofRtMsg || body[1] == 0 }) // dst_len
+}
+
+// SharedRoutes lists the routes through nexthop objects, as defaultRoutes does: few
+// hosts have any.
+func (c *Conn) SharedRoutes() ([]Route, error) {
+	return c.routes(0, func(body []byte) bool {
+		shared := len(body) < unix.SizeofRtMsg
+		if !shared {
+			_ = EachAttribute(body[unix.SizeofRtMsg:], func(kind uint16, _ []byte) error {
+				shared = shared || kind == rtaNHID
+				return nil
+			})
+		}
+		return shared
+	})
 }
 
 // Needed says which links the node itself cannot do without, by ifindex, and

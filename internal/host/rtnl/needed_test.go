@@ -5,6 +5,7 @@ package rtnl_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,7 +124,7 @@ func TestLinks(t *testing.T) {
 	if m := links["nic0p"].Master; m == nil || *m != links["br0"].Index {
 		t.Errorf("the bridge's port says its master is %v", m)
 	}
-	if l := links["mv0"].Lower; l == nil || *l != nic.Index || links["mv0"].Up {
+	if l := links["mv0"].Lower; !slices.Equal(l, []int{nic.Index}) || links["mv0"].Up {
 		t.Errorf("mv0 = %+v", links["mv0"])
 	}
 	if lo := links["lo"]; lo.Kind != nil || lo.Encapsulation != "loopback" {

@@ -20,46 +20,92 @@ const (
 	ndaLLAddr    = 2
 	ndaCacheinfo = 3
 	ndaProbes    = 4
+	ndaIfindex   = 8
 	nudPermanent = 0x80
 )
 
 // Neighbours lists the permanent ARP and NDP entries of a link; others the
 // kernel learns again.
 func (c *Conn) Neighbours(index int) ([]Saved, error) {
-	var list []Saved
-	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		header := make(raw, unix.SizeofNdMsg)
-		header[0] = family
-		err := c.each("neighbours", unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, func(body []byte) error {
-			saved, of, permanent, err := parseNeighbour(body)
-			if err == nil && of == index && permanent {
-				list = append(list, saved)
-			}
-			return err
-		}, header)
-		if err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	header := make(raw, unix.SizeofNdMsg) // of no family: of all
+	return c.entries("neighbours", index, header, func(n neighbour) bool { return n.state == nudPermanent })
 }
 
-// parseNeighbour reads a body; of is the link's ifindex.
-func parseNeighbour(body []byte) (s Saved, of int, permanent bool, err error) {
+// Proxies lists the addresses that the host answers for on a link (ip neighbour
+// show proxy), both families.
+func (c *Conn) Proxies(index int) ([]Saved, error) {
+	header := make(raw, unix.SizeofNdMsg)
+	header[10] = unix.NTF_PROXY // these alone (net/core/neighbour.c, neigh_dump_info)
+	return c.entries("proxy neighbours", index, header, func(n neighbour) bool { return n.flags&unix.NTF_PROXY != 0 })
+}
+
+// Stations lists the unicast addresses that a link takes beside its own (bridge
+// fdb show self). Those of several stations cannot be told from those that the
+// kernel has joined.
+func (c *Conn) Stations(index int) ([]Saved, error) {
+	header := make(raw, unix.SizeofNdMsg)
+	header[0] = unix.AF_BRIDGE
+	const severalStations = 1
+	return c.entries("forwarding entries", index, header, func(n neighbour) bool {
+		return n.state == nudPermanent && n.flags == unix.NTF_SELF && len(n.mac) == 6 && n.mac[0]&severalStations == 0
+	})
+}
+
+// entries lists those of a link.
+func (c *Conn) entries(what string, index int, header raw, are func(n neighbour) bool) ([]Saved, error) {
+	var list []Saved
+	err := c.each(what, unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, func(body []byte) error {
+		n, err := parseNeighbour(body)
+		if err == nil && n.index == index && are(n) {
+			list = append(list, n.Saved)
+		}
+		return err
+	}, header, nl.NewRtAttr(ndaIfindex, nl.Uint32Attr(uint32(index))))
+	return list, err
+}
+
+// neighbour is an entry of the ARP and NDP tables, or of a link's forwarding
+// database.
+type neighbour struct {
+	Saved
+	index int // of the link
+	state uint16
+	flags uint8 // NTF_*
+	mac   net.HardwareAddr
+}
+
+// parseNeighbour reads a body: struct ndmsg (family, padding, ifindex, state,
+// flags, type) and attributes.
+func parseNeighbour(body []byte) (neighbour, error) {
 	m, err := parseMessage(body, unix.SizeofNdMsg)
 	if err != nil {
-		return Saved{}, 0, false, err
+		return neighbour{}, err
 	}
-	// struct ndmsg: family, padding, ifindex, state, flags, type.
-	of = int(int32(binary.NativeEndian.Uint32(m.header[4:8])))
-	permanent = binary.NativeEndian.Uint16(m.header[8:10]) == nudPermanent
+	n := neighbour{
+		index: int(int32(binary.NativeEndian.Uint32(m.header[4:8]))),
+		state: binary.NativeEndian.Uint16(m.header[8:10]),
+		flags: m.header[10],
+		mac:   m.get(ndaLLAddr),
+	}
 	clear(m.header[4:8])
-	return Saved{Text: neighbourText(m), Message: m.without(ndaCacheinfo, ndaProbes)}, of, permanent, nil
+	if n.flags&unix.NTF_PROXY != 0 {
+		// Since Linux 6.17 one that is not permanent goes with the carrier, and
+		// the dump does not tell which are. ip(8) makes permanent ones.
+		binary.NativeEndian.PutUint16(m.header[8:10], nudPermanent)
+	}
+	n.Saved = Saved{Text: n.text(m), Message: m.without(ndaCacheinfo, ndaProbes)}
+	return n, nil
 }
 
-func neighbourText(m message) string {
-	ip, _ := netip.AddrFromSlice(m.get(ndaDst))
-	return fmt.Sprintf("%s lladdr %s", ip, net.HardwareAddr(m.get(ndaLLAddr)))
+func (n neighbour) text(m message) string {
+	ip, ok := netip.AddrFromSlice(m.get(ndaDst))
+	switch {
+	case n.flags&unix.NTF_PROXY != 0:
+		return fmt.Sprintf("proxy %s", ip)
+	case !ok:
+		return fmt.Sprintf("%s self", n.mac)
+	}
+	return fmt.Sprintf("%s lladdr %s", ip, n.mac)
 }
 
 // SetNeighbour adds a permanent entry, in place of one for the same address.
@@ -80,8 +126,8 @@ func neighbourHeader(index int, ip netip.Addr) raw {
 	return header
 }
 
-// RestoreNeighbour puts a saved entry back, in place of one for the same
-// address.
+// RestoreNeighbour puts back what Neighbours, Proxies and Stations save, in
+// place of an entry for the same address.
 func (c *Conn) RestoreNeighbour(index int, s Saved) error {
 	m, err := parseMessage(s.Message, unix.SizeofNdMsg)
 	if err == nil {

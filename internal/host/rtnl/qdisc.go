@@ -79,42 +79,55 @@ type Queueing struct {
 
 // Queueing reads the queueing disciplines and filters of a link.
 func (c *Conn) Queueing(index int) (Queueing, error) {
-	q, err := c.queueing(index)
-	if err != nil {
-		return Queueing{}, fmt.Errorf("read queueing disciplines of link %d: %w", index, err)
-	}
-	return q, nil
+	all, err := c.Queueings([]int{index})
+	return all[index], err
 }
 
-func (c *Conn) queueing(index int) (Queueing, error) {
-	// The kernel dumps those of all links, whatever is asked for.
-	messages, err := c.dump(unix.RTM_GETQDISC, unix.RTM_NEWQDISC, tcHeader(0, 0, 0))
+// Queueings reads those of several links, by their ifindexes: the kernel dumps
+// those of all links, whatever is asked for.
+func (c *Conn) Queueings(indexes []int) (map[int]Queueing, error) {
+	all, err := c.queueings(indexes)
 	if err != nil {
-		return Queueing{}, err
+		return nil, fmt.Errorf("read queueing disciplines of links %v: %w", indexes, err)
 	}
-	var q Queueing
-	var children []Qdisc
-	blocks := false
+	return all, nil
+}
+
+func (c *Conn) queueings(indexes []int) (map[int]Queueing, error) {
+	wanted := func(body []byte) bool {
+		return len(body) < tcBytes || slices.Contains(indexes, int(binary.NativeEndian.Uint32(body[4:8])))
+	}
+	messages, err := c.dump(unix.RTM_GETQDISC, unix.RTM_NEWQDISC, wanted, tcHeader(0, 0, 0))
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[int]Queueing, len(indexes))
+	children, blocks := map[int][]Qdisc{}, map[int]bool{}
 	for _, body := range messages {
 		d, of, shared, err := parseQdisc(body)
-		switch {
-		case err != nil:
-			return Queueing{}, err
-		case of != index:
-		case d.Parent == tcRoot:
+		if err != nil {
+			return nil, err
+		}
+		q := all[of]
+		switch d.Parent {
+		case tcRoot:
 			q.Root = &d
-		case d.Parent == tcIngress:
+		case tcIngress:
 			q.Ingress = &d
 		default:
-			children = append(children, d)
+			children[of] = append(children[of], d)
 		}
-		blocks = blocks || of == index && shared
+		all[of], blocks[of] = q, blocks[of] || shared
 	}
-	if q.Filters, err = c.filters(index, q); err != nil {
-		return Queueing{}, err
+	for _, index := range indexes {
+		q := all[index]
+		if q.Filters, err = c.filters(index, q); err != nil {
+			return nil, err
+		}
+		q.judge(children[index], blocks[index])
+		all[index] = q
 	}
-	q.judge(children, blocks)
-	return q, nil
+	return all, nil
 }
 
 // judge fills in the verdict.

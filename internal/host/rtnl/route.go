@@ -4,7 +4,6 @@
 package rtnl
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -66,30 +65,31 @@ func (r Route) Through(index int) bool {
 // Routes lists the routes of all tables of the namespace, both families. The
 // ifindex own is the link that their Saved part belongs to.
 func (c *Conn) Routes(own int) ([]Route, error) {
-	return c.routes(own, func([]byte) bool { return true })
+	return c.routes(own, nil)
 }
 
 // routes lists the wanted ones of the routes.
 func (c *Conn) routes(own int, wanted func(body []byte) bool) ([]Route, error) {
-	var list []Route
-	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		header := nl.NewRtMsg()
-		header.RtMsg = unix.RtMsg{Family: family}
-		err := c.each("routes", unix.RTM_GETROUTE, unix.RTM_NEWROUTE, func(body []byte) error {
-			if !wanted(body) {
-				return nil
-			}
-			r, cached, err := parseRoute(body, own)
-			if err == nil && !cached {
-				list = append(list, r)
-			}
-			return err
-		}, header)
-		if err != nil {
-			return nil, err
-		}
+	four, err := c.routesOf(unix.AF_INET, own, wanted)
+	if err != nil {
+		return nil, err
 	}
-	return list, nil
+	six, err := c.routesOf(unix.AF_INET6, own, wanted)
+	return append(four, six...), err
+}
+
+func (c *Conn) routesOf(family uint8, own int, wanted func(body []byte) bool, more ...nl.NetlinkRequestData) ([]Route, error) {
+	var list []Route
+	header := nl.NewRtMsg()
+	header.RtMsg = unix.RtMsg{Family: family}
+	err := c.eachOf("routes", unix.RTM_GETROUTE, unix.RTM_NEWROUTE, wanted, func(body []byte) error {
+		r, cached, err := parseRoute(body, own)
+		if err == nil && !cached {
+			list = append(list, r)
+		}
+		return err
+	}, append([]nl.NetlinkRequestData{header}, more...)...)
+	return list, err
 }
 
 // parseRoute reads a body. Cached entries are no configuration.
@@ -204,13 +204,36 @@ func routeText(m message, r Route) string {
 	return text
 }
 
-// RestoreRoute puts a saved route back. Its link must be up, and its gateway
-// reachable. It is no error when the route is there already.
-func (c *Conn) RestoreRoute(index int, s Saved) error {
-	if err := c.restoreRoute(index, s); err != nil {
-		return fmt.Errorf("restore route %s on link %d: %w", s.Text, index, err)
+// RestoreRoutes puts saved routes back, all at once, and those that failed again
+// as long as that helps: a gateway is reachable only when the route to it is
+// there. Their link must be up. It is no error when a route is there already.
+func (c *Conn) RestoreRoutes(index int, routes []Saved) error {
+	var damaged []error
+	var texts []string
+	var requests []*nl.NetlinkRequest
+	for _, s := range routes {
+		r, err := c.restoreRequest(index, s)
+		if err != nil {
+			damaged = append(damaged, fmt.Errorf("restore route %s on link %d: %w", s.Text, index, err))
+			continue
+		}
+		texts, requests = append(texts, s.Text), append(requests, r)
 	}
-	return nil
+	for {
+		var errs []error
+		failed := 0
+		for i, err := range c.changeAll(requests) {
+			if err != nil && !errors.Is(err, unix.EEXIST) {
+				errs = append(errs, fmt.Errorf("restore route %s on link %d: %w", texts[i], index, err))
+				texts[failed], requests[failed] = texts[i], requests[i]
+				failed++
+			}
+		}
+		if failed == 0 || failed == len(requests) {
+			return errors.Join(append(damaged, errs...)...)
+		}
+		texts, requests = texts[:failed], requests[:failed]
+	}
 }
 
 // withIndex is a saved route's body with the ifindex of its link.
@@ -224,14 +247,15 @@ func withIndex(s Saved, index int) (body []byte, err error) {
 	return m.without(), err
 }
 
-func (c *Conn) restoreRoute(index int, s Saved) error {
+// restoreRequest is the request that puts a saved route back.
+func (c *Conn) restoreRequest(index int, s Saved) (*nl.NetlinkRequest, error) {
 	body, err := withIndex(s, index)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m, err := parseMessage(body, unix.SizeofRtMsg)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// IPv4 may hold several routes that differ in the nexthop only. Appended
 	// IPv6 routes would become paths of one route instead.
@@ -243,11 +267,7 @@ func (c *Conn) restoreRoute(index int, s Saved) error {
 		// What is left of it leads through the other links only.
 		flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
 	}
-	err = c.change(unix.RTM_NEWROUTE, flags, raw(body))
-	if errors.Is(err, unix.EEXIST) {
-		return nil
-	}
-	return err
+	return c.request(unix.RTM_NEWROUTE, flags, raw(body)), nil
 }
 
 // Redirect returns a saved route with other ifindexes in place of some of its
@@ -292,25 +312,40 @@ func InTable(s Saved, table uint32) (Saved, error) {
 	return r.Saved, err
 }
 
-// Supersedes tells whether a saved IPv6 route with several paths is the whole
-// of which another is what was left when one of its links went away. (IPv4
-// drops such a route with its first link.)
-func Supersedes(whole, rest Saved) bool {
-	w, err := parseMessage(whole.Message, unix.SizeofRtMsg)
-	if err != nil {
-		return false
-	}
-	r, err := parseMessage(rest.Message, unix.SizeofRtMsg)
-	if err != nil {
-		return false
-	}
-	if w.header[0] != unix.AF_INET6 || w.get(unix.RTA_MULTIPATH) == nil || whole.Equal(rest) {
-		return false
-	}
-	for _, kind := range []uint16{unix.RTA_DST, unix.RTA_TABLE, unix.RTA_PRIORITY} {
-		if !bytes.Equal(w.get(kind), r.get(kind)) {
-			return false
+// place is what no two IPv6 routes of a namespace have in common.
+type place struct {
+	header              [4]byte
+	destination         string
+	table, metric       uint32
+	hasTable, hasMetric bool
+}
+
+// WholeRoutes leaves out of a list what was left of an IPv6 route with several
+// paths when a link of it went away, where more of it is listed too. (IPv4 drops
+// such a route with its first link.)
+func WholeRoutes(list []Saved) []Saved {
+	paths := make([]int, len(list))
+	places := make([]place, len(list))
+	whole := map[place]int{} // the position of the one with the most paths
+	for i, s := range list {
+		m, err := parseMessage(s.Message, unix.SizeofRtMsg)
+		if err != nil || m.header[0] != unix.AF_INET6 {
+			continue
+		}
+		at := place{header: [4]byte(m.header), destination: string(m.get(unix.RTA_DST))}
+		at.table, at.hasTable = m.number(unix.RTA_TABLE)
+		at.metric, at.hasMetric = m.number(unix.RTA_PRIORITY)
+		places[i] = at
+		_ = eachHop(m.get(unix.RTA_MULTIPATH), func([]byte) { paths[i]++ })
+		if most, known := whole[at]; paths[i] > 0 && (!known || paths[i] > paths[most]) {
+			whole[at] = i
 		}
 	}
-	return bytes.Equal(w.header[:4], r.header[:4])
+	var kept []Saved
+	for i, s := range list {
+		if most, known := whole[places[i]]; !known || s.Equal(list[most]) {
+			kept = append(kept, s)
+		}
+	}
+	return kept
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -37,8 +38,10 @@ type Rule struct {
 // RuleConfig is a rule to add: traffic from, to, or from and to a prefix looks
 // into a table.
 type RuleConfig struct {
-	Priority uint32 `json:"priority"`
-	Table    uint32 `json:"table"`
+	// Priority is nil for the kernel's choice, the one before the first rule
+	// after 0.
+	Priority *uint32 `json:"priority,omitempty"`
+	Table    uint32  `json:"table"`
 	// Source and Destination are invalid for all.
 	Source      netip.Prefix `json:"source,omitzero"`
 	Destination netip.Prefix `json:"destination,omitzero"`
@@ -48,7 +51,17 @@ type RuleConfig struct {
 
 // String is the rule much as ip prints it.
 func (r RuleConfig) String() string {
-	return ruleText(Rule{Priority: r.Priority, Table: r.Table, Source: r.Source, Destination: r.Destination})
+	rule := Rule{Table: r.Table, Source: r.Source, Destination: r.Destination}
+	if r.Priority == nil {
+		return ruleText(rule, "")
+	}
+	return ruleText(rule, fmt.Sprintf("%d: ", *r.Priority))
+}
+
+// Made tells whether a rule is what the configuration makes.
+func (r RuleConfig) Made(rule Rule) bool {
+	return !rule.Kernel && r.Table == rule.Table && (r.Priority == nil || *r.Priority == rule.Priority) &&
+		r.Source == rule.Source && r.Destination == rule.Destination && rule.Input == "" && rule.Output == ""
 }
 
 // Rules lists the rules of the namespace, both families.
@@ -94,7 +107,7 @@ func parseRule(body []byte) (Rule, error) {
 	proto := m.get(unix.FRA_PROTOCOL)
 	r.Kernel = len(proto) == 1 && proto[0] == unix.RTPROT_KERNEL
 	r.Message = m.without()
-	r.Text = ruleText(r)
+	r.Text = ruleText(r, fmt.Sprintf("%d: ", r.Priority))
 	return r, nil
 }
 
@@ -109,8 +122,8 @@ func rulePrefix(value []byte, bits byte) (netip.Prefix, error) {
 	return netip.PrefixFrom(ip, int(bits)), nil
 }
 
-func ruleText(r Rule) string {
-	text := fmt.Sprintf("%d: from ", r.Priority)
+func ruleText(r Rule, priority string) string {
+	text := priority + "from "
 	if r.Source.IsValid() {
 		text += r.Source.String()
 	} else {
@@ -130,13 +143,36 @@ func ruleText(r Rule) string {
 
 // AddRule adds a rule. It is no error when it is there already.
 func (c *Conn) AddRule(r RuleConfig) error {
+	there, err := c.hasUnordered(r)
+	if err == nil && !there {
+		err = c.addRule(r)
+	}
+	if err != nil {
+		return fmt.Errorf("add rule %s: %w", r, err)
+	}
+	return nil
+}
+
+// hasUnordered tells whether a rule without a priority is there: the kernel
+// would choose another one, and add it once more.
+func (c *Conn) hasUnordered(r RuleConfig) (bool, error) {
+	if r.Priority != nil {
+		return false, nil
+	}
+	rules, err := c.Rules()
+	return slices.ContainsFunc(rules, r.Made), err
+}
+
+func (c *Conn) addRule(r RuleConfig) error {
 	// The same layout as struct fib_rule_hdr.
 	header := nl.NewRtMsg()
 	header.RtMsg = unix.RtMsg{Family: r.Family, Protocol: 0, Type: unix.FR_ACT_TO_TBL}
 	data := []nl.NetlinkRequestData{header,
-		nl.NewRtAttr(unix.FRA_PRIORITY, nl.Uint32Attr(r.Priority)),
 		nl.NewRtAttr(unix.FRA_TABLE, nl.Uint32Attr(r.Table)),
 		nl.NewRtAttr(unix.FRA_PROTOCOL, []byte{unix.RTPROT_STATIC}),
+	}
+	if r.Priority != nil {
+		data = append(data, nl.NewRtAttr(unix.FRA_PRIORITY, nl.Uint32Attr(*r.Priority)))
 	}
 	if p := r.Destination; p.IsValid() {
 		header.Family, header.Dst_len = family(p.Addr()), uint8(p.Bits())
@@ -147,10 +183,10 @@ func (c *Conn) AddRule(r RuleConfig) error {
 		data = append(data, nl.NewRtAttr(unix.FRA_SRC, p.Masked().Addr().AsSlice()))
 	}
 	err := c.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, data...)
-	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("add rule %s: %w", r, err)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // DeleteRule takes a saved rule away. It is no error when it is gone.

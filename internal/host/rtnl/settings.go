@@ -6,6 +6,7 @@ package rtnl
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 
 	"github.com/vishvananda/netlink/nl"
@@ -30,6 +31,15 @@ type Settings struct {
 	// AddrGenMode is how IPv6 makes link-local addresses
 	// (IFLA_INET6_ADDR_GEN_MODE); nil without IPv6.
 	AddrGenMode *uint8 `json:"addrGenMode,omitempty"`
+	// Token is the lower half of the addresses that IPv6 makes of router
+	// advertisements (IFLA_INET6_TOKEN); nil where there is none. A move loses
+	// it.
+	Token *netip.Addr `json:"token,omitempty"`
+	// Mode is IF_LINK_MODE_*: whether the carrier alone makes the link
+	// operational (IFLA_LINKMODE).
+	Mode *uint8 `json:"mode,omitempty"`
+	// Broadcast is the link layer's address of everybody, lower case.
+	Broadcast *string `json:"broadcast,omitempty"`
 	// GSOMax and the others are limits of segmentation and receive offload in
 	// bytes, GSOMaxSegs in segments; nil where the kernel has no such setting
 	// (the IPv4 ones came with Linux 6.3).
@@ -74,26 +84,41 @@ func (s *Settings) take(kind uint16, value []byte) {
 		s.GSOIPv4Max = number(value)
 	case unix.IFLA_GRO_IPV4_MAX_SIZE:
 		s.GROIPv4Max = number(value)
+	case unix.IFLA_LINKMODE:
+		s.Mode = octet(value)
+	case unix.IFLA_BROADCAST:
+		s.Broadcast = mac(value)
 	case unix.IFLA_AF_SPEC:
-		s.AddrGenMode = addrGenMode(value)
+		s.takeIPv6(value)
 	}
 }
 
-// addrGenMode is IFLA_INET6_ADDR_GEN_MODE within AF_INET6 within IFLA_AF_SPEC.
-func addrGenMode(spec []byte) *uint8 {
-	var mode *uint8
+// takeIPv6 reads what is within AF_INET6 within IFLA_AF_SPEC.
+func (s *Settings) takeIPv6(spec []byte) {
 	_ = EachAttribute(spec, func(family uint16, value []byte) error {
 		if family != unix.AF_INET6 {
 			return nil
 		}
 		return EachAttribute(value, func(kind uint16, value []byte) error {
-			if kind == unix.IFLA_INET6_ADDR_GEN_MODE && len(value) == 1 {
-				mode = new(value[0])
+			switch kind {
+			case unix.IFLA_INET6_ADDR_GEN_MODE:
+				s.AddrGenMode = octet(value)
+			case unix.IFLA_INET6_TOKEN:
+				if token, ok := netip.AddrFromSlice(value); ok && !token.IsUnspecified() {
+					s.Token = &token
+				}
 			}
 			return nil
 		})
 	})
-	return mode
+}
+
+// octet is the value of an attribute of one byte, nil for another length.
+func octet(value []byte) *uint8 {
+	if len(value) != 1 {
+		return nil
+	}
+	return new(value[0])
 }
 
 // Beyond are the settings of s that are not so in have.
@@ -106,6 +131,9 @@ func (s Settings) Beyond(have Settings) Settings {
 		TxQueueLen:  beyond(s.TxQueueLen, have.TxQueueLen),
 		Flags:       beyond(s.Flags, have.Flags),
 		AddrGenMode: beyond(s.AddrGenMode, have.AddrGenMode),
+		Token:       beyond(s.Token, have.Token),
+		Mode:        beyond(s.Mode, have.Mode),
+		Broadcast:   beyond(s.Broadcast, have.Broadcast),
 		GSOMax:      beyond(s.GSOMax, have.GSOMax),
 		GSOMaxSegs:  beyond(s.GSOMaxSegs, have.GSOMaxSegs),
 		GROMax:      beyond(s.GROMax, have.GROMax),
@@ -131,6 +159,9 @@ func (s Settings) String() string {
 	add(&words, "txqueuelen", s.TxQueueLen)
 	add(&words, "flags", s.Flags)
 	add(&words, "addrgenmode", s.AddrGenMode)
+	add(&words, "token", s.Token)
+	add(&words, "mode", s.Mode)
+	add(&words, "broadcast", s.Broadcast)
 	add(&words, "gso_max_size", s.GSOMax)
 	add(&words, "gso_max_segs", s.GSOMaxSegs)
 	add(&words, "gro_max_size", s.GROMax)
@@ -150,19 +181,34 @@ func (s Settings) attributes() ([]nl.NetlinkRequestData, error) {
 	if s.MTU != nil {
 		list = append(list, nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(*s.MTU))))
 	}
-	if s.MAC != nil {
-		mac, err := net.ParseMAC(*s.MAC)
+	for _, address := range []struct {
+		attribute int
+		value     *string
+	}{{unix.IFLA_ADDRESS, s.MAC}, {unix.IFLA_BROADCAST, s.Broadcast}} {
+		if address.value == nil {
+			continue
+		}
+		mac, err := net.ParseMAC(*address.value)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, nl.NewRtAttr(unix.IFLA_ADDRESS, mac))
+		list = append(list, nl.NewRtAttr(address.attribute, mac))
 	}
 	if s.Alias != nil {
 		list = append(list, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(*s.Alias)))
 	}
-	if s.AddrGenMode != nil {
+	if s.Mode != nil {
+		list = append(list, nl.NewRtAttr(unix.IFLA_LINKMODE, []byte{*s.Mode}))
+	}
+	if s.AddrGenMode != nil || s.Token != nil {
 		spec := nl.NewRtAttr(unix.IFLA_AF_SPEC, nil)
-		spec.AddRtAttr(unix.AF_INET6, nil).AddRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{*s.AddrGenMode})
+		ipv6 := spec.AddRtAttr(unix.AF_INET6, nil)
+		if s.AddrGenMode != nil {
+			ipv6.AddRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{*s.AddrGenMode})
+		}
+		if s.Token != nil {
+			ipv6.AddRtAttr(unix.IFLA_INET6_TOKEN, s.Token.AsSlice())
+		}
 		list = append(list, spec)
 	}
 	// A small gso_max_size also lowers the one of IPv4, which therefore comes

@@ -13,8 +13,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/netns"
 )
 
-// Subscribe sends a value when a link, address, route or rule of the namespace
-// may have changed. Changes that come before the value is taken are one value.
+// Subscribe sends a value when a link, address, route, rule or queueing
+// discipline of the namespace may have changed. Changes that come before the value is taken are one value.
 // The channel is closed when the kernel dropped events because they came faster
 // than they were read, or when ctx ends; who still listens subscribes again
 // before looking at everything.
@@ -26,7 +26,8 @@ func Subscribe(ctx context.Context, namespace int) (<-chan struct{}, error) {
 // not read yet; the kernel rounds up to its minimum.
 func SubscribeBuffer(ctx context.Context, namespace, bytes int) (<-chan struct{}, error) {
 	return subscribe(ctx, namespace, bytes, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
-		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
+		unix.RTNLGRP_TC)
 }
 
 // SubscribeLinks is Subscribe for links alone, such as their carrier.

@@ -27,6 +27,7 @@ func TestSubscribe(t *testing.T) {
 		"ip route add 10.1.0.0/16 dev nic0",
 		"ip -6 route add fd01::/64 dev nic0",
 		"ip rule add from 10.0.0.1 table 7",
+		"tc qdisc add dev nic0 root handle 7: pfifo limit 7",
 		"ip link delete nic0",
 	} {
 		ns.Run(t, change)

@@ -42,11 +42,14 @@ var groups = []string{"ipv4/conf", "ipv4/neigh", "ipv6/conf", "ipv6/neigh"}
 type Net struct {
 	root      string
 	namespace int
+	names     *names
 }
 
 // New returns the settings of the namespace of a descriptor. Root is the
 // directory that holds what /proc/sys holds, where it can be written to.
-func New(root string, namespace int) Net { return Net{root: root, namespace: namespace} }
+func New(root string, namespace int) Net {
+	return Net{root: root, namespace: namespace, names: &names{}}
+}
 
 // Read returns a setting, such as ipv4/conf/arp_ignore. The error is ErrLacks
 // where there is none.
@@ -147,8 +150,11 @@ const longest = 4096
 
 // read reads a file of one line with three system calls and no poller: there
 // are over a hundred of an interface, and each move brings new ones.
-func read(path string) (string, error) {
-	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+func read(path string) (string, error) { return readAt(unix.AT_FDCWD, path) }
+
+// readAt is read of a path below a directory.
+func readAt(dir int, path string) (string, error) {
+	fd, err := retry(func() (int, error) { return unix.Openat(dir, path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return "", sentence(err)
 	}

@@ -37,8 +37,9 @@ func TestConcerns(t *testing.T) {
 	for message, want := range map[string]bool{
 		"add@/devices/virtual/infiniband/rxe0\x00ACTION=add\x00SUBSYSTEM=infiniband\x00SEQNUM=1\x00": true,
 		"change@/devices/virtual/block/loop0\x00SUBSYSTEM=block\x00":                                 false,
-		"add@/module/x\x00":   false,
-		"":                    false,
+		"add@/module/x\x00": false,
+		"":                  false,
+		"online@/devices/system/cpu/cpu5\x00SUBSYSTEM=cpu\x00": true,
 		"SUBSYSTEM=pci":       true,
 		"x\x00SUBSYSTEM=\x00": false,
 	} {

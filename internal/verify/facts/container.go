@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"syscall"
 
-	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/verify/proc"
 )
 
@@ -28,8 +27,8 @@ func ended(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
-// container fills in everything of a container but its network.
-func (r *Reader) container(c *Container, podUID string, pids []int, minors map[int]model.PCIAddress) {
+// container fills in what the kernel says of a container by itself.
+func (r *Reader) container(c *Container, podUID string, pids []int) {
 	var before map[threadKey]uint64
 	if h := r.ran[c.ID]; h != nil {
 		before = h.ticks
@@ -56,8 +55,6 @@ func (r *Reader) container(c *Container, podUID string, pids []int, minors map[i
 	// The oldest is the container's first.
 	slices.SortFunc(c.Processes, func(a, b Process) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID)) })
 	r.granted(c, podUID)
-	r.told(c)
-	c.Files, c.FilesErr = r.files(c.Processes[0].PID, minors)
 }
 
 func (r *Reader) process(pid int, before, now map[threadKey]uint64) (Process, error) {
@@ -119,16 +116,6 @@ func (r *Reader) start(pid int) (uint64, error) {
 	}
 	s, err := proc.ParseStat(text)
 	return s.Start, err
-}
-
-// told reads what the container's first process was told.
-func (r *Reader) told(c *Container) {
-	text, err := r.read(strconv.Itoa(c.Processes[0].PID) + "/environ")
-	if err != nil {
-		c.ToldErr = fmt.Errorf("environment of the container's first process: %w", err)
-		return
-	}
-	c.Told, c.ToldErr = proc.GrantedCPUs(text)
 }
 
 // stillThere takes back what was read of a container whose first process is

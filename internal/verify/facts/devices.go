@@ -42,32 +42,34 @@ const (
 	nvidiaDirPath = "driver/nvidia/gpus"
 )
 
-// files lists the device files of PCI functions in a process' /dev, by path.
-func (r *Reader) files(pid int, minors map[int]model.PCIAddress) ([]File, error) {
-	root, err := r.inside(pid)
-	if err != nil {
+// deviceFile is a character device in a container's /dev.
+type deviceFile struct {
+	path, number string
+}
+
+// devices lists the device files of a container that not every one has, by path.
+func (in *inside) devices() ([]deviceFile, error) {
+	if err := in.answers("/dev"); err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	dev, err := openBelow(root, "dev", unix.RESOLVE_IN_ROOT)
+	dev, err := openBelow(in.root, "dev", crossing)
 	if err != nil {
 		return nil, err
 	}
 	defer dev.Close()
-	w := devWalk{r: r, minors: minors, left: devEntries}
+	w := devWalk{in: in, left: devEntries}
 	if err := w.walk(dev, "/dev", devDepth); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(w.found, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(w.found, func(a, b deviceFile) int { return cmp.Compare(a.path, b.path) })
 	return w.found, nil
 }
 
 // devWalk is a walk through one container's /dev.
 type devWalk struct {
-	r      *Reader
-	minors map[int]model.PCIAddress
-	found  []File
-	left   int
+	in    *inside
+	found []deviceFile
+	left  int
 }
 
 func (w *devWalk) walk(dir *os.File, name string, depth int) error {
@@ -79,16 +81,19 @@ func (w *devWalk) walk(dir *os.File, name string, depth int) error {
 		return fmt.Errorf("more than %d files below /dev in the container", devEntries)
 	}
 	for _, e := range entries {
-		if e.IsDir() {
-			if depth == 1 || depth == devDepth && slices.Contains(passedOver, e.Name()) {
-				continue
-			}
-			if err := w.below(dir, name, e.Name(), depth); err != nil {
-				return err
-			}
+		if e.IsDir() && (depth == 1 || depth == devDepth && slices.Contains(passedOver, e.Name())) {
 			continue
 		}
-		if err := w.file(dir, name, e.Name()); err != nil {
+		// What a server answers for is the pod's own: the runtime makes device
+		// files in memory, or binds the host's, which are there too.
+		if w.in.answers(path.Join(name, e.Name())) != nil {
+			continue
+		}
+		step := w.file
+		if e.IsDir() {
+			step = w.below
+		}
+		if err := step(dir, name, e.Name(), depth); err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}
@@ -96,60 +101,70 @@ func (w *devWalk) walk(dir *os.File, name string, depth int) error {
 }
 
 func (w *devWalk) below(dir *os.File, name, child string, depth int) error {
-	sub, err := openBelow(dir, child, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
+	full := path.Join(name, child)
+	resolve := uint64(staying)
+	if w.in.mounts[full] != nil {
+		resolve = crossing
 	}
+	sub, err := openBelow(dir, child, resolve)
 	if err != nil {
 		return err
 	}
 	defer sub.Close()
-	return w.walk(sub, path.Join(name, child), depth-1)
+	return w.walk(sub, full, depth-1)
 }
 
-func (w *devWalk) file(dir *os.File, name, child string) error {
-	number, isDevice, err := w.r.options.Device(int(dir.Fd()), child)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
+func (w *devWalk) file(dir *os.File, name, child string, _ int) error {
+	full := path.Join(name, child)
+	number, isDevice, err := w.in.options.Device(int(dir.Fd()), child)
 	if err != nil {
-		return fmt.Errorf("%s in the container: %w", path.Join(name, child), err)
+		return fmt.Errorf("%s in the container: %w", full, err)
 	}
-	if !isDevice || slices.ContainsFunc(ordinary, func(m string) bool { return strings.HasPrefix(number, m) }) {
-		return nil
-	}
-	kind, address, err := w.r.behind(number, w.minors)
-	if err != nil {
-		return fmt.Errorf("%s in the container: %w", path.Join(name, child), err)
-	}
-	if address != nil {
-		w.found = append(w.found, File{Path: path.Join(name, child), Kind: kind, Number: number, PCI: *address})
+	if isDevice && !slices.ContainsFunc(ordinary, func(m string) bool { return strings.HasPrefix(number, m) }) {
+		w.found = append(w.found, deviceFile{path: full, number: number})
 	}
 	return nil
 }
 
-// deviceNumber asks the kernel, and follows no link.
+// deviceNumber asks what the kernel knows by itself, follows no link, opens and
+// mounts nothing.
 func deviceNumber(directory int, name string) (string, bool, error) {
-	var s unix.Stat_t
-	if err := unix.Fstatat(directory, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	var s unix.Statx_t
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(directory, name, flags, unix.STATX_TYPE, &s); err != nil {
 		return "", false, err
 	}
 	if s.Mode&unix.S_IFMT != unix.S_IFCHR {
 		return "", false, nil
 	}
-	return fmt.Sprintf("%d:%d", unix.Major(s.Rdev), unix.Minor(s.Rdev)), true, nil
+	return fmt.Sprintf("%d:%d", s.Rdev_major, s.Rdev_minor), true, nil
+}
+
+// files finds the PCI functions behind device files.
+func (r *Reader) files(devices []deviceFile) ([]File, error) {
+	var found []File
+	for _, d := range devices {
+		kind, address, err := r.behind(d.number)
+		if err != nil {
+			return nil, fmt.Errorf("%s in the container: %w", d.path, err)
+		}
+		if address != nil {
+			found = append(found, File{Path: d.path, Kind: kind, Number: d.number, PCI: *address})
+		}
+	}
+	return found, nil
 }
 
 // behind finds the PCI function of a device number in the host's /sys/dev/char;
 // NVIDIA's by the minor that its driver tells, VFIO's by the IOMMU group.
-func (r *Reader) behind(number string, minors map[int]model.PCIAddress) (FileKind, *model.PCIAddress, error) {
+func (r *Reader) behind(number string) (FileKind, *model.PCIAddress, error) {
 	major, minor, _ := strings.Cut(number, ":")
 	if major == nvidiaMajor {
 		n, err := strconv.Atoi(minor)
 		if err != nil || n >= nvidiaForAll {
 			return "", nil, nil
 		}
-		a, ok := minors[n]
+		a, ok := r.gpus[n]
 		if !ok {
 			return "", nil, fmt.Errorf("device %s: NVIDIA's driver does not say in /proc/%s which GPU that is", number, nvidiaDirPath)
 		}

@@ -7,6 +7,8 @@
 //
 //	scan.go      which processes belong to which container
 //	container.go processes, where they may run, where their threads ran
+//	lookout.go   looks into pods, which may never be answered
+//	view.go      what is asked of a container itself
 //	inside.go    paths inside a container, which no link leads out of
 //	network.go   interfaces of the pod's network namespace
 //	devices.go   device files, and the PCI functions behind them
@@ -17,5 +19,11 @@
 // which the kernel wants for /proc/PID/root, and no other. Nothing here asks
 // plumbline, a driver or the API server. What cannot be read is an error in the
 // facts and never an empty fact: a pod may end at any moment, and a container may
-// hide what it likes. What the facts mean is judged elsewhere.
+// hide what it likes.
+//
+// A pod may also let its reader wait for ever: behind a file system of its own
+// (FUSE), a server that is gone (NFS), a mapping of either in its memory. So mounts
+// that the kernel does not answer for by itself are not entered, nothing of a pod's
+// is opened but directories, and what is asked of it at all is asked beside the
+// Reader, which gives up on it and goes on. What the facts mean is judged elsewhere.
 package facts

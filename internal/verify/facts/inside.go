@@ -6,46 +6,118 @@ package facts
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/verify/proc"
 )
 
-// inside opens the root directory of a process as it sees it.
-func (r *Reader) inside(pid int) (*os.File, error) {
-	path := filepath.Join(r.options.Proc, strconv.Itoa(pid), "root")
+// answering are file systems that the kernel answers for at once, from its own
+// memory. Of any other a server may have to be asked, which a pod may have stopped:
+// none is entered.
+var answering = []string{"devtmpfs", "ramfs", "sysfs", "tmpfs"}
+
+// inside is a process' own view of the file system.
+type inside struct {
+	options Options
+	pid     int
+	root    *os.File
+	mounts  proc.Mounts
+}
+
+// enter opens the root directory of a process as it sees it.
+func enter(o Options, pid int) (*inside, error) {
+	in := &inside{options: o, pid: pid}
+	text, err := in.read("mountinfo", maxText)
+	if err != nil {
+		return nil, err
+	}
+	if in.mounts, err = proc.ParseMountInfo(text); err != nil {
+		return nil, err
+	}
+	path := in.file("root")
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the container's root directory: %w", err)
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	in.root = os.NewFile(uintptr(fd), path)
+	return in, nil
+}
+
+func (in *inside) close() { _ = in.root.Close() }
+
+// answers says whether nothing is mounted at a path of the container's but what
+// answers at once.
+func (in *inside) answers(path string) error {
+	i := slices.IndexFunc(in.mounts[path], func(kind string) bool { return !slices.Contains(answering, kind) })
+	if i >= 0 {
+		return fmt.Errorf("%s in the container is not the kernel's: a file system of type %.40s is mounted there", path, in.mounts[path][i])
+	}
+	return nil
+}
+
+// file is the path of a file of the process in /proc.
+func (in *inside) file(name string) string {
+	return filepath.Join(in.options.Proc, strconv.Itoa(in.pid), name)
+}
+
+// maxText and maxEnviron bound what a pod can have one keep.
+const (
+	maxText    = 1 << 20
+	maxEnviron = 64 << 10
+)
+
+// read reads a file of the process in /proc.
+func (in *inside) read(name string, limit int) ([]byte, error) {
+	f, err := os.Open(in.file(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err == nil && len(text) > limit {
+		err = fmt.Errorf("%s: longer than %d bytes", name, limit)
+	}
+	return text, err
 }
 
 // openTries bounds how often openat2 is asked again; it gives up when something
 // is renamed or mounted meanwhile.
 const openTries = 16
 
-// openBelow opens a directory below another one. Links are the container's own,
-// and go on inside it: RESOLVE_IN_ROOT (man 2 openat2).
-func openBelow(root *os.File, name string, resolve uint64) (*os.File, error) {
-	how := unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: resolve | unix.RESOLVE_NO_MAGICLINKS,
+// The ways to open what lies below a directory (man 2 openat2). crossing may lead
+// over a mount point, which the caller has looked up; staying never does.
+const (
+	crossing = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
+	staying  = crossing | unix.RESOLVE_NO_XDEV
+)
+
+// openBelow opens a directory below another one.
+func openBelow(dir *os.File, name string, resolve uint64) (*os.File, error) {
+	fd, err := open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, resolve)
+	if err != nil {
+		return nil, fmt.Errorf("open %s in the container: %w", name, err)
 	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func open(dir *os.File, name string, flags int, resolve uint64) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: resolve | unix.RESOLVE_NO_MAGICLINKS}
 	for try := 1; ; try++ {
-		fd, err := unix.Openat2(int(root.Fd()), name, &how)
-		if err == nil {
-			return os.NewFile(uintptr(fd), name), nil
-		}
+		fd, err := unix.Openat2(int(dir.Fd()), name, &how)
 		if again := errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR); !again || try == openTries {
-			return nil, fmt.Errorf("open %s in the container: %w", name, err)
+			return fd, err
 		}
 	}
 }
 
-// isOf says whether an open file lies in a file system of a type.
+// isOf says whether an open file lies in a file system of a type. It asks that
+// file system itself.
 func isOf(f *os.File, kind int64) error {
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &s); err != nil {

@@ -55,10 +55,17 @@ func child(t *testing.T, script string) int {
 	return cmd.Process.Pid
 }
 
+// seen are the interfaces of a process.
+func seen(r *Reader, pid int) ([]Interface, error) {
+	v := viewPod(r.options, []int{pid})[0]
+	n := r.network(&Container{Processes: []Process{{PID: pid}}}, &v)
+	return n.Interfaces, n.Err
+}
+
 func TestKernelInterfaces(t *testing.T) {
 	r := realKernel(t)
 	pid := child(t, "ip link add left type veth peer name right; mount -t sysfs sysfs /sys")
-	interfaces, err := r.interfaces(pid)
+	interfaces, err := seen(r, pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +86,10 @@ func TestKernelInterfaces(t *testing.T) {
 // else that lies at /sys.
 func TestKernelForeignSysfs(t *testing.T) {
 	r := realKernel(t)
-	if _, err := r.interfaces(child(t, "ip link add left type veth peer name right")); err == nil || !strings.Contains(err.Error(), "another network namespace") {
+	if _, err := seen(r, child(t, "ip link add left type veth peer name right")); err == nil || !strings.Contains(err.Error(), "another network namespace") {
 		t.Errorf("the host's sysfs: %v", err)
 	}
-	if _, err := r.interfaces(child(t, "mount -t tmpfs tmpfs /sys; mkdir -p /sys/class/net; ln -s ../../devices/pci0000:00/0000:00:01.0/net/lo /sys/class/net/lo")); err == nil ||
+	if _, err := seen(r, child(t, "mount -t tmpfs tmpfs /sys; mkdir -p /sys/class/net; ln -s ../../devices/pci0000:00/0000:00:01.0/net/lo /sys/class/net/lo")); err == nil ||
 		!strings.Contains(err.Error(), "is not the kernel's") {
 		t.Errorf("a pod's own files: %v", err)
 	}
@@ -102,11 +109,11 @@ func TestKernelProcess(t *testing.T) {
 			t.Errorf("thread %d ran on CPU %d of %s", thread.ID, thread.CPU, p.Allowed.CPUs)
 		}
 	}
-	if _, err := r.files(os.Getpid(), nil); err != nil {
-		t.Errorf("device files: %v", err)
+	if v := viewPod(r.options, []int{os.Getpid()})[0]; v.devicesErr != nil {
+		t.Errorf("device files: %v", v.devicesErr)
 	}
 	var gone Container
-	r.container(&gone, "x", []int{1 << 22}, nil)
+	r.container(&gone, "x", []int{1 << 22})
 	if !errors.Is(gone.Err, ErrGone) {
 		t.Errorf("a process that is not there: %v", gone.Err)
 	}
@@ -139,7 +146,7 @@ func TestKernelContainer(t *testing.T) {
 	write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(pid))
 	write(filepath.Join(group, "cpuset.cpus"), "1")
 	write(filepath.Join(group, "cpuset.mems"), "0")
-	found := realKernel(t).Look([]Target{{UID: uid, Containers: []TargetContainer{{Name: "main", ID: id}}}}, true)[0]
+	found := realKernel(t).Look(t.Context(), []Target{{UID: uid, Containers: []TargetContainer{{Name: "main", ID: id}}}}, true)[0]
 	c := found.Containers[0]
 	if c.Err != nil || c.GrantedErr != nil || found.Network.Err != nil {
 		t.Fatalf("%v, %v, %v", c.Err, c.GrantedErr, found.Network.Err)

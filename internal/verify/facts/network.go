@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"slices"
@@ -19,83 +20,80 @@ import (
 	"plumbline.dev/plumbline/internal/verify/proc"
 )
 
-// network reads the pod's interfaces through the first container that shows
-// them: containers of a pod share one network namespace.
-func (r *Reader) network(containers []Container) Network {
-	err := ErrGone
-	for _, c := range containers {
-		if c.Err != nil {
-			continue
-		}
-		var interfaces []Interface
-		if interfaces, err = r.interfaces(c.Processes[0].PID); err == nil {
-			return Network{Interfaces: interfaces}
-		}
-		err = fmt.Errorf("interfaces as container %s sees them: %w", c.Name, err)
+// network are the interfaces of a pod, as one container shows them.
+func (r *Reader) network(c *Container, v *view) Network {
+	interfaces, err := []Interface(nil), v.linksErr
+	if err == nil {
+		interfaces, err = r.interfaces(c.Processes[0].PID, v.links)
 	}
-	return Network{Err: err}
+	if err != nil {
+		return Network{Err: fmt.Errorf("interfaces as container %s sees them: %w", c.Name, err)}
+	}
+	return Network{Interfaces: interfaces}
 }
 
-// interfaces reads the container's /sys/class/net, which tells the device below
-// each interface, and believes it only where it is a sysfs and names exactly the
-// interfaces that the kernel lists for the process.
-func (r *Reader) interfaces(pid int) ([]Interface, error) {
-	dir := strconv.Itoa(pid) + "/net/"
-	text, err := r.readLong(dir + "dev")
-	if err != nil {
-		return nil, err
-	}
-	names, err := proc.ParseNetDev(text)
-	if err != nil {
-		return nil, err
-	}
-	links, virtual, err := r.classNet(pid)
-	if err != nil {
-		return nil, err
-	}
+// interfaces finds the PCI functions of interfaces.
+func (r *Reader) interfaces(pid int, links []link) ([]Interface, error) {
 	var found []Interface
-	for _, name := range names {
-		target, ok := links[name]
-		if !ok {
-			return nil, fmt.Errorf("interface %q is not in the container's sysfs: that is of another network namespace", name)
-		}
-		i := Interface{Name: name, PCI: pciOf(target)}
-		if v := virtual[name]; i.PCI == nil {
-			if i.MAC = v.mac; v.below != 0 {
-				i.PCI = r.hostInterface(v.below)
+	for _, l := range links {
+		i := Interface{Name: l.name, PCI: pciOf(l.target)}
+		if i.PCI == nil {
+			if i.MAC = l.mac; l.below != 0 {
+				i.PCI = r.hostInterface(l.below)
 				i.Above = i.PCI != nil
 			}
 		}
 		found = append(found, i)
 	}
-	if len(links) != len(names) {
-		return nil, fmt.Errorf("the container's sysfs has %d interfaces, its network namespace %d", len(links), len(names))
-	}
 	slices.SortFunc(found, func(a, b Interface) int { return cmp.Compare(a.Name, b.Name) })
 	// Most pods have no NIC, and then nobody wants to know.
-	if slices.ContainsFunc(found, func(i Interface) bool { return i.PCI != nil }) {
-		defaults := r.defaultRoutes(dir)
-		for i := range found {
-			found[i].Default = found[i].PCI != nil && defaults[found[i].Name]
-		}
+	if !slices.ContainsFunc(found, func(i Interface) bool { return i.PCI != nil }) {
+		return found, nil
+	}
+	defaults, err := r.defaultRoutes(pid)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		found[i].Default = found[i].PCI != nil && defaults[found[i].Name]
 	}
 	return found, nil
 }
 
-func (r *Reader) defaultRoutes(dir string) map[string]bool {
-	var texts [2][]byte
-	for i, name := range []string{"route", "ipv6_route"} {
-		if text, err := r.readLong(dir + name); err == nil { // absent without the protocol
-			texts[i] = text
+// maxRoutes bounds how much text of routes is read, some 100,000.
+const maxRoutes = 16 << 20
+
+func (r *Reader) defaultRoutes(pid int) (map[string]bool, error) {
+	interfaces := map[string]bool{}
+	for name, read := range map[string]func(io.Reader, map[string]bool) error{"route": proc.DefaultRoutes, "ipv6_route": proc.DefaultIPv6Routes} {
+		f, err := r.proc.Open(fmt.Sprintf("%d/net/%s", pid, name))
+		if err != nil {
+			continue // absent without the protocol
+		}
+		text := &io.LimitedReader{R: f, N: maxRoutes}
+		err = read(text, interfaces)
+		if err == nil && text.N == 0 {
+			err = fmt.Errorf("longer than %d bytes", maxRoutes)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("net/%s: %w", name, err)
 		}
 	}
-	return proc.DefaultRoutes(texts[0], texts[1])
+	return interfaces, nil
 }
 
 // maxInterfaces bounds what a pod can have one read.
 const maxInterfaces = 4096
 
-// virtual is what a virtual interface says of itself.
+// link is an interface as a container's /sys/class/net shows it.
+type link struct {
+	name string
+	// target is where its link leads: its device's place in sysfs.
+	target string
+	virtual
+}
+
+// virtual is what tells a virtual interface from another; zero for others.
 type virtual struct {
 	index int
 	// below is the index of the interface below it, where that is not its own.
@@ -103,22 +101,55 @@ type virtual struct {
 	mac   string
 }
 
+// links reads the container's /sys/class/net, which tells the device below each
+// interface, and believes it only where it is a sysfs and names exactly the
+// interfaces that the kernel lists for the process.
+func (in *inside) links() ([]link, error) {
+	text, err := in.read("net/dev", maxText)
+	if err != nil {
+		return nil, err
+	}
+	names, err := proc.ParseNetDev(text)
+	if err != nil {
+		return nil, err
+	}
+	targets, virtuals, err := in.classNet()
+	if err != nil {
+		return nil, err
+	}
+	links := make([]link, 0, len(names))
+	for _, name := range names {
+		target, ok := targets[name]
+		if !ok {
+			return nil, fmt.Errorf("interface %q is not in the container's sysfs: that is of another network namespace", name)
+		}
+		links = append(links, link{name: name, target: target, virtual: virtuals[name]})
+	}
+	if len(targets) != len(names) {
+		return nil, fmt.Errorf("the container's sysfs has %d interfaces, its network namespace %d", len(targets), len(names))
+	}
+	return links, nil
+}
+
 // classNet reads the links of a container's /sys/class/net, and of its virtual
 // interfaces what tells them apart.
-func (r *Reader) classNet(pid int) (links map[string]string, virtuals map[string]virtual, err error) {
-	root, err := r.inside(pid)
+func (in *inside) classNet() (links map[string]string, virtuals map[string]virtual, err error) {
+	if err := in.answers("/sys"); err != nil {
+		return nil, nil, err
+	}
+	sys, err := openBelow(in.root, "sys", crossing)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer root.Close()
-	class, err := openBelow(root, "sys/class/net", unix.RESOLVE_IN_ROOT)
+	defer sys.Close()
+	if err := isOf(sys, in.options.SysfsType); err != nil {
+		return nil, nil, err
+	}
+	class, err := openBelow(sys, "class/net", staying)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer class.Close()
-	if err := isOf(class, r.options.SysfsType); err != nil {
-		return nil, nil, err
-	}
 	names, err := class.Readdirnames(maxInterfaces)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list interfaces: %w", err)
@@ -159,7 +190,8 @@ func forgetPairs(virtuals map[string]virtual) {
 
 // virtualOf reads an interface's iflink and address; what cannot be read is zero.
 func virtualOf(class *os.File, name string) virtual {
-	dir, err := openBelow(class, name, 0)
+	// The kernel's link leads up and down again, and stays in its file system.
+	dir, err := openBelow(class, name, unix.RESOLVE_NO_XDEV)
 	if err != nil {
 		return virtual{}
 	}
@@ -180,7 +212,7 @@ func readNumber(dir *os.File, name string) int {
 }
 
 func readWord(dir *os.File, name string) string {
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := open(dir, name, unix.O_RDONLY|unix.O_NONBLOCK, staying)
 	if err != nil {
 		return ""
 	}

@@ -4,12 +4,12 @@
 package facts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,6 +33,8 @@ type Options struct {
 	// character device; nil asks the kernel. A directory that plays a
 	// container's /dev needs another answer.
 	Device func(directory int, name string) (number string, isDevice bool, err error)
+	// Patience is how long a look waits for pods that do not answer; 0 is 3 s.
+	Patience time.Duration
 }
 
 // history is how long the threads of a container had run at a look.
@@ -59,9 +61,12 @@ type Reader struct {
 	looks   int
 	parents []string // of control groups of pods
 	buf     []byte
-	// Of the look at hand: whether it is one in detail, and the host's NICs by
-	// the index of their interfaces, nil until somebody asks.
+	pods    lookouts
+	// Of the look at hand: whether it is one in detail, NVIDIA's GPUs by their
+	// minors, and the host's NICs by the index of their interfaces, nil until
+	// somebody asks.
 	detail   bool
+	gpus     map[int]model.PCIAddress
 	hostNICs map[int]*model.PCIAddress
 }
 
@@ -73,6 +78,9 @@ func Open(o Options) (*Reader, error) {
 	if o.Device == nil {
 		o.Device = deviceNumber
 	}
+	if o.Patience == 0 {
+		o.Patience = answerWithin
+	}
 	procDir, err := sysfs.Open(o.Proc)
 	if err != nil {
 		return nil, fmt.Errorf("look at processes: %w", err)
@@ -81,7 +89,7 @@ func Open(o Options) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, procDir.Close())
 	}
-	r := &Reader{options: o, proc: procDir, sys: sys, ran: map[string]*history{}, buf: make([]byte, 64<<10)}
+	r := &Reader{options: o, proc: procDir, sys: sys, ran: map[string]*history{}, pods: lookouts{}, buf: make([]byte, 64<<10)}
 	r.groups, r.noGroup = cgroup.Open(r.groupRoot())
 	return r, nil
 }
@@ -99,32 +107,73 @@ func (r *Reader) Close() error {
 // lies, which costs the kernel a summing up. A look in detail is somebody's
 // question: which threads ran since the look before counts from the last one
 // without, so that no question hides anything from who looks all the time.
-func (r *Reader) Look(targets []Target, detail bool) []Pod {
+//
+// All pods are looked into at the same time, and waited for no longer than the
+// Reader's patience, or ctx: of one that does not answer, or not yet to the look
+// before, what it alone could tell is an ErrUnanswered.
+func (r *Reader) Look(ctx context.Context, targets []Target, detail bool) []Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.detail, r.hostNICs = detail, nil
+	r.detail, r.gpus, r.hostNICs = detail, r.gpuMinors(), nil
+	r.pods.forget()
 	pids, err := r.scan(targets)
 	pods := make([]Pod, 0, len(targets))
-	minors := r.gpuMinors()
 	for _, t := range targets {
 		p := Pod{UID: t.UID}
 		for _, c := range t.Containers {
 			found := Container{Name: c.Name, ID: c.ID, Err: err}
 			if err == nil {
-				r.container(&found, t.UID, pids[c.ID], minors)
+				r.container(&found, t.UID, pids[c.ID])
 			}
 			p.Containers = append(p.Containers, found)
 		}
-		p.Network = r.network(p.Containers)
-		r.stillThere(&p)
+		if first, some := firstProcesses(p.Containers); some {
+			r.pods.start(t.UID, func() []view { return viewPod(r.options, first) })
+		}
 		pods = append(pods, p)
 	}
+	r.lookInto(ctx, pods)
 	if detail {
 		return pods
 	}
 	r.looks++
 	maps.DeleteFunc(r.ran, func(_ string, h *history) bool { return r.looks-h.look > rememberedLooks })
 	return pods
+}
+
+// firstProcesses are those of a pod's containers, 0 for one that has none.
+func firstProcesses(containers []Container) (pids []int, some bool) {
+	pids = make([]int, len(containers))
+	for i, c := range containers {
+		if c.Err == nil {
+			pids[i], some = c.Processes[0].PID, true
+		}
+	}
+	return pids, some
+}
+
+// lookInto waits for what the pods themselves show.
+func (r *Reader) lookInto(ctx context.Context, pods []Pod) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
+	defer cancel()
+	for i := range pods {
+		p := &pods[i]
+		var views []view
+		var err error
+		if _, some := firstProcesses(p.Containers); some {
+			views, err = r.pods.await(ctx, p.UID)
+		}
+		r.shown(p, views, err)
+		r.stillThere(p)
+	}
+}
+
+// Unanswered is how many looks into pods were given up and wait to this day.
+func (r *Reader) Unanswered() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods.forget()
+	return r.pods.late()
 }
 
 // read reads a file of /proc that the kernel gives in one piece; the bytes are
@@ -138,10 +187,4 @@ func (r *Reader) read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: longer than %d bytes", name, n)
 	}
 	return r.buf[:n], nil
-}
-
-// readLong reads a file of /proc that the kernel gives in pieces, a line for
-// each of many things (fs/seq_file.c).
-func (r *Reader) readLong(name string) ([]byte, error) {
-	return os.ReadFile(filepath.Join(r.options.Proc, name))
 }

@@ -4,8 +4,10 @@
 package proc
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 )
 
@@ -36,25 +38,35 @@ func ParseNetDev(text []byte) ([]string, error) {
 	return names, nil
 }
 
-// DefaultRoutes reads the interfaces of default routes from /proc/PID/net/route
-// and /proc/PID/net/ipv6_route; either may be empty. The kernel's own entry
-// that refuses what has no route leads through lo and is left out.
-func DefaultRoutes(route, ipv6 []byte) map[string]bool {
-	interfaces := map[string]bool{}
-	for l := range bytes.Lines(route) {
+// DefaultRoutes adds the interfaces of default routes in /proc/PID/net/route.
+func DefaultRoutes(text io.Reader, interfaces map[string]bool) error {
+	lines := bufio.NewScanner(text)
+	for lines.Scan() {
 		// Iface Destination Gateway Flags RefCnt Use Metric Mask
-		f := strings.Fields(string(l))
+		f := strings.Fields(lines.Text())
 		if len(f) >= 8 && f[1] == "00000000" && f[7] == "00000000" {
 			interfaces[f[0]] = true
 		}
 	}
-	nowhere := strings.Repeat("0", 32)
-	for l := range bytes.Lines(ipv6) {
+	return lines.Err()
+}
+
+// nowhere is the IPv6 address of a default route's destination.
+const nowhere = "00000000000000000000000000000000"
+
+// DefaultIPv6Routes adds those in /proc/PID/net/ipv6_route. The kernel's own entry
+// that refuses what has no route leads through lo and is left out.
+func DefaultIPv6Routes(text io.Reader, interfaces map[string]bool) error {
+	lines := bufio.NewScanner(text)
+	for lines.Scan() {
+		if !bytes.HasPrefix(lines.Bytes(), []byte(nowhere+" 00 ")) {
+			continue
+		}
 		// destination, its length, source, its length, gateway, metric, counts, flags, interface
-		f := strings.Fields(string(l))
-		if len(f) == 10 && f[0] == nowhere && f[1] == "00" && f[9] != "lo" {
+		f := strings.Fields(lines.Text())
+		if len(f) == 10 && f[9] != "lo" {
 			interfaces[f[9]] = true
 		}
 	}
-	return interfaces
+	return lines.Err()
 }

@@ -4,6 +4,9 @@
 package proc
 
 import (
+	"bytes"
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -70,13 +73,34 @@ func TestParseNetDev(t *testing.T) {
 	}
 }
 
+const mountInfo = "27 1 254:0 / / rw,relatime - overlay overlay rw\n" +
+	"36 27 0:35 / /dev rw shared:1 master:2 - tmpfs tmpfs rw\n" +
+	"37 36 0:36 / /dev rw - fuse.sshfs a@b: rw\n" +
+	"38 36 0:37 / /dev/a\\040b\\134 rw - nfs4 server:/x rw\n"
+
+func TestParseMountInfo(t *testing.T) {
+	got, err := ParseMountInfo([]byte(mountInfo))
+	want := Mounts{"/": {"overlay"}, "/dev": {"tmpfs", "fuse.sshfs"}, `/dev/a b\`: {"nfs4"}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	for _, text := range []string{"x\n", "36 27 0:35 / /dev rw\n", "36 27 0:35 / /dev rw -\n"} {
+		if got, err := ParseMountInfo([]byte(text)); err == nil {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
+
 func TestDefaultRoutes(t *testing.T) {
 	route := "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n" +
 		"eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\neth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n"
 	zero := strings.Repeat("0", 32)
 	ipv6 := zero + " 00 " + zero + " 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth2\n" +
 		zero + " 00 " + zero + " 00 " + zero + " ffffffff 00000001 00000000 00200200 lo\n"
-	got := DefaultRoutes([]byte(route), []byte(ipv6))
+	got := map[string]bool{}
+	if err := errors.Join(DefaultRoutes(strings.NewReader(route), got), DefaultIPv6Routes(strings.NewReader(ipv6), got)); err != nil {
+		t.Fatal(err)
+	}
 	if len(got) != 2 || !got["eth0"] || !got["eth2"] {
 		t.Errorf("got %v, want eth0 and eth2", got)
 	}
@@ -106,7 +130,7 @@ func TestParseGPUMinorAndMemory(t *testing.T) {
 // FuzzDecoders: whatever stands there, nothing panics and no set is beyond its
 // bound.
 func FuzzDecoders(f *testing.F) {
-	for _, text := range []string{status, stat, netDev, "DRA_CPUSET_a=1-2\x00", "Device Minor: 3\n", "anon N0=1\n", "0::/" + strings.Repeat("a", idLength)} {
+	for _, text := range []string{status, stat, netDev, mountInfo, "DRA_CPUSET_a=1-2\x00", "Device Minor: 3\n", "anon N0=1\n", "0::/" + strings.Repeat("a", idLength)} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -140,7 +164,15 @@ func FuzzDecoders(f *testing.F) {
 			}
 			return true
 		})
-		DefaultRoutes(text, text)
+		_ = DefaultRoutes(bytes.NewReader(text), map[string]bool{})
+		_ = DefaultIPv6Routes(bytes.NewReader(text), map[string]bool{})
+		if mounts, err := ParseMountInfo(text); err == nil {
+			for path, types := range mounts {
+				if path == "" || slices.Contains(types, "") {
+					t.Errorf("%q: mount point %q of types %q", text, path, types)
+				}
+			}
+		}
 		ParseNUMAStat(text)
 	})
 }

@@ -125,6 +125,7 @@ func (n *Node) Write(t testing.TB, p *Pod) {
 		environ += fmt.Sprintf("DRA_CPUSET_%s=%s\x00", uid, cpus)
 	}
 	n.write(t, dir+"/environ", environ)
+	n.write(t, dir+"/mountinfo", "1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /sys ro - sysfs sysfs ro\n3 1 0:3 / /dev rw - tmpfs tmpfs rw\n")
 	n.writeNetwork(t, p, dir)
 	n.mkdir(t, dir+"/root/dev/shm")
 	for path, number := range p.Files {

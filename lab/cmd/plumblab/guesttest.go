@@ -50,7 +50,7 @@ reason. Without a package it runs those that need such a machine.`,
 	flags := cmd.Flags()
 	flags.StringVar(&run, "run", "", "run only the tests that match this `PATTERN`, as go test -run")
 	flags.StringVar(&machineName, "machine", "egx-t4-cx5", "the hardware: a shipped machine's `NAME|FILE` of a machine file")
-	flags.DurationVar(&limit, "timeout", 10*time.Minute, "how long one package may take")
+	flags.DurationVar(&limit, "timeout", 20*time.Minute, "how long one package may take")
 	return cmd
 }
 

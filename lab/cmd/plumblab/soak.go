@@ -18,14 +18,6 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/cycles"
 )
 
-// guestPatience and hostPatience are how long after the agent's return a pod may
-// be without its NIC, in seconds: an emulated processor is thirty times slower
-// than this host's.
-const (
-	guestPatience = 10
-	hostPatience  = 2
-)
-
 func newSoak(g *global) *cobra.Command {
 	options := cluster.Options{}
 	var config cycles.Config
@@ -33,16 +25,17 @@ func newSoak(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Start the cluster, put pods through faults, and count what is lost",
-		Long: `soak gives NICs to pods again and again, and lets a fault happen to each: the
-agent is killed, containerd or the kubelet restarted, the API server away, the NIC
-removed or renamed, the pod force-deleted, the sandbox recreated while the agent is
-dead. The kernel of the node is asked, several times a second, whether a pod runs
-without its NIC, and after every few pods whether the node is as it was before.
+		Long: `soak gives NICs to pods again and again, several at a time, and lets a fault happen
+to each: the agent is killed, containerd or the kubelet restarted, the API server
+away, the NIC removed or renamed, the pod force-deleted, the sandbox recreated while
+the agent is dead. The kernel of the node is asked, several times a second, whether a
+container runs without its pod's NIC, which none may, and after every pod whether the node is as it was before.
 
 With --node host, as root, the node runs on this host: twenty times as fast, with
 virtual links for NICs, and without the faults that only a PCI function survives.
 
-The seed names a run: the same one plans the same cycles.`,
+The seed names a run: the same one plans the same cycles, in the same order. What
+meets what on the node is another matter each time.`,
 		Example: "  plumblab soak --cycles 40\n  plumblab soak --node host --cycles 10000 --seed 7",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,7 +60,6 @@ The seed names a run: the same one plans the same cycles.`,
 	nodeFlags(cmd, &options, &where)
 	flags.IntVar(&config.Cycles, "cycles", 40, "how many pods to put through a fault")
 	flags.Uint64Var(&config.Seed, "seed", 0, "the plan to follow (default: a new one, printed)")
-	flags.Float64Var(&config.Patience, "patience", 0, "seconds after the agent's return in which a pod may be without its NIC (default 2 on this host, 10 where the processor is emulated)")
 	flags.StringVar(&faults, "faults", "", "only faults whose name begins with one of these `WORDS`, separated by commas")
 	return cmd
 }
@@ -141,12 +133,6 @@ func hardwareFlags(cmd *cobra.Command, options *cluster.Options) {
 
 // prepare brings the cluster up and completes what a run needs of it.
 func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *cycles.Config) (*cluster.Cluster, error) {
-	if config.Patience == 0 {
-		config.Patience = guestPatience
-		if options.OnHost {
-			config.Patience = hostPatience
-		}
-	}
 	options.NoExplainer = true // these pods all find a place
 	var err error
 	if config.Node, err = nodeOf(options); err != nil {
@@ -176,9 +162,9 @@ func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *cy
 func nodeOf(options cluster.Options) (cycles.Node, error) {
 	if options.OnHost {
 		// A pod's interfaces are called eth0 and, from a claim, net1 or what a
-		// fault calls it. One pod at a time: see cycles.Plan.
+		// fault calls it.
 		return cycles.Node{
-			Name: cluster.HostNodeName, Cgroup: hostnode.GroupsFolder(), StandIns: "[nm][ei]*", Lanes: 1,
+			Name: cluster.HostNodeName, Cgroup: hostnode.GroupsFolder(), StandIns: "[nm][ei]*", Lanes: len(cluster.StandIns),
 		}, nil
 	}
 	facts, err := machine.OpenFacts(options.Machine)

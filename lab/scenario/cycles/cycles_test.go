@@ -78,13 +78,13 @@ func TestCompareNamesWhatWasLost(t *testing.T) {
 }
 
 func TestParseSample(t *testing.T) {
-	s, err := parseSample("up\ntime 12.50\n" +
+	s, err := parseSample("up\n" +
 		"process uid container 77 -,../../devices/pci0000:36/0000:36:00.0/0000:37:00.0\n" +
 		"process uid sandbox 76 -\nprocess other container 78 -,port3\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Sample{Up: true, Time: 12.5, Processes: []Process{
+	want := Sample{Up: true, Processes: []Process{
 		{Pod: "uid", PID: 77, NICs: []string{"0000:37:00.0"}},
 		{Pod: "uid", Sandbox: true, PID: 76},
 		{Pod: "other", PID: 78, NICs: []string{"port3"}},
@@ -92,18 +92,18 @@ func TestParseSample(t *testing.T) {
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Error(diff)
 	}
-	for _, line := range []string{"process uid container", "time soon", "sh: not found"} {
+	for _, line := range []string{"process uid container", "time 12.50", "sh: not found"} {
 		if _, err := parseSample(line); err == nil {
 			t.Errorf("%q was accepted", line)
 		}
 	}
 }
 
-// see feeds samples of one pod: at each second, up or not, running with a NIC,
+// see feeds samples of one pod: one after the other, up or not, running with a NIC,
 // without, or not at all.
 func see(w *Watcher, story string) {
-	for i, word := range strings.Fields(story) {
-		s := Sample{Time: float64(i), Up: strings.Contains(word, "u")}
+	for word := range strings.FieldsSeq(story) {
+		s := Sample{Up: strings.Contains(word, "u")}
 		process := Process{Pod: "uid", PID: 1}
 		switch {
 		case strings.Contains(word, "n"):
@@ -116,50 +116,44 @@ func see(w *Watcher, story string) {
 	}
 }
 
+// A container without its NIC is wrong whoever names the claim, and is told once until
+// it has it.
 func TestWatcher(t *testing.T) {
 	for name, tt := range map[string]struct {
-		story          string
-		named, excused bool
-		wrong          string
+		story   string
+		excused bool
+		wrong   int
 	}{
-		"well":                        {story: "u un un u"},
-		"bare while the agent's dead": {story: "un - b b b b b b b un"},
-		"repaired in time":            {story: "un b b b ub ub un"},
-		"repaired late":               {story: "un b b b ub ub ub ub un", wrong: "runs without its NIC 3.0s after"},
-		"never bare long at a time":   {story: "un ub ub un ub ub un"},
-		"gone and new":                {story: "un ub ub u u u ub ub un"},
-		"named":                       {story: "un - b un", named: true, wrong: "the container runs without its NIC"},
-		"named, nothing runs":         {story: "un - - u un", named: true},
-		"excused":                     {story: "un ub ub ub ub ub", named: true, excused: true},
+		"well":                            {story: "u un un u"},
+		"nothing runs":                    {story: "un - - u un"},
+		"runs on while the agent is dead": {story: "un n n un"},
+		"bare while the agent is dead":    {story: "un - b b un", wrong: 1},
+		"bare for a moment":               {story: "un ub un", wrong: 1},
+		"bare twice":                      {story: "un ub ub un ub un", wrong: 2},
+		"excused":                         {story: "un ub ub ub ub ub", excused: true},
 	} {
-		w := NewWatcher(2)
-		w.add("uid", Cycle{Number: 1, Named: tt.named})
-		if tt.excused {
-			w.excuse("uid")
+		for _, named := range []bool{true, false} {
+			w := NewWatcher()
+			c := Cycle{Number: 1, Named: named}
+			w.add("uid", c)
+			if tt.excused {
+				w.excuse("uid")
+			}
+			see(w, tt.story)
+			want := slices.Repeat([]string{c.String() + ": the container runs without its NIC"}, tt.wrong)
+			if wrong := w.Wrong(); !slices.Equal(wrong, want) {
+				t.Errorf("%s, named %v: %q, want %q", name, named, wrong, want)
+			}
 		}
-		see(w, tt.story)
-		wrong := strings.Join(w.Wrong(), "\n")
-		if (tt.wrong == "") != (wrong == "") || !strings.Contains(wrong, tt.wrong) {
-			t.Errorf("%s: %q, want %q", name, wrong, tt.wrong)
-		}
-	}
-}
-
-func TestWorstRepairCountsFromTheAgentsReturn(t *testing.T) {
-	w := NewWatcher(9)
-	w.add("uid", Cycle{})
-	see(w, "un b b b ub ub un")
-	if worst, samples := w.Worst(); worst != 2 || samples != 7 {
-		t.Errorf("worst repair %.1fs in %d samples, want 2s in 7", worst, samples)
 	}
 }
 
 // A look begun before the agent was killed may end after: it must not count as
 // the agent's return.
 func TestWatcherDistrustsOldLooks(t *testing.T) {
-	w := NewWatcher(2)
+	w := NewWatcher()
 	w.add("a", Cycle{})
-	serving := Sample{Up: true, Time: 1, Processes: []Process{{Pod: "a", PID: 7, NICs: []string{"nic0"}}}}
+	serving := Sample{Up: true, Processes: []Process{{Pod: "a", PID: 7, NICs: []string{"nic0"}}}}
 	w.see(serving, 0)
 	if _, _, _, settled := w.place("a"); !settled {
 		t.Fatal("a pod that has its NIC while the agent serves is not settled")

@@ -5,9 +5,12 @@ package cycles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	"plumbline.dev/plumbline/lab/scenario/await"
 )
 
 // Scripts of the faults. What takes time runs behind them: the node's shell is
@@ -38,24 +41,15 @@ func (r *run) inject(ctx context.Context, p *pod) (bool, error) {
 	pid, sandbox, nics, _ := r.watch.place(p.uid)
 	switch p.cycle.Fault {
 	case AgentKilled:
-		return true, r.kill(ctx, "plumbline-agent")
+		return true, r.endAgent(ctx)
 	case RuntimeRestarted:
-		return true, r.kill(ctx, "containerd")
+		return true, r.endManager(ctx, p, "containerd")
 	case KubeletRestarted:
-		return true, r.script(ctx, killProcess, "hyperkube")
+		return true, r.endManager(ctx, p, "hyperkube")
 	case ForceDeleted:
-		p.deleted = true
-		return true, r.delete(ctx, p.name, 0)
+		return true, nil // finish does it
 	case APIServerAway:
-		resume, err := r.config.PauseAPIServer()
-		if err != nil {
-			return false, err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(apiAway):
-		}
-		return true, resume()
+		return true, r.outage.last(ctx, apiAway)
 	case LinkRemoved:
 		if len(nics) != 1 {
 			return false, nil
@@ -76,7 +70,56 @@ func (r *run) inject(ctx context.Context, p *pod) (bool, error) {
 	return false, fmt.Errorf("unknown fault %q", p.cycle.Fault)
 }
 
-// kill ends a process without which no agent serves.
+// endAgent kills the agent. The kernel destroys a stand-in with the network
+// namespace it is in, unless an agent takes it home, where it would return a NIC.
+// So where NICs are stand-ins no sandbox may end until another agent serves: that
+// takes all lanes.
+func (r *run) endAgent(ctx context.Context) error {
+	lanes := int64(r.config.Node.Lanes)
+	if !r.standIns() {
+		lanes = 0
+	}
+	if err := r.calm.Acquire(ctx, lanes); err != nil {
+		return err
+	}
+	defer r.calm.Release(lanes)
+	err := r.kill(ctx, "plumbline-agent")
+	if err != nil || lanes == 0 {
+		return err
+	}
+	return r.recovered(ctx, nil)
+}
+
+// endManager kills one of those that make and end sandboxes: half-made ones end
+// later, in this lane's name. In its last phase the lane has that already.
+func (r *run) endManager(ctx context.Context, p *pod, name string) error {
+	if r.standIns() && p.cycle.Phase != Deleting {
+		if err := r.calm.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		defer r.calm.Release(1)
+	}
+	if err := r.kill(ctx, name); err != nil || !r.standIns() {
+		return err
+	}
+	pods, _ := r.watch.uids()
+	return r.recovered(ctx, pods)
+}
+
+// recovered waits until the agent serves and pods have their NICs. Where they do
+// not get them, their own lanes say so.
+func (r *run) recovered(ctx context.Context, pods []string) error {
+	err := r.until(ctx, func() (bool, error) { return r.watch.allSettled(pods), nil })
+	if errors.Is(err, await.ErrLate) {
+		return nil
+	}
+	return err
+}
+
+func (r *run) standIns() bool { return r.config.Node.StandIns != "" }
+
+// kill ends a process. What was seen of the agent before says nothing then: it may
+// be the agent, or what the agent needs.
 func (r *run) kill(ctx context.Context, name string) error {
 	defer r.watch.ended()
 	return r.script(ctx, killProcess, name)

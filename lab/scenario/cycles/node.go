@@ -92,9 +92,7 @@ func parseState(out string) (State, error) {
 // Sample is one look at the pods.
 type Sample struct {
 	// Up says that the agent serves and is connected to the runtime.
-	Up bool
-	// Time is the node's uptime in seconds (/proc/uptime).
-	Time      float64
+	Up        bool
 	Processes []Process
 }
 
@@ -126,8 +124,6 @@ func parseSample(out string) (Sample, error) {
 		switch {
 		case len(fields) == 1 && fields[0] == "up":
 			s.Up = true
-		case len(fields) == 2 && fields[0] == "time":
-			s.Time, err = strconv.ParseFloat(fields[1], 64)
 		case len(fields) == 5 && fields[0] == "process":
 			p := Process{Pod: fields[1], Sandbox: fields[2] == "sandbox"}
 			p.PID, err = strconv.Atoi(fields[3])

@@ -77,11 +77,11 @@ func (c Cycle) String() string {
 const maxDelay = 1500 * time.Millisecond
 
 // phases are when a fault makes sense: a NIC can be renamed in a pod only while
-// there is a pod. Stand-ins are lost with a pod that ends while no agent is
-// connected: there the kernel destroys a link where it returns a NIC.
+// there is a pod. Stand-ins are lost with a pod that ends while there is no agent:
+// there the kernel destroys a link where it returns a NIC.
 func phases(f Fault, standIns bool) []Phase {
 	switch f {
-	case AgentKilled, RuntimeRestarted:
+	case AgentKilled:
 		if standIns {
 			return []Phase{Creating, Running}
 		}

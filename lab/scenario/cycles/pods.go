@@ -6,6 +6,8 @@ package cycles
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -30,20 +32,49 @@ const (
 type pod struct {
 	cycle     Cycle
 	name, uid string
-	// deleted says that the cycle deleted it already.
-	deleted bool
 }
 
-// setUp makes the namespace and the template of claims.
+// nic is one of the node's NICs: place is its PCI address, or its name again where
+// it is no PCI function.
+type nic struct{ place, name string }
+
+// nics are those that the node has to give.
+func (s State) nics() []nic {
+	var list []nic
+	for _, line := range s.Lines {
+		if fields := strings.Fields(line); fields[0] == "nic" && len(fields) > 2 {
+			list = append(list, nic{place: fields[1], name: fields[2]})
+		}
+	}
+	return list
+}
+
+// template is the name of the template of claims for this NIC and no other.
+func (n nic) template() string { return templateName + "-" + n.name }
+
+// setUp makes the namespace and the template of claims for any NIC.
 func (r *run) setUp(ctx context.Context) error {
 	_, err := r.config.Client.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: templateName}}
+	return r.makeTemplate(ctx, templateName, nil)
+}
+
+// pin makes the template of claims for one NIC.
+func (r *run) pin(ctx context.Context, n nic) error {
+	return r.makeTemplate(ctx, n.template(), []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+		Expression: fmt.Sprintf(`"ifName" in device.attributes["dra.net"] && device.attributes["dra.net"].ifName == %q`, n.name),
+	}}})
+}
+
+func (r *run) makeTemplate(ctx context.Context, name string, selectors []resourceapi.DeviceSelector) error {
+	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	template.Spec.Spec.Devices = resourceapi.DeviceClaim{
-		Requests: []resourceapi.DeviceRequest{{Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: className}}},
+		Requests: []resourceapi.DeviceRequest{{
+			Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: className, Selectors: selectors},
+		}},
 		Config: []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
 			Opaque: &resourceapi.OpaqueDeviceConfiguration{
 				Driver:     "dra.net",
@@ -51,16 +82,16 @@ func (r *run) setUp(ctx context.Context) error {
 			},
 		}}},
 	}
-	_, err = r.config.Client.ResourceV1().ResourceClaimTemplates(namespace).Create(ctx, template, metav1.CreateOptions{})
+	_, err := r.config.Client.ResourceV1().ResourceClaimTemplates(namespace).Create(ctx, template, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	return nil
 }
 
-// create makes a cycle's pod.
-func (r *run) create(ctx context.Context, c Cycle) (*pod, error) {
-	made, err := r.config.Client.CoreV1().Pods(namespace).Create(ctx, manifest(c, r.config), metav1.CreateOptions{})
+// create makes a cycle's pod with a claim from a template.
+func (r *run) create(ctx context.Context, c Cycle, template string) (*pod, error) {
+	made, err := r.config.Client.CoreV1().Pods(namespace).Create(ctx, manifest(c, r.config, template), metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create the pod of %s: %w", c, err)
 	}
@@ -71,7 +102,7 @@ func (r *run) create(ctx context.Context, c Cycle) (*pod, error) {
 
 func podName(c Cycle) string { return fmt.Sprintf("cycle-%d", c.Number) }
 
-func manifest(c Cycle, config Config) *corev1.Pod {
+func manifest(c Cycle, config Config, template string) *corev1.Pod {
 	container := corev1.Container{
 		Name: "main", Image: config.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Command: []string{"tail", "-f", "/dev/null"},
@@ -89,7 +120,7 @@ func manifest(c Cycle, config Config) *corev1.Pod {
 			DNSPolicy:                     corev1.DNSDefault, // the lab has no cluster DNS
 			Containers:                    []corev1.Container{container},
 			ResourceClaims: []corev1.PodResourceClaim{{
-				Name: claimName, ResourceClaimTemplateName: ptr.To(templateName),
+				Name: claimName, ResourceClaimTemplateName: &template,
 			}},
 		},
 	}
@@ -115,6 +146,28 @@ func (r *run) left(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return len(pods.Items) + len(claims.Items), nil
+}
+
+// claims are those made for a pod.
+func (r *run) claims(ctx context.Context, p *pod) ([]resourceapi.ResourceClaim, error) {
+	claims, err := r.config.Client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(claims.Items, func(c resourceapi.ResourceClaim) bool {
+		owner := metav1.GetControllerOf(&c)
+		return owner == nil || string(owner.UID) != p.uid
+	}), nil
+}
+
+// gone says whether a pod and its claim are.
+func (r *run) gone(ctx context.Context, p *pod) (bool, error) {
+	_, err := r.config.Client.CoreV1().Pods(namespace).Get(ctx, p.name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	claims, err := r.claims(ctx, p)
+	return len(claims) == 0, err
 }
 
 // failed is what isReady says of a pod that will never run.

@@ -37,7 +37,7 @@ func Quiet(ctx context.Context, c Config) (Cost, error) {
 		return cost, err
 	}
 	err = r.watching(ctx, func() error {
-		lived, err := r.lives(ctx, 0, warmPods)
+		lived, err := r.many(ctx, 0, warmPods)
 		if err != nil {
 			return err
 		}
@@ -45,14 +45,14 @@ func Quiet(ctx context.Context, c Config) (Cost, error) {
 		if err != nil {
 			return err
 		}
-		if lived, err = r.lives(ctx, lived, lived+fewPods); err != nil {
+		if lived, err = r.many(ctx, lived, lived+fewPods); err != nil {
 			return err
 		}
 		soon, err := r.config.Node.agent(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err = r.lives(ctx, lived, lived+manyPods-fewPods); err != nil {
+		if _, err = r.many(ctx, lived, lived+manyPods-fewPods); err != nil {
 			return err
 		}
 		after, err := r.agentAtRest(ctx)
@@ -76,9 +76,9 @@ func wrongs(list []string) error {
 	return errors.Join(errs...)
 }
 
-// lives takes pods through their lives, from the one after number from on to at
+// many takes pods through their lives, from the one after number from on to at
 // least number to.
-func (r *run) lives(ctx context.Context, from, to int) (last int, err error) {
+func (r *run) many(ctx context.Context, from, to int) (last int, err error) {
 	for last = from; last < to; {
 		made, err := r.live(ctx, last)
 		if err != nil {

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -31,10 +31,7 @@ type Config struct {
 	Faults         []Fault
 	Cycles         int
 	Seed           uint64
-	// Patience is how long, in seconds, a pod may be without its NIC after the
-	// agent's return.
-	Patience float64
-	Out      io.Writer
+	Out            io.Writer
 	// RestartPolicy is the pods'; empty means Always.
 	RestartPolicy corev1.RestartPolicy
 }
@@ -54,8 +51,21 @@ const sayEvery = 30 * time.Second
 type run struct {
 	config Config
 	watch  *Watcher
-	tally  Tally
 	before State
+	ledger *Ledger
+	outage outage
+	// calm is held by every lane that may end a sandbox, or for all lanes by one
+	// that ends the agent (see endAgent).
+	calm *semaphore.Weighted
+
+	// reading is held while the state is read, readFrom is when that began.
+	reading  sync.Mutex
+	readFrom time.Time
+
+	// telling guards what is told of all lanes; said is when it last was.
+	telling sync.Mutex
+	tally   Tally
+	said    time.Time
 }
 
 // Run goes through all cycles, prints the tally, and leaves nothing of its own.
@@ -69,7 +79,10 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	err = r.watching(ctx, func() error { return r.rounds(ctx, plan) })
+	err = r.watching(ctx, func() error { return r.lives(ctx, plan) })
+	if err != nil && !errors.Is(err, ErrFailed) {
+		_ = r.wrong(err.Error())
+	}
 	r.tally.hear(listener.Stop(), plan)
 	r.tally.write(c.Out)
 	return r.end(ctx, err)
@@ -77,7 +90,10 @@ func Run(ctx context.Context, c Config) error {
 
 // start makes what a run needs and reads the node as it is.
 func start(ctx context.Context, c Config) (*run, error) {
-	r := &run{config: c, watch: NewWatcher(c.Patience), tally: newTally(c)}
+	r := &run{
+		config: c, watch: NewWatcher(), tally: newTally(c), said: time.Now(),
+		outage: outage{pause: c.PauseAPIServer}, calm: semaphore.NewWeighted(int64(c.Node.Lanes)),
+	}
 	if err := r.setUp(ctx); err != nil {
 		return nil, err
 	}
@@ -86,6 +102,7 @@ func start(ctx context.Context, c Config) (*run, error) {
 	}
 	var err error
 	r.before, err = c.Node.state(ctx)
+	r.ledger = NewLedger(r.before)
 	return r, err
 }
 
@@ -98,7 +115,7 @@ func (r *run) watching(ctx context.Context, do func() error) error {
 	stop()
 	err = errors.Join(err, <-looked)
 	r.tally.Wrong = append(r.tally.Wrong, r.watch.Wrong()...)
-	r.tally.WorstRepair, r.tally.Samples = r.watch.Worst()
+	r.tally.Samples = r.watch.Samples()
 	return err
 }
 
@@ -132,133 +149,39 @@ func (r *run) look(ctx context.Context) error {
 	}
 }
 
-// rounds takes as many cycles at a time as the node has NICs.
-func (r *run) rounds(ctx context.Context, plan []Cycle) error {
-	done, began, said := 0, time.Now(), time.Now()
-	for lanes := range slices.Chunk(plan, r.config.Node.Lanes) {
-		good, err := r.round(ctx, lanes)
-		if err != nil || !good {
-			return err
-		}
-		if done += len(lanes); time.Since(said) > sayEvery {
-			said = time.Now()
-			fmt.Fprintf(r.config.Out, "  · %d of %d after %s\n", done, len(plan), time.Since(began).Round(time.Second))
-		}
-	}
-	return nil
-}
-
-// round lives the lives of some pods. It says whether the node is fit for more.
-func (r *run) round(ctx context.Context, lanes []Cycle) (bool, error) {
-	var pods []*pod
-	for _, c := range lanes {
-		p, err := r.create(ctx, c)
-		if err != nil {
-			return false, err
-		}
-		pods = append(pods, p)
-	}
-	if err := r.faults(ctx, pods, Creating); err != nil {
-		return false, err
-	}
-	if err := r.allRun(ctx, pods, "after the faults of creation"); err != nil {
-		return false, err
-	}
-	for _, p := range pods {
-		if p.cycle.Phase != Running {
-			continue
-		}
-		if err := r.fault(ctx, p); err != nil {
-			return false, err
-		}
-		if err := r.allRun(ctx, pods, p.cycle.String()); err != nil {
-			return false, err
-		}
-	}
-	for _, p := range pods {
-		if err := r.delete(ctx, p.name, 1); err != nil {
-			return false, err
-		}
-	}
-	if err := r.faults(ctx, pods, Deleting); err != nil {
-		return false, err
-	}
-	good, err := r.asBefore(ctx, lanes)
-	for _, p := range pods {
-		r.watch.remove(p.uid)
-		r.tally.done(p.cycle)
-	}
-	return good, err
-}
-
-// faults injects those of one phase, one after the other.
-func (r *run) faults(ctx context.Context, pods []*pod, phase Phase) error {
-	for _, p := range pods {
-		if p.cycle.Phase == phase {
-			if err := r.fault(ctx, p); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *run) fault(ctx context.Context, p *pod) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(p.cycle.Delay):
-	}
-	happened, err := r.inject(ctx, p)
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.cycle, err)
-	}
-	if !happened {
-		r.tally.Skipped = append(r.tally.Skipped, p.cycle.String())
-	}
-	return nil
-}
-
 // allRun waits until every pod that is owed one runs with its NIC.
 func (r *run) allRun(ctx context.Context, pods []*pod, when string) error {
 	var missing []string
 	err := r.until(ctx, func() (bool, error) {
 		missing = nil
 		for _, p := range pods {
-			if p.deleted {
-				continue
-			}
 			_, _, nics, settled := r.watch.place(p.uid)
 			ready, why, err := r.isReady(ctx, p.name)
 			if err != nil {
 				return false, err
 			}
 			if why == failed {
-				r.tally.Wrong = append(r.tally.Wrong, p.cycle.String()+": the pod failed")
-				return false, ErrFailed
+				return false, r.wrong(p.cycle.String() + ": the pod failed")
 			}
 			if !settled || !ready {
-				missing = append(missing, fmt.Sprintf("%s: ready=%v (%s), NICs %v", p.cycle, ready, why, nics))
+				missing = append(missing, fmt.Sprintf("%s: no pod with its NIC within %s, %s: ready=%v (%s), NICs %v", p.cycle, settle, when, ready, why, nics))
 			}
 		}
 		return len(missing) == 0, nil
 	})
 	if errors.Is(err, await.ErrLate) {
-		for _, m := range missing {
-			r.tally.Wrong = append(r.tally.Wrong, fmt.Sprintf("no pod with its NIC within %s, %s: %s", settle, when, m))
-		}
-		return ErrFailed
+		return r.wrong(missing...)
 	}
 	return err
 }
 
-// asBefore waits until pods and claims are gone and the node is as it was.
-func (r *run) asBefore(ctx context.Context, lanes []Cycle) (bool, error) {
+// asBefore waits until pods and claims are gone and the whole node is as it was.
+func (r *run) asBefore(ctx context.Context) error {
 	var differences []string
-	left := 0
 	err := r.until(ctx, func() (bool, error) {
-		var err error
-		if left, err = r.left(ctx); err != nil || left > 0 {
+		left, err := r.left(ctx)
+		if err != nil || left > 0 {
+			differences = []string{fmt.Sprintf("%d pods and claims do not go", left)}
 			return false, err
 		}
 		now, err := r.config.Node.state(ctx)
@@ -268,17 +191,18 @@ func (r *run) asBefore(ctx context.Context, lanes []Cycle) (bool, error) {
 		differences = Compare(r.before, now)
 		return len(differences) == 0, nil
 	})
-	if !errors.Is(err, await.ErrLate) {
-		return err == nil, err
+	if errors.Is(err, await.ErrLate) {
+		return r.wrong(differences...)
 	}
-	cycles := fmt.Sprintf("cycles %d to %d", lanes[0].Number, lanes[len(lanes)-1].Number)
-	if left > 0 {
-		differences = append(differences, fmt.Sprintf("%d pods and claims do not go", left))
-	}
-	for _, d := range differences {
-		r.tally.Wrong = append(r.tally.Wrong, cycles+": "+d)
-	}
-	return false, nil
+	return err
+}
+
+// wrong records what must not be, and returns what the run ends with.
+func (r *run) wrong(lines ...string) error {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	r.tally.Wrong = append(r.tally.Wrong, lines...)
+	return ErrFailed
 }
 
 // until asks until the answer is yes.
@@ -301,23 +225,4 @@ func (r *run) clean(ctx context.Context) error {
 		return fmt.Errorf("remove the pods of namespace %s: %w", namespace, err)
 	}
 	return nil
-}
-
-// Compare says what of the node is no longer as it was.
-func Compare(before, now State) []string {
-	var differences []string
-	for _, line := range before.Lines {
-		if !slices.Contains(now.Lines, line) {
-			differences = append(differences, "gone or changed: "+line)
-		}
-	}
-	for _, line := range now.Lines {
-		if !slices.Contains(before.Lines, line) {
-			differences = append(differences, "new: "+strings.TrimSpace(line))
-		}
-	}
-	if now.Namespaces > before.Namespaces {
-		differences = append(differences, fmt.Sprintf("the agent holds %d network namespaces, %d before", now.Namespaces, before.Namespaces))
-	}
-	return differences
 }

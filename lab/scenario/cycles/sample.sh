@@ -13,8 +13,6 @@ while read -r _ _ _ flags _ state _ path; do
 	esac
 done </proc/net/unix
 [ $registered$connected = 11 ] && echo up
-read -r uptime _ </proc/uptime
-echo "time $uptime"
 for uid; do
 	for procs in $CGROUP/kubepods/*/pod"$uid"/*/cgroup.procs $CGROUP/kubepods/pod"$uid"/*/cgroup.procs; do
 		[ -e "$procs" ] || continue

@@ -24,10 +24,11 @@ type Tally struct {
 	Skipped []string
 	// Wrong is what must not be.
 	Wrong []string
-	// WorstRepair is the longest, in seconds, that a pod was without its NIC
-	// while the agent served; Samples is how often was looked.
-	WorstRepair float64
-	Samples     int
+	// Faults are the last to happen, with when: what is wrong with one pod may
+	// come of another's.
+	Faults []string
+	// Samples is how often was looked at the node.
+	Samples int
 	// Proved are the pods that verification called aligned.
 	Proved int
 
@@ -46,6 +47,24 @@ func (t *Tally) done(c Cycle) {
 	t.Done[c.Fault][c.Phase]++
 }
 
+// all is how many cycles were lived to their end.
+func (t *Tally) all() int {
+	all := 0
+	for _, d := range t.Done {
+		all += d[Creating] + d[Running] + d[Deleting]
+	}
+	return all
+}
+
+// fault remembers one that happens.
+func (t *Tally) fault(c Cycle) {
+	t.Faults = append(t.Faults, fmt.Sprintf("%s after the start: %s", time.Since(t.began).Round(time.Second/10), c))
+	t.Faults = t.Faults[max(0, len(t.Faults)-rememberedFaults):]
+}
+
+// rememberedFaults are about those of a minute.
+const rememberedFaults = 30
+
 // hear takes in what verification said of the pods. An alarm is false but of pods
 // whose NIC was taken from them: by the fault itself, or with their sandbox.
 func (t *Tally) hear(heard alarms.Heard, plan []Cycle) {
@@ -62,18 +81,15 @@ func (t *Tally) hear(heard alarms.Heard, plan []Cycle) {
 }
 
 func (t *Tally) write(w io.Writer) {
-	all := 0
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "  FAULT\tCREATING\tRUNNING\tDELETING\n")
 	for _, f := range t.faults {
 		d := t.Done[f]
 		fmt.Fprintf(table, "  %s\t%d\t%d\t%d\n", f, d[Creating], d[Running], d[Deleting])
-		all += d[Creating] + d[Running] + d[Deleting]
 	}
 	_ = table.Flush()
-	fmt.Fprintf(w, "\n  %d of %d cycles in %s, seed %d, %d looks at the node\n", all, t.Cycles,
+	fmt.Fprintf(w, "\n  %d of %d cycles in %s, seed %d, %d looks at the node\n", t.all(), t.Cycles,
 		time.Since(t.began).Round(time.Second), t.Seed, t.Samples)
-	fmt.Fprintf(w, "  a pod was without its NIC for %.1fs at most while the agent served\n", t.WorstRepair)
 	fmt.Fprintf(w, "  verification called %d pods aligned\n", t.Proved)
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "  without its fault: %s\n", s)
@@ -82,6 +98,9 @@ func (t *Tally) write(w io.Writer) {
 		fmt.Fprintf(w, "  WRONG  %s\n", wrong)
 	}
 	if len(t.Wrong) > 0 {
+		for _, f := range t.Faults {
+			fmt.Fprintf(w, "  fault  %s\n", f)
+		}
 		fmt.Fprintf(w, "\ncycles: FAIL (again with --seed %d)\n", t.Seed)
 		return
 	}

@@ -40,8 +40,7 @@ func Upgrade(ctx context.Context, c Config, roll func(context.Context) error) er
 			}
 			pods, slowest = pods+made, max(slowest, time.Since(began))
 		}
-		_, err := r.asBefore(ctx, []Cycle{{Number: 1}, {Number: pods}})
-		return err
+		return r.asBefore(ctx)
 	})
 	fmt.Fprintf(c.Out, "  %d pods lived while the agent was replaced; %d at a time took %.1fs at most\n", pods, c.Node.Lanes, slowest.Seconds())
 	for _, wrong := range r.tally.Wrong {
@@ -59,7 +58,7 @@ func Upgrade(ctx context.Context, c Config, roll func(context.Context) error) er
 func (r *run) live(ctx context.Context, before int) (made int, err error) {
 	var pods []*pod
 	for i := range r.config.Node.Lanes {
-		p, err := r.create(ctx, Cycle{Number: before + i + 1, Fault: "upgrade", Phase: Running, Named: i%2 == 0})
+		p, err := r.create(ctx, Cycle{Number: before + i + 1, Fault: "upgrade", Phase: Running, Named: i%2 == 0}, templateName)
 		if err != nil {
 			return len(pods), err
 		}

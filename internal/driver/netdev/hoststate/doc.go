@@ -5,7 +5,8 @@
 // pod takes it, restored and verified when it comes back.
 //
 //	read.go     the kernel's dumps to a State, or a reason not to take the NIC
-//	restore.go  a State to the link; entries.go to its addresses and routes
+//	restore.go  a State to the link; entries.go to its addresses and routes,
+//	            neighbourhood.go to whom it knows and stands for
 //	verify.go   what is not as it was, by the lists of lists.go
 //
 // What a pod gets instead is podstate's business, and when to do either the

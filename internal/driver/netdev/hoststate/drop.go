@@ -13,16 +13,21 @@ import (
 )
 
 // DropAltNames takes names away that the link did not have on the host: they
-// could be another's there, and the kernel would refuse the move.
+// could be another's there, and the kernel would refuse the move. The link is
+// changed along.
 func DropAltNames(conn *rtnl.Conn, link *rtnl.Link, want *State) error {
-	for _, name := range link.AltNames {
+	var kept []string
+	for i, name := range link.AltNames {
 		if slices.Contains(want.AltNames, name) {
+			kept = append(kept, name)
 			continue
 		}
 		if err := conn.DeleteAltName(link.Index, name); err != nil {
+			link.AltNames = append(kept, link.AltNames[i:]...)
 			return err
 		}
 	}
+	link.AltNames = kept
 	return nil
 }
 

@@ -34,18 +34,12 @@ func (h *Host) restoreEntries(v *view, index int, want *State) error {
 			errs = append(errs, h.RestoreAddress(index, a))
 		}
 	}
-	if len(want.Neighbours) > 0 {
-		there, err := h.Neighbours(index)
-		errs = append(errs, err)
-		for _, n := range without(want.Neighbours, there) {
-			errs = append(errs, h.RestoreNeighbour(index, n))
-		}
-	}
+	errs = append(errs, h.restoreNeighbourhood(index, want))
 	if want.Root != nil || want.Ingress != nil {
 		errs = append(errs, h.RestoreQueueing(index, want.Root, want.Ingress))
 	}
 	missing, err := missingRoutes(v, index, want)
-	return errors.Join(append(errs, err, RestoreRoutes(h.Conn, index, missing))...)
+	return errors.Join(append(errs, err, h.RestoreRoutes(index, missing))...)
 }
 
 // AddOrder is the order in which to add addresses so that the kernel lists them
@@ -68,22 +62,26 @@ func AddOrder(list []netip.Prefix) []int {
 // still holds is left to that claim, whose record has it too.
 func missingRoutes(v *view, index int, want *State) ([]rtnl.Saved, error) {
 	wanted, err := present(want.Routes, index, v.links)
-	return without(wanted, v.saved()), err
+	return v.without(wanted), err
 }
 
 // present returns the routes whose links are all on the host, with the indexes
 // those have now. What was left of a route does not count beside the whole.
 func present(routes []Route, own int, links []rtnl.Link) ([]rtnl.Saved, error) {
+	indexes := make(map[string]int, len(links))
+	for _, l := range links {
+		indexes[l.Name] = l.Index
+	}
 	var list []rtnl.Saved
 next:
 	for _, r := range routes {
 		now := map[int]int{0: own}
 		for _, o := range r.Others {
-			i := slices.IndexFunc(links, func(l rtnl.Link) bool { return l.Name == o.Name })
-			if i < 0 {
+			index, here := indexes[o.Name]
+			if !here {
 				continue next
 			}
-			now[o.Index] = links[i].Index
+			now[o.Index] = index
 		}
 		saved, err := rtnl.Redirect(r.Saved, now)
 		if err != nil {
@@ -91,28 +89,7 @@ next:
 		}
 		list = append(list, saved)
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(rest rtnl.Saved) bool {
-		return slices.ContainsFunc(list, func(whole rtnl.Saved) bool { return rtnl.Supersedes(whole, rest) })
-	}), nil
-}
-
-// RestoreRoutes repeats while that helps: a gateway is reachable only when the
-// route to it is there.
-func RestoreRoutes(conn *rtnl.Conn, index int, routes []rtnl.Saved) error {
-	for {
-		var failed []rtnl.Saved
-		var errs []error
-		for _, r := range routes {
-			if err := conn.RestoreRoute(index, r); err != nil {
-				failed = append(failed, r)
-				errs = append(errs, err)
-			}
-		}
-		if len(failed) == 0 || len(failed) == len(routes) {
-			return errors.Join(errs...)
-		}
-		routes = failed
-	}
+	return rtnl.WholeRoutes(list), nil
 }
 
 // restoreDevice puts back what belongs to the device.
@@ -122,6 +99,10 @@ func (h *Host) restoreDevice(index int, want *State) error {
 	}
 	h.Step()
 	if err := h.Ethtool.SetPrivateFlags(want.Name, want.PrivateFlags); err != nil {
+		return err
+	}
+	h.Step()
+	if err := h.Ethtool.RestoreSettings(want.Name, want.Ethtool); err != nil {
 		return err
 	}
 	h.Step()
@@ -168,14 +149,12 @@ func (h *Host) verify(v *view, nic Return, now time.Time) error {
 		seen.State.VRF = &name
 	}
 	seen.readAddresses(v)
-	c := comparison{want: nic.Want, have: &seen.State, now: now}
+	c := comparison{want: nic.Want, have: &seen.State, links: v.links, now: now}
 	var errs []error
 	c.missing, err = missingRoutes(v, link.Index, nic.Want)
 	errs = append(errs, err)
-	if len(nic.Want.Neighbours) > 0 {
-		seen.State.Neighbours, err = h.Neighbours(link.Index)
-		errs = append(errs, err)
-	}
+	seen.State.Neighbourhood, err = h.neighbourhood(link.Index, &nic.Want.Neighbourhood)
+	errs = append(errs, err)
 	if len(nic.Want.Rules) > 0 {
 		rules, err := h.Rules()
 		errs = append(errs, err)

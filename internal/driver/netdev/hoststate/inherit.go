@@ -13,6 +13,7 @@ import (
 // took before: the kernel dropped them then, so that they cannot be read any
 // more, and whichever claim ends last must restore them.
 func (s *State) Inherit(other *State) error {
+	var through []Route
 	for _, route := range other.Routes {
 		i := slices.IndexFunc(route.Others, func(o Other) bool { return o.Name == s.Name })
 		if i < 0 {
@@ -27,9 +28,8 @@ func (s *State) Inherit(other *State) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Equal(seen.Saved) }) {
-			s.Routes = append(s.Routes, seen)
-		}
+		through = append(through, seen)
 	}
+	s.addRoutes(through)
 	return nil
 }

@@ -9,7 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/internal/host/ethtool"
 )
 
 // notOfTheHost are fields that change nothing by themselves: what they stand for
@@ -49,6 +53,70 @@ func TestEveryFieldIsUndone(t *testing.T) {
 		if !slices.Contains(fields, f) {
 			t.Errorf("%s is no field of the configuration any more", f)
 		}
+	}
+}
+
+// What a record holds of an interface is on one of the lists, and what ethtool
+// sets as well.
+func TestEverythingReadIsListed(t *testing.T) {
+	var state, ethtools []string
+	for _, e := range Entries {
+		state = append(state, e.State...)
+		ethtools = append(ethtools, e.Ethtool...)
+	}
+	for _, c := range []struct {
+		what         string
+		known, there []string
+	}{
+		{"field of State", state, slices.DeleteFunc(names(reflect.TypeFor[State]()), func(name string) bool { return name == "ethtool" })},
+		{"group of ethtool", ethtools, ethtool.SettingGroups()},
+	} {
+		for _, name := range c.there {
+			if n := count(c.known, name); n != 1 {
+				t.Errorf("%s %s is on %d lists of Entries, want 1", c.what, name, n)
+			}
+		}
+		for _, name := range c.known {
+			if !slices.Contains(c.there, name) {
+				t.Errorf("%s is no %s any more", name, c.what)
+			}
+		}
+	}
+}
+
+// names are the fields of a struct in JSON, those of embedded ones among them.
+func names(t reflect.Type) []string {
+	var all []string
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous {
+			all = append(all, names(f.Type)...)
+		} else {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// The table for people says what the code does, in the same order.
+func TestDocumentedFates(t *testing.T) {
+	_, table, ok := strings.Cut(docstest.Page(t, "restored.md"), "\n| What | Fate | How, or why not |\n|---|---|---|\n")
+	if !ok {
+		t.Fatal("docs/restored.md has no table of what, fate and how")
+	}
+	var documented, listed []string
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(cells) < 2 {
+			t.Fatalf("docs/restored.md: row %q has no fate", line)
+		}
+		documented = append(documented, strings.TrimSpace(cells[0])+": "+strings.Trim(cells[1], " |"))
+	}
+	for _, e := range Entries {
+		listed = append(listed, e.What+": "+string(e.Fate))
+	}
+	if diff := cmp.Diff(listed, documented); diff != "" {
+		t.Errorf("docs/restored.md (-code +documented):\n%s", diff)
 	}
 }
 

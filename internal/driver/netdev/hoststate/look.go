@@ -6,6 +6,7 @@ package hoststate
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"plumbline.dev/plumbline/internal/host/rtnl"
@@ -17,6 +18,8 @@ type view struct {
 	links     []rtnl.Link
 	addresses []rtnl.Address
 	routes    []rtnl.Route
+	// known are the routes by what makes two the same; nil until somebody asks.
+	known messages
 }
 
 func look(conn *rtnl.Conn) (*view, error) {
@@ -39,13 +42,22 @@ func lookBeside(conn *rtnl.Conn, links []rtnl.Link) (*view, error) {
 	return &v, err
 }
 
-// saved are all routes as they are.
-func (v *view) saved() []rtnl.Saved {
-	list := make([]rtnl.Saved, 0, len(v.routes))
-	for _, r := range v.routes {
-		list = append(list, r.Saved)
+// messages are saved objects by what makes two the same.
+type messages map[string]bool
+
+func (m messages) add(s rtnl.Saved) { m[string(s.Message)] = true }
+
+func (m messages) has(s rtnl.Saved) bool { return m[string(s.Message)] }
+
+// without are those of some routes that are not on the host.
+func (v *view) without(routes []rtnl.Saved) []rtnl.Saved {
+	if v.known == nil {
+		v.known = make(messages, len(v.routes))
+		for _, r := range v.routes {
+			v.known.add(r.Saved)
+		}
 	}
-	return list
+	return slices.DeleteFunc(routes, v.known.has)
 }
 
 // readAddresses adds the link's addresses.
@@ -65,12 +77,15 @@ func (s *Seen) readAddresses(v *view) {
 // readRoutes adds the routes that go away with the link.
 func (s *Seen) readRoutes(v *view) error {
 	own := s.State.Index
+	owners := make(map[netip.Addr]int, len(v.addresses))
+	for _, a := range slices.Backward(v.addresses) { // the first of several counts
+		owners[a.Prefix.Addr()] = a.Index
+	}
 	for _, r := range v.routes {
 		// A route needs its links, and the link that owns its source address.
 		needs := slices.Clone(r.Links)
-		owner := slices.IndexFunc(v.addresses, func(a rtnl.Address) bool { return a.Prefix.Addr() == r.Source })
-		if owner >= 0 {
-			needs = append(needs, v.addresses[owner].Index)
+		if owner, known := owners[r.Source]; known {
+			needs = append(needs, owner)
 		}
 		if r.Kernel || !slices.Contains(needs, own) {
 			continue

@@ -6,7 +6,6 @@ package hoststate
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/bpf"
@@ -38,50 +37,68 @@ func (h *Host) Step() {
 	}
 }
 
-// Read reads what must come back of a NIC that is on the host.
-func (h *Host) Read(id side.Identity) (*Seen, error) {
+// Look is one look at the host, from which any number of NICs is read: what lists
+// the whole host is listed once.
+type Look struct {
+	host  *Host
+	view  *view
+	rules []rtnl.Rule
+}
+
+// Look looks at the host.
+func (h *Host) Look() (*Look, error) {
 	v, err := look(h.Conn)
 	if err != nil {
 		return nil, err
 	}
-	return h.read(v, id)
+	rules, err := h.Rules()
+	return &Look{host: h, view: v, rules: rules}, err
 }
 
-func (h *Host) read(v *view, id side.Identity) (*Seen, error) {
-	l, err := id.Find(v.links)
+// Find returns the link of a NIC, nil when it is not on the host.
+func (k *Look) Find(id side.Identity) (*rtnl.Link, error) { return id.Find(k.view.links) }
+
+// Read reads what must come back of a NIC that is on the host.
+func (k *Look) Read(id side.Identity) (*Seen, error) {
+	h, v := k.host, k.view
+	l, err := k.Find(id)
 	if err != nil {
 		return nil, err
 	}
 	if l == nil {
 		return nil, fmt.Errorf("%s is not in the host's network namespace", id)
 	}
-	s := &Seen{State: State{
-		Name: l.Name, Index: l.Index, PermanentMAC: l.PermanentMAC, Kind: l.Kind, AltNames: l.AltNames,
-		Up: l.Up, Settings: l.Settings, XDP: l.XDP,
-	}}
+	s := seenOf(l)
+	if err := refusePort(v.links, l); err != nil {
+		return nil, err
+	}
 	if l.Master != nil {
-		if l.SlaveKind == nil || *l.SlaveKind != "vrf" {
-			return nil, fmt.Errorf("interface %s is a port of %s, which would lose it", l.Name, linkName(v.links, *l.Master))
-		}
 		name := linkName(v.links, *l.Master)
 		s.State.VRF = &name
 	}
 	s.readAddresses(v)
-	rules, err := h.Rules()
-	if err != nil {
-		return nil, err
-	}
-	if s.State.Neighbours, err = h.Neighbours(l.Index); err != nil {
+	if s.State.Neighbourhood, err = h.neighbourhood(l.Index, nil); err != nil {
 		return nil, err
 	}
 	if err := s.readRoutes(v); err != nil {
 		return nil, err
 	}
-	s.readRules(rules)
+	s.readRules(k.rules)
 	if s.State.Sysctls, err = h.Sysctl.Snapshot(l.Name); err != nil {
 		return nil, fmt.Errorf("interface %s: %w", l.Name, err)
 	}
+	if s.State.Ethtool, err = h.Ethtool.Settings(l.Name); err != nil {
+		return nil, err
+	}
 	return s, errors.Join(h.readDevice(s), h.readQueueing(s))
+}
+
+// seenOf is what the link's own message says.
+func seenOf(l *rtnl.Link) *Seen {
+	return &Seen{State: State{
+		Name: l.Name, Index: l.Index, PermanentMAC: l.PermanentMAC, Kind: l.Kind, AltNames: l.AltNames,
+		Up: l.Up, Settings: l.Settings, XDP: l.XDP,
+	}}
 }
 
 // readDevice adds what belongs to the device.
@@ -103,51 +120,30 @@ func (h *Host) readQueueing(s *Seen) error {
 	if err != nil {
 		return err
 	}
-	switch q.Verdict {
-	case rtnl.QdiscRestorable:
+	if q.Verdict == rtnl.QdiscRestorable {
 		s.State.Root, s.State.Ingress = q.Root, q.Ingress
-	case rtnl.QdiscLost:
-		if !h.AllowLoss {
-			return fmt.Errorf("interface %s: %s, which could not be restored: remove that first", s.State.Name, q.Reason)
-		}
 	}
-	return nil
+	return h.refuseQueueing(s.State.Name, q)
 }
 
 // Take is Read of a NIC that is about to leave the host. It refuses one that
 // the node needs by now, since the inventory has looked earlier, and one that
 // would not come back as it was.
-func (h *Host) Take(id side.Identity) (*Seen, error) {
-	v, err := look(h.Conn)
+func (k *Look) Take(id side.Identity) (*Seen, error) {
+	s, err := k.Read(id)
 	if err != nil {
 		return nil, err
 	}
-	s, err := h.read(v, id)
-	if err != nil {
-		return nil, err
-	}
-	return s, errors.Join(refuseNeeded(v, &s.State), h.refuseLost(&s.State), s.State.refuseNames())
+	return s, k.host.refuseTake(k.view, &s.State)
 }
 
-// Refresh adds routes that came since a state was read: another claim's NIC may
-// have been away then, and the routes through both with it.
-func (h *Host) Refresh(id side.Identity, s *State) error {
-	v, err := look(h.Conn)
-	if err != nil {
-		return err
-	}
-	link, err := id.Find(v.links)
-	if err != nil || link == nil {
-		return err
-	}
+// Refresh adds routes that came since a state was read: another claim's NIC may have
+// been away then, and the routes through both with it.
+func (k *Look) Refresh(link *rtnl.Link, s *State) error {
 	now := Seen{State: State{Name: s.Name, Index: link.Index}}
-	if err := now.readRoutes(v); err != nil {
+	if err := now.readRoutes(k.view); err != nil {
 		return err
 	}
-	for _, r := range now.State.Routes {
-		if !slices.ContainsFunc(s.Routes, func(o Route) bool { return o.Equal(r.Saved) }) {
-			s.Routes = append(s.Routes, r)
-		}
-	}
+	s.addRoutes(now.State.Routes)
 	return nil
 }

@@ -6,21 +6,117 @@ package hoststate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/bpf"
+	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// refuseNeeded refuses what others on the host need by now.
-func refuseNeeded(v *view, s *State) error {
-	for _, l := range v.links {
-		if l.Lower != nil && *l.Lower == s.Index {
+// Refusals are why Take would refuse links, whatever a claim asks of them, by
+// their ifindexes; those that it would take are left out. It is for the
+// inventory, which must not offer the others, and reads no more than it needs.
+// What the inventory has found out by itself, such as the default route, is not
+// looked at again.
+func (h *Host) Refusals(indexes []int) (map[int]error, error) {
+	v, err := h.lookForRefusals()
+	if err != nil {
+		return nil, err
+	}
+	queueings, err := h.Queueings(indexes)
+	if err != nil {
+		return nil, err
+	}
+	refusals := map[int]error{}
+	for i := range v.links {
+		l := &v.links[i]
+		if !slices.Contains(indexes, l.Index) {
+			continue
+		}
+		s := seenOf(l)
+		err := errors.Join(refusePort(v.links, l), s.readRoutes(v), h.refuseQueueing(l.Name, queueings[l.Index]),
+			h.refuseTake(v, &s.State))
+		if h.BPFFS == "" && err == nil {
+			s.State.Programs, err = bpf.List(h.Fd(), h.Conn, l.Index, "")
+			if err != nil && !errors.Is(err, unix.ENODEV) { // it may be gone by now
+				return nil, err
+			}
+			err = RefuseUnkept(&s.State, false)
+		}
+		if err != nil {
+			refusals[l.Index] = err
+		}
+	}
+	return refusals, nil
+}
+
+// lookForRefusals reads the links, and of addresses and routes those that
+// readRoutes refuses for: most hosts have none.
+func (h *Host) lookForRefusals() (*view, error) {
+	var v view
+	var err error
+	if v.links, err = h.Links(); err != nil {
+		return nil, err
+	}
+	if v.routes, err = h.SharedRoutes(); err == nil && len(v.routes) > 0 {
+		v.addresses, err = h.Addresses()
+	}
+	return &v, err
+}
+
+// refuseTake is what keeps a link on the host that can be read.
+func (h *Host) refuseTake(v *view, s *State) error {
+	return errors.Join(refuseNeeded(v, s), h.refuseLost(s), s.refuseNames())
+}
+
+// refusePort refuses a port of anything but a VRF, which alone is restored.
+func refusePort(links []rtnl.Link, l *rtnl.Link) error {
+	if l.Master == nil || l.SlaveKind != nil && *l.SlaveKind == "vrf" {
+		return nil
+	}
+	return fmt.Errorf("interface %s is a port of %s, which would lose it", l.Name, linkName(links, *l.Master))
+}
+
+func (h *Host) refuseQueueing(name string, q rtnl.Queueing) error {
+	if q.Verdict != rtnl.QdiscLost || h.AllowLoss {
+		return nil
+	}
+	return fmt.Errorf("interface %s: %s, which could not be restored: remove that first", name, q.Reason)
+}
+
+// RefuseUnkept refuses eBPF programs where there is no BPF file system to keep
+// them in: those that the move loses, and all when the configuration takes them
+// off.
+func RefuseUnkept(s *State, off bool) error {
+	i := slices.IndexFunc(s.Programs, func(a bpf.Attachment) bool { return off || a.Kind == bpf.TC })
+	if i < 0 {
+		return nil
+	}
+	return fmt.Errorf("interface %s has %s, and this node has no BPF file system to keep it in: mount one, or detach it",
+		s.Name, s.Programs[i])
+}
+
+// RefuseUpper refuses a link that others stand on: the kernel deletes them with
+// it, or leaves them without a way out, and Detach brings back none of them.
+func RefuseUpper(links []rtnl.Link, index int, name string) error {
+	for _, l := range links {
+		if slices.Contains(l.Lower, index) {
 			kind := "link"
 			if l.Kind != nil {
 				kind = *l.Kind
 			}
-			return fmt.Errorf("interface %s carries %s %s, which would lose it: remove that first", s.Name, kind, l.Name)
+			return fmt.Errorf("interface %s carries %s %s, which would be lost: remove that first", name, kind, l.Name)
 		}
+	}
+	return nil
+}
+
+// refuseNeeded refuses what others on the host need by now.
+func refuseNeeded(v *view, s *State) error {
+	if err := RefuseUpper(v.links, s.Index, s.Name); err != nil {
+		return err
 	}
 	for _, r := range v.routes {
 		inUse := r.Table == unix.RT_TABLE_MAIN || r.Table == unix.RT_TABLE_DEFAULT
@@ -35,6 +131,11 @@ func refuseNeeded(v *view, s *State) error {
 func (h *Host) refuseLost(s *State) error {
 	if s.XDP && !h.AllowLoss {
 		return fmt.Errorf("interface %s has an XDP program, which could not be restored: detach it first", s.Name)
+	}
+	// net/ipv6/addrconf.c, inet6_set_iftoken
+	if flags := s.Settings.Flags; s.Settings.Token != nil && flags != nil && *flags&unix.IFF_NOARP != 0 && !h.AllowLoss {
+		return fmt.Errorf("interface %s has the IPv6 token %s and no ARP, beside which the kernel takes none back: "+
+			"ip link set %s arp on, or ip token del", s.Name, s.Settings.Token, s.Name)
 	}
 	return nil
 }

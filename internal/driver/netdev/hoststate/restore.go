@@ -68,10 +68,14 @@ func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 
 // restoreLink restores name, settings and state.
 func (h *Host) restoreLink(links []rtnl.Link, link *rtnl.Link, want *State) error {
+	// First, for one of them may be the name that the link shall have.
+	if err := DropAltNames(h.Conn, link, want); err != nil {
+		return err
+	}
 	if err := h.restoreSettings(links, link, want); err != nil {
 		return err
 	}
-	if err := h.restoreAltNames(link, want); err != nil {
+	if err := h.restoreAltNames(links, link, want); err != nil {
 		return err
 	}
 	// A link whose MTU a pod made too small for IPv6 has none of IPv6's settings
@@ -80,6 +84,9 @@ func (h *Host) restoreLink(links []rtnl.Link, link *rtnl.Link, want *State) erro
 		if err := h.Set(link.Index, rtnl.Change{Settings: mode}); err != nil {
 			return fmt.Errorf("restore interface %s: %s: %w", want.Name, mode, err)
 		}
+	}
+	if err := h.restoreToken(link, want); err != nil {
+		return fmt.Errorf("restore interface %s: %w", want.Name, err)
 	}
 	if _, err := h.Sysctl.Restore(want.Name, want.Sysctls); err != nil {
 		return fmt.Errorf("restore interface %s: %w", want.Name, err)
@@ -97,13 +104,35 @@ func (h *Host) restoreLink(links []rtnl.Link, link *rtnl.Link, want *State) erro
 	return nil
 }
 
-// restoreSettings restores the name, and all settings but the one that depends
-// on another.
+// restoreToken restores the token of IPv6 while the link is down: what it hears
+// of routers makes addresses at once.
+func (h *Host) restoreToken(link *rtnl.Link, want *State) error {
+	token := rtnl.Settings{Token: want.Settings.Token}.Beyond(link.Settings)
+	if token.Token == nil {
+		return nil
+	}
+	// The kernel takes one only where routers are asked and listened to
+	// (net/ipv6/addrconf.c, inet6_set_iftoken). The host may have ended that
+	// since: its own settings come after this.
+	for key, value := range map[string]string{"ipv6/conf/accept_ra": "2", "ipv6/conf/router_solicitations": "1"} {
+		if err := h.Sysctl.Write(want.Name, key, value); err != nil {
+			return err
+		}
+	}
+	h.Step()
+	if err := h.Set(link.Index, rtnl.Change{Settings: token}); err != nil {
+		return fmt.Errorf("%s: %w", token, err)
+	}
+	return nil
+}
+
+// restoreSettings restores the name, and all settings but those that depend on
+// others.
 func (h *Host) restoreSettings(links []rtnl.Link, link *rtnl.Link, want *State) error {
 	change := rtnl.Change{Settings: want.Settings.Beyond(link.Settings)}
-	change.AddrGenMode = nil
+	change.AddrGenMode, change.Token = nil, nil
 	if link.Name != want.Name {
-		if side.CheckFree(links, want.Name) != nil {
+		if side.Holder(links, link.Index, want.Name) != nil {
 			return fmt.Errorf("the host has another interface %q by now: the NIC is back as %s; rename the other one", want.Name, link.Name)
 		}
 		change.Name = &want.Name
@@ -147,12 +176,11 @@ func (h *Host) restoreVRF(links []rtnl.Link, link *rtnl.Link, want *State) error
 	return h.SetMaster(link.Index, &links[i].Index)
 }
 
-func (h *Host) restoreAltNames(link *rtnl.Link, want *State) error {
-	if err := DropAltNames(h.Conn, link, want); err != nil {
-		return err
-	}
+// restoreAltNames gives the link its alternative names back. One that is
+// another's by now is passed over, which verifying says.
+func (h *Host) restoreAltNames(links []rtnl.Link, link *rtnl.Link, want *State) error {
 	for _, name := range want.AltNames {
-		if slices.Contains(link.AltNames, name) {
+		if slices.Contains(link.AltNames, name) || side.Holder(links, link.Index, name) != nil {
 			continue
 		}
 		if err := h.AddAltName(link.Index, name); err != nil {

@@ -15,7 +15,8 @@ import (
 // State is the interface on the host before it moved: what undoing restores.
 type State struct {
 	Name string `json:"name"`
-	// Index is a hint for people; it changes when the link moves.
+	// Index tells virtual links with one MAC apart; it may change when the link
+	// moves.
 	Index        int     `json:"index"`
 	PermanentMAC *string `json:"permanentMAC,omitempty"`
 	Kind         *string `json:"kind,omitempty"`
@@ -26,11 +27,11 @@ type State struct {
 	Settings rtnl.Settings `json:"settings"`
 	// VRF is the VRF that the link is in.
 	VRF *string `json:"vrf,omitempty"`
-	// Addresses, Routes and Neighbours are those that the kernel does not make
-	// by itself. Routes include multipath routes that other links share in.
-	Addresses  []rtnl.Saved `json:"addresses,omitempty"`
-	Routes     []Route      `json:"routes,omitempty"`
-	Neighbours []rtnl.Saved `json:"neighbours,omitempty"`
+	// Addresses and Routes are those that the kernel does not make by itself.
+	// Routes include multipath routes that other links share in.
+	Addresses []rtnl.Saved `json:"addresses,omitempty"`
+	Routes    []Route      `json:"routes,omitempty"`
+	Neighbourhood
 	// Prefixes are those of Addresses.
 	Prefixes []netip.Prefix `json:"prefixes,omitempty"`
 	// Rules are those that name the link. The kernel keeps them while it is
@@ -48,6 +49,18 @@ type State struct {
 	Device
 }
 
+// Neighbourhood is who a link knows, and whom it stands for, because an
+// administrator said so.
+type Neighbourhood struct {
+	// Neighbours are the permanent ones, Proxies the addresses it answers for.
+	Neighbours []rtnl.Saved `json:"neighbours,omitempty"`
+	Proxies    []rtnl.Saved `json:"proxies,omitempty"`
+	// Stations and Multicast are addresses of the link layer that it takes
+	// beside its own.
+	Stations  []rtnl.Saved `json:"stations,omitempty"`
+	Multicast []string     `json:"multicast,omitempty"`
+}
+
 // Device is what belongs to the device wherever it is: what staging changes,
 // and a pod may.
 type Device struct {
@@ -55,6 +68,9 @@ type Device struct {
 	Features map[string]bool `json:"features,omitempty"`
 	// PrivateFlags are the driver's own; nil where it has none.
 	PrivateFlags map[string]bool `json:"privateFlags,omitempty"`
+	// Ethtool is what else can be set of it; nil in a record of a version that
+	// did not read it.
+	Ethtool ethtool.Settings `json:"ethtool,omitempty"`
 	// Programs are the eBPF programs on it, and Key is what they are held under;
 	// empty where they are not.
 	Programs []bpf.Attachment `json:"programs,omitempty"`
@@ -67,6 +83,20 @@ type Route struct {
 	// Others are the other links it needs, by the ifindexes in its message: the
 	// route cannot exist while one of them is away.
 	Others []Other `json:"others,omitempty"`
+}
+
+// addRoutes adds routes, each once.
+func (s *State) addRoutes(routes []Route) {
+	known := make(messages, len(s.Routes))
+	for _, r := range s.Routes {
+		known.add(r.Saved)
+	}
+	for _, r := range routes {
+		if !known.has(r.Saved) {
+			known.add(r.Saved)
+			s.Routes = append(s.Routes, r)
+		}
+	}
 }
 
 // Other is another link of a route, or the owner of its source address.

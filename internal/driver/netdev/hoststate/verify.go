@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
@@ -19,7 +20,9 @@ type comparison struct {
 	want, have *State
 	// missing are routes of want that could be there and are not.
 	missing []rtnl.Saved
-	now     time.Time
+	// links are the host's.
+	links []rtnl.Link
+	now   time.Time
 }
 
 // verify names what is not as it was.
@@ -44,10 +47,23 @@ func nameDiffers(c *comparison) []string {
 }
 
 func altNamesDiffer(c *comparison) []string {
-	if slices.Equal(c.have.AltNames, c.want.AltNames) {
-		return nil
+	var texts []string
+	for _, name := range c.want.AltNames {
+		if slices.Contains(c.have.AltNames, name) {
+			continue
+		}
+		text := fmt.Sprintf("%q is missing", name)
+		if other := side.Holder(c.links, c.have.Index, name); other != nil {
+			text += fmt.Sprintf(": interface %s of the host has it by now: take it away there", other.Name)
+		}
+		texts = append(texts, text)
 	}
-	return []string{fmt.Sprintf("are %q, were %q", c.have.AltNames, c.want.AltNames)}
+	for _, name := range c.have.AltNames {
+		if !slices.Contains(c.want.AltNames, name) {
+			texts = append(texts, fmt.Sprintf("%q is new", name))
+		}
+	}
+	return texts
 }
 
 func stateDiffers(c *comparison) []string {
@@ -77,17 +93,14 @@ func addressesDiffer(c *comparison) []string {
 
 func routesDiffer(c *comparison) []string { return absent(c.missing, c.now) }
 
-func neighboursDiffer(c *comparison) []string {
-	return absent(without(c.want.Neighbours, c.have.Neighbours), c.now)
-}
-
 func rulesDiffer(c *comparison) []string {
 	return absent(without(c.want.Rules, c.have.Rules), c.now)
 }
 
-// sysctlsReadBack has nothing to compare: sysctl.Net.Restore has read all of
-// them, and what it wrote once more. Over a hundred files are not read thrice.
-func sysctlsReadBack(*comparison) []string { return nil }
+// readBack has nothing to compare: sysctl.Net.Restore and
+// ethtool.Conn.RestoreSettings have read all of them, and what they wrote once
+// more. Over a hundred files are not read thrice.
+func readBack(*comparison) []string { return nil }
 
 func queueingDiffers(c *comparison) []string {
 	var texts []string
@@ -143,11 +156,9 @@ func absent(list []rtnl.Saved, now time.Time) []string {
 
 // without are the entries of a list that another lacks.
 func without(list, other []rtnl.Saved) []rtnl.Saved {
-	var out []rtnl.Saved
-	for _, s := range list {
-		if !slices.ContainsFunc(other, s.Equal) {
-			out = append(out, s)
-		}
+	known := make(messages, len(other))
+	for _, s := range other {
+		known.add(s)
 	}
-	return out
+	return slices.DeleteFunc(slices.Clone(list), known.has)
 }

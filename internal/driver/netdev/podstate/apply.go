@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/side"
@@ -88,9 +87,10 @@ func (s *State) enslave(p *Pod, link *rtnl.Link) error {
 
 // Finish adds what needs the interface up: routes, rules and neighbours. have
 // are the interface's addresses: a pod that has taken some away has its own idea
-// of routes, too, and is left alone.
-func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease, now time.Time) error {
-	for _, a := range s.expected(lease, now) {
+// of routes, too, and is left alone. One whose lease ran out has none to route
+// by until ChangeLease.
+func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease) error {
+	for _, a := range s.expected(lease) {
 		if !slices.Contains(have, a) {
 			return nil
 		}
@@ -109,7 +109,7 @@ func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease
 			return fmt.Errorf("neighbors[%d]: %w", i, err)
 		}
 	}
-	if err := hoststate.RestoreRoutes(p.Conn, index, s.Routes); err != nil {
+	if err := p.RestoreRoutes(index, s.Routes); err != nil {
 		return err
 	}
 	for _, r := range append(s.leaseRoutes(lease), s.Own.Routes...) {
@@ -120,9 +120,9 @@ func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease
 	return s.addRules(p)
 }
 
-func (s *State) expected(lease *dhcp.Lease, now time.Time) []netip.Prefix {
+func (s *State) expected(lease *dhcp.Lease) []netip.Prefix {
 	list := s.Addresses
-	if lease != nil && Lives(lease, now) {
+	if lease != nil {
 		list = append(slices.Clone(list), lease.Address)
 	}
 	return list

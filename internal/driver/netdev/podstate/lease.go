@@ -30,34 +30,21 @@ func setLease(conn *rtnl.Conn, index int, lease *dhcp.Lease) error {
 }
 
 // ChangeLease gives an interface in the pod the time, or the address, of a
-// renewed lease.
+// renewed lease. The kernel took the address of one that ran out away, and its
+// routes with it.
 func (s *State) ChangeLease(p *Pod, index int, old, lease *dhcp.Lease, now time.Time) error {
-	if old.Address == lease.Address {
+	if old.Address == lease.Address && Lives(old, now) {
 		return setLease(p.Conn, index, lease)
 	}
 	// The old one first: the new one would be its secondary address, and go
 	// with it.
-	if err := dropAddress(p.Conn, index, old.Address); err != nil {
+	if err := p.DropAddress(index, old.Address); err != nil {
 		return err
 	}
 	if err := setLease(p.Conn, index, lease); err != nil {
 		return err
 	}
-	return s.Finish(p, index, s.expected(lease, now), lease, now)
-}
-
-// dropAddress takes an address away. It is no error when it is gone.
-func dropAddress(conn *rtnl.Conn, index int, p netip.Prefix) error {
-	addresses, err := conn.Addresses()
-	if err != nil {
-		return err
-	}
-	for _, a := range addresses {
-		if a.Index == index && a.Prefix == p {
-			return conn.DeleteAddress(index, a.Saved)
-		}
-	}
-	return nil
+	return s.Finish(p, index, s.expected(lease), lease)
 }
 
 // leaseRoutes are the routes that a DHCP server gave, less those that the

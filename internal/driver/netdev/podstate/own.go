@@ -69,7 +69,7 @@ func (s *State) route(r v1alpha1.RouteConfig) (rtnl.RouteConfig, error) {
 func ruleOf(r v1alpha1.RuleConfig) (rtnl.RuleConfig, error) {
 	var p parser
 	out := rtnl.RuleConfig{
-		Priority:    uint32(value(r.Priority)),
+		Priority:    toUint32(r.Priority),
 		Table:       uint32(value(r.Table)),
 		Source:      p.prefix("source", r.Source).Masked(),
 		Destination: p.prefix("destination", r.Destination).Masked(),

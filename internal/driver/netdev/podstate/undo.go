@@ -12,12 +12,19 @@ import (
 
 // Undo takes away what Apply made in the namespace beside the interface, which
 // has left: rules, and a VRF that has no interface any more. Repeating it
-// changes nothing.
+// changes nothing. Among more of them than anybody needs they are left to the
+// pod that made so many: nothing of them is the host's.
 func Undo(p *Pod, states []*State) error {
 	if !slices.ContainsFunc(states, func(s *State) bool { return s.VRF != nil || len(s.Rules)+len(s.Own.Rules) > 0 }) {
 		return nil
 	}
-	return errors.Join(deleteRules(p, states), deleteVRFs(p, states))
+	var errs []error
+	for _, err := range []error{deleteRules(p, states), deleteVRFs(p, states)} {
+		if !errors.Is(err, rtnl.ErrTooMany) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func deleteRules(p *Pod, states []*State) error {
@@ -31,9 +38,12 @@ func deleteRules(p *Pod, states []*State) error {
 		return nil
 	}
 	rules, err := p.Rules()
-	errs := []error{err}
+	if err != nil {
+		return err
+	}
+	var errs []error
 	for _, r := range rules {
-		own := slices.ContainsFunc(ours, func(c rtnl.RuleConfig) bool { return isRule(c, r) })
+		own := slices.ContainsFunc(ours, func(c rtnl.RuleConfig) bool { return c.Made(r) })
 		if !r.Kernel && (own || slices.ContainsFunc(saved, r.Equal)) {
 			errs = append(errs, p.DeleteRule(r.Saved))
 		}
@@ -41,18 +51,14 @@ func deleteRules(p *Pod, states []*State) error {
 	return errors.Join(errs...)
 }
 
-// isRule tells whether a rule is what a configuration made. One without a
-// priority got the kernel's.
-func isRule(c rtnl.RuleConfig, r rtnl.Rule) bool {
-	return c.Table == r.Table && (c.Priority == 0 || c.Priority == r.Priority) &&
-		c.Source == r.Source && c.Destination == r.Destination && r.Input == "" && r.Output == ""
-}
-
 func deleteVRFs(p *Pod, states []*State) error {
 	if !slices.ContainsFunc(states, func(s *State) bool { return s.VRF != nil }) {
 		return nil
 	}
-	links, err := p.Links()
+	named := func(l *rtnl.Link) bool {
+		return slices.ContainsFunc(states, func(s *State) bool { return s.VRF != nil && s.VRF.Name == l.Name })
+	}
+	links, err := p.LinksWhere(func(l *rtnl.Link) bool { return l.Master != nil || named(l) })
 	if err != nil {
 		return err
 	}

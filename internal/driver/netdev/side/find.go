@@ -5,20 +5,31 @@ package side
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Identity is what a link keeps wherever it goes and whatever it is called: PCI
-// address and permanent MAC. A virtual link has neither, and is known by its
-// MAC, also by the one that a configuration gave it.
+// Identity is what a link keeps wherever it goes and whatever it is called. For
+// a NIC of hardware it is the PCI address and the port; its burned-in MAC only
+// tells apart what these do not, for drivers such as iavf copy the address in
+// use there when they are reset. A virtual link has neither: it is known by its
+// MAC, also by the one that a configuration gave it, and its ifindex tells apart
+// those with the same one.
 type Identity struct {
-	pci               *string
+	pci, port         *string
 	permanentMAC, mac *string
-	given, givenName  *string
+	given             *string
 	kind              *string
-	port              *string
+	// alone says that the function has no other interface.
+	alone bool
+	// index is the ifindex seen last; 0 is none.
+	index int
+	// name is the one it should have, and host says that this is the host's.
+	name *string
+	host bool
 }
 
 // IdentityOf is the identity of a NIC as the inventory knew it. givenMAC is the
@@ -30,64 +41,122 @@ func IdentityOf(nic model.NIC, givenMAC *string) Identity {
 		id.pci = &text
 	}
 	if i := nic.Interface; i != nil {
-		id.permanentMAC, id.mac, id.kind = i.PermanentMAC, i.MAC, i.Kind
+		id.permanentMAC, id.mac, id.kind, id.index = i.PermanentMAC, i.MAC, i.Kind, i.Index
 	}
 	return id
 }
 
-// Named is the identity on a side where only a link of that name can have the
-// MAC that the configuration gives: another may have it as its own.
+// Alone is the identity of the only interface of a PCI function. Where there are
+// several, rtnetlink does not say which port a link is (dev_port is in sysfs
+// alone, and only in that of the link's own namespace), so that the burned-in
+// MAC stands for it.
+func (id Identity) Alone(alone bool) Identity {
+	id.alone = alone
+	return id
+}
+
+// Named is the identity where the link was given a name, which the pod may have
+// changed since: it tells apart what nothing else does.
 func (id Identity) Named(name string) Identity {
-	id.givenName = &name
+	id.name = &name
+	return id
+}
+
+// OnHost is the identity on the host, where a virtual link had this name and
+// ifindex: one that has neither is another link with the same MAC, as all
+// ipvlans of one parent have.
+func (id Identity) OnHost(name string, index int) Identity {
+	id.name, id.index, id.host = &name, index, true
 	return id
 }
 
 // Find returns the link with an identity, nil when there is none, and an error
 // when several could be it.
 func (id Identity) Find(links []rtnl.Link) (*rtnl.Link, error) {
-	var found *rtnl.Link
+	var found []*rtnl.Link
 	for i := range links {
-		if !id.Matches(links[i]) {
-			continue
+		if id.Matches(links[i]) {
+			found = append(found, &links[i])
 		}
-		if found != nil && id.given != nil && same(id.mac, found.MAC) != same(id.mac, links[i].MAC) {
-			// Its own MAC is a better sign than the given one.
-			if same(id.mac, links[i].MAC) {
-				found = &links[i]
-			}
-			continue
-		}
-		if found != nil {
-			return nil, fmt.Errorf("interfaces %s and %s could both be %s", found.Name, links[i].Name, id)
-		}
-		found = &links[i]
 	}
-	return found, nil
+	// The best sign first; one that none has tells nothing.
+	for _, sign := range []func(*rtnl.Link) bool{
+		func(l *rtnl.Link) bool { return !standsOnOne(l, found) },
+		func(l *rtnl.Link) bool { return id.permanentMAC != nil && same(id.permanentMAC, l.PermanentMAC) },
+		func(l *rtnl.Link) bool { return id.mac != nil && same(id.mac, l.MAC) },
+		id.hasIndex,
+		id.hasName,
+	} {
+		without := func(l *rtnl.Link) bool { return !sign(l) }
+		if len(found) > 1 && slices.ContainsFunc(found, sign) {
+			found = slices.DeleteFunc(slices.Clone(found), without)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return found[0], nil
+	}
+	names := make([]string, len(found))
+	for i, l := range found {
+		names[i] = l.Name
+	}
+	return nil, fmt.Errorf("interfaces %s could all be %s", strings.Join(names, ", "), id)
 }
 
-// Matches tells whether a link is the NIC.
+// standsOnOne tells whether a link stands on one of others, and is not the NIC
+// itself: InfiniBand's child interfaces have their parent's function.
+func standsOnOne(l *rtnl.Link, others []*rtnl.Link) bool {
+	return slices.ContainsFunc(others, func(o *rtnl.Link) bool { return slices.Contains(l.Lower, o.Index) })
+}
+
+// Certain tells whether a link that Find returned is the NIC whatever other side
+// there is. A virtual link that got another ifindex on its way may be one with
+// the same MAC.
+func (id Identity) Certain(l *rtnl.Link) bool { return id.kind == nil || id.hasIndex(l) }
+
+func (id Identity) hasIndex(l *rtnl.Link) bool { return id.index != 0 && id.index == l.Index }
+
+func (id Identity) hasName(l *rtnl.Link) bool { return id.name != nil && *id.name == l.Name }
+
+// Matches tells whether a link can be the NIC.
 func (id Identity) Matches(l rtnl.Link) bool {
-	onPCI := l.Bus != nil && *l.Bus == "pci"
-	// Two functions may share a burned-in address (a VF and its representor).
-	elsewhere := id.pci != nil && onPCI && !same(id.pci, l.BusAddress)
-	if elsewhere || !same(id.kind, l.Kind) {
-		return false
-	}
 	switch {
-	case id.permanentMAC != nil && l.PermanentMAC != nil:
-		// Also tells apart the interfaces of one function.
-		return same(id.permanentMAC, l.PermanentMAC)
-	case id.pci != nil && onPCI && id.port == nil:
-		return true
-	case id.permanentMAC == nil && id.mac != nil:
-		// A virtual link has no burned-in address.
-		return l.PermanentMAC == nil && l.MAC != nil && (*l.MAC == *id.mac || id.isGiven(l))
+	case !same(id.kind, l.Kind) || l.IsRepresentor():
+		return false
+	case id.pci != nil && l.Bus != nil && *l.Bus == "pci":
+		// Two functions may share a burned-in address.
+		return same(id.pci, l.BusAddress) && (id.alone || id.hasPort(l))
 	}
-	return false
+	return id.hasAddress(l)
 }
 
-func (id Identity) isGiven(l rtnl.Link) bool {
-	return id.given != nil && *l.MAC == *id.given && (id.givenName == nil || *id.givenName == l.Name)
+// hasPort tells whether a link of the NIC's function is its port, for all that
+// rtnetlink says of it.
+func (id Identity) hasPort(l rtnl.Link) bool {
+	known := id.permanentMAC != nil && l.PermanentMAC != nil
+	return id.port == nil && !known || id.hasAddress(l)
+}
+
+// hasAddress tells whether a link has the NIC's permanent MAC, or its MAC where
+// it has no permanent one.
+func (id Identity) hasAddress(l rtnl.Link) bool {
+	if id.permanentMAC != nil {
+		return same(id.permanentMAC, l.PermanentMAC)
+	}
+	return id.mac != nil && l.PermanentMAC == nil && l.MAC != nil && id.hasMAC(l)
+}
+
+// hasMAC tells whether a link has the NIC's own MAC, or the given one. On the
+// host this is not enough for a virtual link, and not for a MAC that another may
+// have as its own.
+func (id Identity) hasMAC(l rtnl.Link) bool {
+	wasHere := !id.host || id.hasName(&l) || id.hasIndex(&l)
+	if *l.MAC == *id.mac {
+		return id.kind == nil || wasHere
+	}
+	return id.given != nil && *l.MAC == *id.given && wasHere
 }
 
 // String names the NIC.

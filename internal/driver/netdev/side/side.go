@@ -5,7 +5,7 @@ package side
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rtnl"
@@ -46,19 +46,32 @@ func (s *Side) Is(o *Side) bool { return s.namespace.ID() == o.namespace.ID() }
 
 // Find returns the link of a NIC, nil when it is not on this side.
 func (s *Side) Find(id Identity) (*rtnl.Link, error) {
-	links, err := s.Links()
+	links, err := LinksOf(s.Conn, id)
 	if err != nil {
 		return nil, err
 	}
 	return id.Find(links)
 }
 
-// CheckFree says in advance, and better, what the kernel would say.
-func CheckFree(links []rtnl.Link, name string) error {
-	for _, l := range links {
-		if l.Name == name {
-			return fmt.Errorf("there is another interface %q by now", name)
-		}
+// LinksOf lists those links that could be one of some NICs, in which each of
+// these is found as among all.
+func LinksOf(conn *rtnl.Conn, ids ...Identity) ([]rtnl.Link, error) {
+	if len(ids) == 0 {
+		return nil, nil
 	}
-	return nil
+	return conn.LinksWhere(func(l *rtnl.Link) bool {
+		return slices.ContainsFunc(ids, func(id Identity) bool { return id.Matches(*l) })
+	})
+}
+
+// Holder returns the link that goes by a name, an alternative one included, and
+// is not the one of an index; nil where the name is free for that.
+func Holder(links []rtnl.Link, index int, name string) *rtnl.Link {
+	i := slices.IndexFunc(links, func(l rtnl.Link) bool {
+		return l.Index != index && (l.Name == name || slices.Contains(l.AltNames, name))
+	})
+	if i < 0 {
+		return nil
+	}
+	return &links[i]
 }

@@ -1,0 +1,34 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import "slices"
+
+// HeldError is a refusal over what other claims of the node still hold. A claim that
+// was deallocated is held until its pod's containers have ended, and the scheduler
+// may have given its devices away by then.
+type HeldError struct{ Err error }
+
+func (e HeldError) Error() string { return e.Err.Error() }
+
+// Unwrap is the refusal itself.
+func (e HeldError) Unwrap() error { return e.Err }
+
+// OnlyHeld says whether a refusal has no reason but what other claims hold, so that
+// it passes when they go: of several reasons, each.
+func OnlyHeld(err error) bool { return only[HeldError](err) }
+
+// only says whether every reason of an error is of one type.
+func only[T error](err error) bool {
+	switch e := err.(type) { //nolint:errorlint // errors.As finds one reason, and each counts
+	case T:
+		return true
+	case interface{ Unwrap() []error }:
+		reasons := e.Unwrap()
+		return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason error) bool { return !only[T](reason) })
+	case interface{ Unwrap() error }:
+		return only[T](e.Unwrap())
+	}
+	return false
+}

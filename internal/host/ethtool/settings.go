@@ -1,0 +1,193 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ethtool
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Settings are what else than features and private flags can be set of a
+// device, by a group and a name in it: rings.rx, link.autoneg. Numbers are
+// decimal, sets and tables hexadecimal in the machine's byte order. A record on
+// disk holds them, so that a name never changes its meaning.
+type Settings map[string]string
+
+// group is settings that are read together, and set together.
+type group struct {
+	name string
+	// told is true where some drivers tell how the link is in place of what was
+	// asked for. What differs is set, and not missed afterwards.
+	told bool
+	// aside tells of a setting that has no effect beside others, so that it is
+	// not compared; nil for none.
+	aside func(name string, all Settings) bool
+	// read returns the settings by name.
+	read func(k kernel, ifname string) (Settings, error)
+	// write sets the named ones, which differ.
+	write func(k kernel, ifname string, differ []string, want, have Settings) error
+}
+
+// settingGroups are in the order in which to set them. A rule or a table that uses a
+// queue keeps the queue.
+var settingGroups = slices.Concat([]group{ntupleGroup, hashGroup}, messageGroups, []group{fieldsGroup, timestampGroup})
+
+// Settings reads all of a device that its driver can tell. One that it cannot
+// tell is not there, and has nothing to restore.
+func (c *Conn) Settings(ifname string) (Settings, error) {
+	return ask(c, "read settings", ifname, func(ifname string) (Settings, error) {
+		s, err := c.read(ifname, nil)
+		for _, own := range notTheDrivers {
+			if errors.Is(err, own) {
+				return nil, err
+			}
+		}
+		return s, nil
+	})
+}
+
+// notTheDrivers are errors that say nothing of what a driver can tell: it would
+// be missed later.
+var notTheDrivers = []error{unix.EAGAIN, unix.EINTR, unix.ENOBUFS, unix.ENOMEM, unix.EPERM, unix.EBADF}
+
+// read reads the groups that like has any of; all with nil.
+func (c *Conn) read(ifname string, like Settings) (Settings, error) {
+	all := Settings{}
+	var errs []error
+	for _, g := range settingGroups {
+		if like != nil && len(like.of(g.name)) == 0 {
+			continue
+		}
+		some, err := g.read(c.kernel, ifname)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", g.name, err))
+		}
+		for name, value := range some {
+			all[g.name+"."+name] = value
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// of are the settings of a group, by their names in it.
+func (s Settings) of(group string) Settings {
+	some := Settings{}
+	for key, value := range s {
+		if name, ok := strings.CutPrefix(key, group+"."); ok {
+			some[name] = value
+		}
+	}
+	return some
+}
+
+// RestoreSettings sets what is not as wanted, and reads it back. It goes on
+// after an error, and repeats while that helps: one setting may keep another
+// from being set. The error is a NotTakenError where the driver takes a setting
+// without a word, and does not set it.
+func (c *Conn) RestoreSettings(ifname string, want Settings) error {
+	if len(want) == 0 {
+		return nil
+	}
+	_, err := ask(c, "restore settings", ifname, func(ifname string) (struct{}, error) {
+		return struct{}{}, c.restore(ifname, want)
+	})
+	return err
+}
+
+func (c *Conn) restore(ifname string, want Settings) error {
+	have, unread := c.read(ifname, want)
+	told := c.write(ifname, differences(want, have, true), want, have)
+	var failed error
+	for before := len(want) + 1; ; {
+		differ := keys(differences(want, have, false))
+		switch {
+		case len(differ) == 0:
+			return told
+		case len(differ) >= before && failed != nil:
+			return errors.Join(failed, told)
+		case len(differ) >= before:
+			return errors.Join(unread, told, &NotTakenError{Interface: ifname, What: "setting", Names: differ})
+		}
+		before = len(differ)
+		failed = c.write(ifname, differences(want, have, false), want, have)
+		have, unread = c.read(ifname, want)
+	}
+}
+
+// write sets what differs, by group.
+func (c *Conn) write(ifname string, differ map[string][]string, want, have Settings) error {
+	// A pod's table that looks like the kernel's own keeps channels all the same.
+	if hash := differ["hash"]; len(differ["channels"]) > 0 && want["hash.table"] == defaultTable && !slices.Contains(hash, "table") {
+		differ["hash"] = append(hash, "table")
+	}
+	var errs []error
+	for _, g := range settingGroups {
+		if len(differ[g.name]) == 0 {
+			continue
+		}
+		err := g.write(c.kernel, ifname, differ[g.name], want.of(g.name), have.of(g.name))
+		// A driver that does not take what it told has told of the link.
+		if g.told && (errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL)) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", g.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// differences are the names by group, sorted: of those that some drivers tell of
+// the link, or of the others.
+func differences(want, have Settings, told bool) map[string][]string {
+	differ := map[string][]string{}
+	for key, value := range want {
+		if have[key] == value {
+			continue
+		}
+		name, rest, _ := strings.Cut(key, ".")
+		g := groupNamed(name) // nil for one of another version of this program
+		if g == nil || g.told != told || g.aside != nil && g.aside(rest, want.of(name)) {
+			continue
+		}
+		differ[name] = append(differ[name], rest)
+	}
+	for _, names := range differ {
+		slices.Sort(names)
+	}
+	return differ
+}
+
+// SettingGroups are the groups of Settings.
+func SettingGroups() []string {
+	var names []string
+	for _, g := range settingGroups {
+		names = append(names, g.name)
+	}
+	return names
+}
+
+func groupNamed(name string) *group {
+	i := slices.IndexFunc(settingGroups, func(g group) bool { return g.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &settingGroups[i]
+}
+
+// keys are all of them, sorted.
+func keys(differ map[string][]string) []string {
+	var list []string
+	for group, names := range differ {
+		for _, name := range names {
+			list = append(list, group+"."+name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,87 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"fmt"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/verify/proc"
+)
+
+// view is what has to be asked of a container itself: of its file systems, and of
+// its memory, where its environment lies and where it may have mapped any file.
+// Either may let one wait for ever.
+type view struct {
+	told       map[string]cpuset.CPUSet
+	toldErr    error
+	devices    []deviceFile
+	devicesErr error
+	links      []link
+	linksErr   error
+}
+
+// viewPod looks into the containers of a pod, by their first processes; 0 is a
+// container without. Containers of a pod share one network namespace: it is read
+// through the first one that shows it. It has nothing of a Reader's: it may run on
+// when nobody waits for it any more.
+func viewPod(o Options, pids []int) []view {
+	views := make([]view, len(pids))
+	shown := false
+	for i, pid := range pids {
+		if pid == 0 {
+			continue
+		}
+		v := &views[i]
+		in, err := enter(o, pid)
+		if err != nil {
+			v.toldErr, v.devicesErr, v.linksErr = err, err, err
+			continue
+		}
+		v.told, v.toldErr = in.told()
+		v.devices, v.devicesErr = in.devices()
+		if !shown {
+			v.links, v.linksErr = in.links()
+			shown = v.linksErr == nil
+		}
+		in.close()
+	}
+	return views
+}
+
+// told reads what the container's first process was told.
+func (in *inside) told() (map[string]cpuset.CPUSet, error) {
+	text, err := in.read("environ", maxEnviron)
+	if err != nil {
+		return nil, fmt.Errorf("environment of the container's first process: %w", err)
+	}
+	return proc.GrantedCPUs(text)
+}
+
+// shown takes over what the containers of a pod showed; err says why nothing is
+// known of it.
+func (r *Reader) shown(p *Pod, views []view, err error) {
+	p.Network.Err = ErrGone
+	known := false
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if c.Err != nil {
+			continue
+		}
+		if err != nil {
+			c.ToldErr, c.FilesErr, p.Network.Err = err, err, err
+			continue
+		}
+		v := &views[i]
+		c.Told, c.ToldErr = v.told, v.toldErr
+		if c.FilesErr = v.devicesErr; c.FilesErr == nil {
+			c.Files, c.FilesErr = r.files(v.devices)
+		}
+		if !known {
+			p.Network = r.network(c, v)
+			known = p.Network.Err == nil
+		}
+	}
+}
