@@ -19,8 +19,10 @@ import (
 type Conn struct {
 	handle *ethtool.Ethtool
 	kernel kernel
-	calls  atomic.Int64
-	close  func()
+	// names are those of features, by bit; nil before somebody asked.
+	names atomic.Pointer[[]string]
+	calls atomic.Int64
+	close func()
 }
 
 // Dial opens a socket in the network namespace of a descriptor.

@@ -77,6 +77,33 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
+// Features are as the library reads them, which asks for the names each time.
+func TestFeaturesAsTheLibrary(t *testing.T) {
+	conn := pair(t)
+	for _, ifname := range []string{"nic0", "nic1", "lo"} {
+		want, err := conn.handle.FeaturesWithState(ifname)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := conn.Features(ifname)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(have) != len(want) || len(have) == 0 {
+			t.Errorf("%s: %d features, the library has %d", ifname, len(have), len(want))
+		}
+		for _, f := range have {
+			w := want[f.Name]
+			if f.Active != w.Active || f.Requested != w.Requested || f.Fixed != (!w.Available || w.NeverChanged) {
+				t.Errorf("%s: %+v, the library has %+v", ifname, f, w)
+			}
+		}
+	}
+	if _, err := conn.Features("gone"); !errors.Is(err, unix.ENODEV) {
+		t.Errorf("error %v, want %v", err, unix.ENODEV)
+	}
+}
+
 // Segmentation waits for scatter and gather: asked for, not in force.
 func TestNotTaken(t *testing.T) {
 	conn := pair(t)

@@ -4,11 +4,12 @@
 package ethtool
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/safchain/ethtool"
+	"golang.org/x/sys/unix"
 )
 
 // Feature is an offload feature of an interface.
@@ -25,19 +26,63 @@ type Feature struct {
 
 // Features lists the features of an interface, by name.
 func (c *Conn) Features(ifname string) ([]Feature, error) {
-	states, err := ask(c, "read features", ifname, c.handle.FeaturesWithState)
+	return ask(c, "read features", ifname, func(ifname string) ([]Feature, error) {
+		names, err := c.featureNames(ifname)
+		if err != nil {
+			return nil, err
+		}
+		bits := newFeatureBits(len(names))
+		if err := c.kernel.ioctl(unix.SIOCETHTOOL, ifname, bits); err != nil {
+			return nil, err
+		}
+		return bits.features(names), nil
+	})
+}
+
+// featureNames are the kernel's, by bit; it has the same for all interfaces
+// (net/ethtool/common.c, netdev_features_strings) and is asked once.
+func (c *Conn) featureNames(ifname string) ([]string, error) {
+	if known := c.names.Load(); known != nil {
+		return *known, nil
+	}
+	bits, err := c.handle.FeatureNames(ifname)
 	if err != nil {
 		return nil, err
 	}
-	return features(states), nil
+	var names []string
+	for name, bit := range bits {
+		names = append(names, make([]string, max(0, int(bit)+1-len(names)))...)
+		names[bit] = name
+	}
+	c.names.Store(&names)
+	return names, nil
 }
 
-func features(states map[string]ethtool.FeatureState) []Feature {
-	list := make([]Feature, 0, len(states))
-	for name, s := range states {
-		list = append(list, Feature{
-			Name: name, Active: s.Active, Requested: s.Requested, Fixed: !s.Available || s.NeverChanged,
-		})
+// featureBits is struct ethtool_gfeatures: the command, the number of blocks, and in
+// each a word of what is available, requested, active and never changed.
+type featureBits []byte
+
+const featureBlocks, featureBlockLen = 8, 16
+
+func newFeatureBits(features int) featureBits {
+	blocks := (features + 31) / 32
+	b := make(featureBits, featureBlocks+blocks*featureBlockLen)
+	binary.NativeEndian.PutUint32(b, unix.ETHTOOL_GFEATURES)
+	binary.NativeEndian.PutUint32(b[4:], uint32(blocks))
+	return b
+}
+
+// features are those that have a name.
+func (b featureBits) features(names []string) []Feature {
+	list := make([]Feature, 0, len(names))
+	for bit, name := range names {
+		if name == "" {
+			continue
+		}
+		block := b[featureBlocks+bit/32*featureBlockLen:]
+		is := func(word int) bool { return binary.NativeEndian.Uint32(block[4*word:])>>(bit%32)&1 == 1 }
+		available, requested, active, neverChanged := is(0), is(1), is(2), is(3)
+		list = append(list, Feature{Name: name, Active: active, Requested: requested, Fixed: !available || neverChanged})
 	}
 	slices.SortFunc(list, func(a, b Feature) int { return strings.Compare(a.Name, b.Name) })
 	return list
