@@ -43,12 +43,13 @@ type Net struct {
 	root      string
 	namespace int
 	names     *names
+	confs     *confs
 }
 
 // New returns the settings of the namespace of a descriptor. Root is the
 // directory that holds what /proc/sys holds, where it can be written to.
 func New(root string, namespace int) Net {
-	return Net{root: root, namespace: namespace, names: &names{}}
+	return Net{root: root, namespace: namespace, names: &names{}, confs: &confs{}}
 }
 
 // Read returns a setting, such as ipv4/conf/arp_ignore. The error is ErrLacks
