@@ -96,6 +96,20 @@ func TestRestoreAfterAMove(t *testing.T) {
 	}
 }
 
+// Of these Linux 6.1 says that it took one byte, and has taken all.
+func TestWriteWhatTheKernelSaysItTookLessOf(t *testing.T) {
+	ns := hosttest.NewNamespace(t)
+	hosttest.Veth(t, ns, "nic0", ns, "nic1")
+	net := sysctl.New(root, ns.Fd())
+	for _, key := range []string{"ipv6/conf/ignore_routes_with_linkdown", "ipv6/conf/forwarding"} {
+		for _, value := range []string{"1", "12", "0"} {
+			if err := net.Write("nic0", key, value); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 func TestWriteAll(t *testing.T) {
 	ns := hosttest.NewNamespace(t)
 	hosttest.Veth(t, ns, "nic0", ns, "nic1")
