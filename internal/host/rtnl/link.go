@@ -57,6 +57,12 @@ type Link struct {
 	// PortName is the port of the device behind it, such as "p0"
 	// (IFLA_PHYS_PORT_NAME).
 	PortName *string
+	// ConfDigest tells the link's settings of ipv4/conf and ipv6/conf from others: a
+	// digest of IFLA_INET_CONF and IFLA_INET6_CONF, of which of the two there are, and
+	// of nothing else. The lists lack some settings (ipv6/conf/stable_secret); those
+	// that they have are the same wherever the digest is. Empty where the message has
+	// neither list.
+	ConfDigest string
 }
 
 // IsRepresentor tells whether a link is a NIC's end of a virtual function.
@@ -177,6 +183,8 @@ func (l *Link) take(kind uint16, value []byte, below *lowers) error {
 		l.Master = index(value)
 	case unix.IFLA_OPERSTATE:
 		l.State = operState(value)
+	case unix.IFLA_AF_SPEC:
+		l.ConfDigest = confDigest(value)
 	case unix.IFLA_PHYS_PORT_NAME:
 		l.PortName = known(unix.ByteSliceToString(value))
 	case unix.IFLA_PARENT_DEV_NAME:

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
@@ -42,6 +44,54 @@ func TestLookUpOneLink(t *testing.T) {
 	// A dump and four look-ups.
 	if got, want := conn.Counts(), (Counts{Sockets: 1, Setns: 2, Messages: 5}); got != want {
 		t.Errorf("counts %+v, want %+v", got, want)
+	}
+}
+
+// Settings alone make the digest: not what changes all the time beside them.
+func TestConfDigest(t *testing.T) {
+	attribute := func(kind int, value []byte) []byte { return nl.NewRtAttr(kind, value).Serialize() }
+	spec := func(families ...[]byte) string {
+		body := slices.Concat(make([]byte, unix.SizeofIfInfomsg), attribute(unix.IFLA_AF_SPEC, slices.Concat(families...)))
+		l, err := parseLink(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.ConfDigest
+	}
+	list := func(first byte) []byte { return []byte{first, 0, 0, 0, 0, 0, 0, 0} }
+	inet := func(conf []byte) []byte { return attribute(unix.AF_INET, attribute(unix.IFLA_INET_CONF, conf)) }
+	inet6 := func(conf []byte, others byte) []byte {
+		return attribute(unix.AF_INET6, slices.Concat(
+			attribute(unix.IFLA_INET6_FLAGS, list(others)), attribute(unix.IFLA_INET6_CACHEINFO, list(others)),
+			attribute(unix.IFLA_INET6_CONF, conf),
+			attribute(unix.IFLA_INET6_STATS, list(others)), attribute(unix.IFLA_INET6_ICMP6STATS, list(others))))
+	}
+	both := spec(inet(list(1)), inet6(list(1), 0))
+	if again := spec(inet(list(1)), inet6(list(1), 9)); both == "" || again != both {
+		t.Errorf("digests %x and %x of the same settings", both, again)
+	}
+	seen := map[string]string{both: "both"}
+	for name, digest := range map[string]string{
+		"another setting of IPv4": spec(inet(list(2)), inet6(list(1), 0)),
+		"another setting of IPv6": spec(inet(list(1)), inet6(list(2), 0)),
+		"IPv4 alone":              spec(inet(list(1))),
+		"IPv6 alone":              spec(inet6(list(1), 0)),
+		"a longer list":           spec(inet(append(list(1), 0, 0, 0, 0)), inet6(list(1), 0)),
+	} {
+		if same := seen[digest]; same != "" || digest == "" {
+			t.Errorf("%s has the digest %x of %q", name, digest, same)
+		}
+		seen[digest] = name
+	}
+	for name, digest := range map[string]string{
+		"no family":         spec(),
+		"no list":           spec(attribute(unix.AF_INET6, attribute(unix.IFLA_INET6_FLAGS, list(1)))),
+		"a truncated list":  spec(inet(list(1)), attribute(unix.AF_INET6, []byte{200, 0, unix.IFLA_INET6_CONF, 0})),
+		"of another family": spec(attribute(unix.AF_MCTP, attribute(unix.IFLA_INET_CONF, list(1)))),
+	} {
+		if digest != "" {
+			t.Errorf("%s: digest %x, want none", name, digest)
+		}
 	}
 }
 

@@ -117,6 +117,7 @@ func TestLinks(t *testing.T) {
 	want := rtnl.Link{
 		Name: "nic0", Index: nic.Index, MAC: text("02:00:00:00:00:01"), MTU: nic.Settings.MTU, Alias: text("fabric"),
 		Settings: nic.Settings, Up: true, State: nic.State, Encapsulation: "ether", Kind: text("veth"),
+		ConfDigest: nic.ConfDigest,
 	}
 	if diff := cmp.Diff(want, nic); diff != "" || *nic.MTU != 9000 {
 		t.Errorf("nic0 (-want +got):\n%s", diff)

@@ -4,6 +4,8 @@
 package rtnl
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -111,6 +113,36 @@ func (s *Settings) takeIPv6(spec []byte) {
 			return nil
 		})
 	})
+}
+
+// confLists are the attributes that list all settings of a family, within the
+// family's within IFLA_AF_SPEC (net/ipv4/devinet.c, inet_fill_link_af;
+// net/ipv6/addrconf.c, ipv6_store_devconf). Beside them are counters, flags and
+// times, which are no settings.
+var confLists = map[uint16]uint16{unix.AF_INET: unix.IFLA_INET_CONF, unix.AF_INET6: unix.IFLA_INET6_CONF}
+
+// confDigest is Link.ConfDigest of what is within IFLA_AF_SPEC.
+func confDigest(spec []byte) string {
+	var lists []byte
+	err := EachAttribute(spec, func(family uint16, value []byte) error {
+		list, known := confLists[family]
+		if !known {
+			return nil
+		}
+		return EachAttribute(value, func(kind uint16, value []byte) error {
+			if kind == list {
+				lists = binary.NativeEndian.AppendUint16(lists, family)
+				lists = binary.NativeEndian.AppendUint16(lists, uint16(len(value)))
+				lists = append(lists, value...)
+			}
+			return nil
+		})
+	})
+	if err != nil || lists == nil {
+		return ""
+	}
+	digest := sha256.Sum256(lists)
+	return string(digest[:])
 }
 
 // octet is the value of an attribute of one byte, nil for another length.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,12 +42,13 @@ type Net struct {
 	root      string
 	namespace int
 	names     *names
+	confs     *confs
 }
 
 // New returns the settings of the namespace of a descriptor. Root is the
 // directory that holds what /proc/sys holds, where it can be written to.
 func New(root string, namespace int) Net {
-	return Net{root: root, namespace: namespace, names: &names{}}
+	return Net{root: root, namespace: namespace, names: &names{}, confs: &confs{}}
 }
 
 // Read returns a setting, such as ipv4/conf/arp_ignore. The error is ErrLacks
@@ -178,12 +178,15 @@ func retry(call func() (int, error)) (int, error) {
 
 func writeFile(path, value string) error {
 	// Not O_CREATE: where the kernel lacks it, there is nothing.
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return sentence(err)
 	}
-	_, err = f.WriteString(value + "\n")
-	return sentence(errors.Join(err, f.Close()))
+	// Once, and no rest: of ipv6/conf/ignore_routes_with_linkdown Linux 6.1 says that it
+	// took one byte whatever it took (net/ipv6/addrconf.c, addrconf_fixup_linkdown), and
+	// refuses the others when they come again. Who writes reads back.
+	_, err = retry(func() (int, error) { return unix.Write(fd, []byte(value+"\n")) })
+	return sentence(errors.Join(err, unix.Close(fd)))
 }
 
 // sentence tells what is behind an error of the file system.

@@ -20,49 +20,87 @@ import (
 type Settings map[string]string
 
 // Snapshot reads all settings of an interface that can be written, for Restore.
-func (n Net) Snapshot(ifname string) (Settings, error) {
-	settings := Settings{}
-	err := checkInterface(ifname)
-	if err == nil {
-		err = netns.Do(n.namespace, func() error { return n.snapshot(ifname, settings) })
-	}
+//
+// Digest is the ConfDigest of its link (host/rtnl): what it tells is read of one
+// interface for all that have the same. Now asks the kernel for the digest once more,
+// when one was not seen before. Without a digest all is read from files, and now is
+// not called.
+func (n Net) Snapshot(ifname, digest string, now func() (string, error)) (Settings, error) {
+	settings, err := n.snapshot(ifname, digest, now)
 	if err != nil {
 		return nil, fmt.Errorf("read settings of interface %q: %w", ifname, err)
 	}
 	return settings, nil
 }
 
-func (n Net) snapshot(ifname string, settings Settings) error {
-	for _, group := range groups {
-		if err := n.snapshotGroup(group, ifname, settings); err != nil {
-			return err
-		}
+func (n Net) snapshot(ifname, digest string, now func() (string, error)) (Settings, error) {
+	if err := checkInterface(ifname); err != nil {
+		return nil, err
 	}
-	return nil
+	conf := n.confs.of(digest)
+	settings, _, err := n.read(ifname, func(s setting) bool { return conf == nil || !s.listed })
+	if err != nil {
+		return nil, err
+	}
+	if conf == nil && digest != "" {
+		return settings, n.remember(ifname, digest, now, settings)
+	}
+	maps.Copy(settings, conf)
+	return settings, nil
 }
 
-// snapshotGroup opens the files from their directory: the kernel looks each
+// read reads those settings of an interface that are wanted. Whole is true when it
+// could read them all.
+func (n Net) read(ifname string, wanted func(setting) bool) (settings Settings, whole bool, err error) {
+	settings, whole = Settings{}, true
+	err = netns.Do(n.namespace, func() error {
+		for _, group := range groups {
+			all, err := n.readGroup(group, ifname, wanted, settings)
+			if err != nil {
+				return err
+			}
+			whole = whole && all
+		}
+		return nil
+	})
+	return settings, whole, err
+}
+
+// readGroup opens the files from their directory: the kernel looks each
 // directory of a path up anew, and there are over a hundred files.
-func (n Net) snapshotGroup(group, ifname string, settings Settings) error {
+func (n Net) readGroup(group, ifname string, wanted func(setting) bool, settings Settings) (whole bool, err error) {
 	dir, err := os.Open(filepath.Join(n.root, "net", group, ifname))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no IPv6 here
+		return true, nil // no IPv6 here
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = dir.Close() }() // only read from
-	names, err := n.names.of(group, dir)
+	list, err := n.names.of(group, dir)
 	if err != nil {
-		return err
+		return false, err
 	}
-	for _, name := range names {
-		// One that was never set cannot be read (ipv6/conf/stable_secret).
-		if value, err := readAt(int(dir.Fd()), name); err == nil {
-			settings[group+"/"+name] = value
+	whole = true
+	for _, s := range list {
+		if !wanted(s) {
+			continue
 		}
+		value, err := readAt(int(dir.Fd()), s.name)
+		if err != nil {
+			whole = false // ipv6/conf/stable_secret cannot be read before it was set
+			continue
+		}
+		settings[s.key] = value
 	}
-	return nil
+	return whole, nil
+}
+
+// setting is a file of every interface.
+type setting struct {
+	name, key string
+	// listed is true where a link's message lists it.
+	listed bool
 }
 
 // names are the settings that can be written, by group: the kernel has the same of
@@ -70,10 +108,10 @@ func (n Net) snapshotGroup(group, ifname string, settings Settings) error {
 // so that one is asked for all.
 type names struct {
 	mu    sync.Mutex
-	group map[string][]string
+	group map[string][]setting
 }
 
-func (n *names) of(group string, dir *os.File) ([]string, error) {
+func (n *names) of(group string, dir *os.File) ([]setting, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if known := n.group[group]; known != nil {
@@ -83,14 +121,15 @@ func (n *names) of(group string, dir *os.File) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var writable []string
+	var writable []setting
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.Mode().Perm()&0o200 != 0 {
-			writable = append(writable, e.Name())
+			key := group + "/" + e.Name()
+			writable = append(writable, setting{name: e.Name(), key: key, listed: isListed(key)})
 		}
 	}
 	if n.group == nil {
-		n.group = map[string][]string{}
+		n.group = map[string][]setting{}
 	}
 	n.group[group] = writable
 	return writable, nil

@@ -57,7 +57,7 @@ func TestRestoreAfterAMove(t *testing.T) {
 		sysctl -q -w net.ipv4.neigh.nic0.base_reachable_time_ms=1500 net.ipv4.neigh.nic0.unres_qlen_bytes=12345
 		sysctl -q -w net.ipv6.conf.nic0.accept_ra=0 net.ipv6.conf.nic0.mtu=1280 net.ipv6.neigh.nic0.gc_stale_time=7`)
 	net := sysctl.New(root, host.Fd())
-	before, err := net.Snapshot("nic0")
+	before, err := net.Snapshot("nic0", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestRestoreAfterAMove(t *testing.T) {
 	if err := back.Move(link.Index, host.Fd(), rtnl.Change{}); err != nil {
 		t.Fatal(err)
 	}
-	moved, err := net.Snapshot("nic0")
+	moved, err := net.Snapshot("nic0", "", nil)
 	if err != nil || moved["ipv4/conf/arp_announce"] == "2" || moved["ipv6/neigh/gc_stale_time"] == "7" {
 		t.Errorf("the move lost nothing: %v, %v", moved, err)
 	}
@@ -90,9 +90,23 @@ func TestRestoreAfterAMove(t *testing.T) {
 		t.Errorf("restore: %v, lacking (-want +got):\n%s", err, diff)
 	}
 	delete(before, "ipv4/conf/no_such_setting")
-	after, err := net.Snapshot("nic0")
+	after, err := net.Snapshot("nic0", "", nil)
 	if diff := cmp.Diff(before, after); diff != "" || err != nil {
 		t.Errorf("restored: %v, (-before +after):\n%s", err, diff)
+	}
+}
+
+// Of these Linux 6.1 says that it took one byte, and has taken all.
+func TestWriteWhatTheKernelSaysItTookLessOf(t *testing.T) {
+	ns := hosttest.NewNamespace(t)
+	hosttest.Veth(t, ns, "nic0", ns, "nic1")
+	net := sysctl.New(root, ns.Fd())
+	for _, key := range []string{"ipv6/conf/ignore_routes_with_linkdown", "ipv6/conf/forwarding"} {
+		for _, value := range []string{"1", "12", "0"} {
+			if err := net.Write("nic0", key, value); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
@@ -133,7 +147,7 @@ func TestRefusals(t *testing.T) {
 		if err := net.Write(name, "ipv4/conf/arp_ignore", "1"); err == nil || errors.Is(err, sysctl.ErrLacks) {
 			t.Errorf("interface %q: %v, want a refusal", name, err)
 		}
-		if _, err := net.Snapshot(name); err == nil {
+		if _, err := net.Snapshot(name, "", nil); err == nil {
 			t.Errorf("interface %q: a snapshot", name)
 		}
 	}

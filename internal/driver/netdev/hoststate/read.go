@@ -84,13 +84,26 @@ func (k *Look) Read(id side.Identity) (*Seen, error) {
 		return nil, err
 	}
 	s.readRules(k.rules)
-	if s.State.Sysctls, err = h.Sysctl.Snapshot(l.Name); err != nil {
+	if s.State.Sysctls, err = h.sysctls(l); err != nil {
 		return nil, fmt.Errorf("interface %s: %w", l.Name, err)
 	}
 	if s.State.Ethtool, err = h.Ethtool.Settings(l.Name); err != nil {
 		return nil, err
 	}
 	return s, errors.Join(h.readDevice(s), h.readQueueing(s))
+}
+
+// sysctls reads the settings of a link of this look.
+func (h *Host) sysctls(l *rtnl.Link) (sysctl.Settings, error) {
+	return h.Sysctl.Snapshot(l.Name, l.ConfDigest, func() (string, error) {
+		now, err := h.LinkByName(l.Name)
+		// Files go by the name: it must not be another link's by now, nor another name
+		// of this one.
+		if err != nil || now == nil || now.Index != l.Index || now.Name != l.Name {
+			return "", err
+		}
+		return now.ConfDigest, nil
+	})
 }
 
 // seenOf is what the link's own message says.
