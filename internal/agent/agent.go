@@ -53,9 +53,11 @@ type agent struct {
 	clouds    clouds
 	// heldChanged has a value when a record came or went.
 	heldChanged chan struct{}
-	health      progress
-	nicHealth   *registration.Health
-	serving     sync.WaitGroup
+	// wanted has a value when a claim waits for what others hold.
+	wanted    chan struct{}
+	health    progress
+	nicHealth *registration.Health
+	serving   sync.WaitGroup
 	// pods are the node's, as the API server says; none before the runtime is
 	// joined.
 	pods nodepods.Pods
@@ -161,7 +163,7 @@ func open(ctx context.Context, o Options) (*agent, *cluster.Follower, error) {
 	go events.Run(ctx, client)
 	a := &agent{
 		Options: o, client: client, events: events, picture: &publish.Picture{}, runtime: runtimehooks.New(o.NRISocket),
-		status: status.NewWriter(client, events), heldChanged: make(chan struct{}, 1), metrics: metrics.New(),
+		status: status.NewWriter(client, events), heldChanged: make(chan struct{}, 1), wanted: make(chan struct{}, 1), metrics: metrics.New(),
 	}
 	a.status.Failed = a.metrics.StatusFailed
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
@@ -209,7 +211,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 			Driver: served, Journal: records, CDI: specs, BootID: bootID,
 			Machine: a.picture.Current, RuntimeReady: a.runtime.Ready, Namespaces: a.runtime.Namespaces(),
 			Status: a.status.Set, Changed: a.claimsChanged, Metrics: a.metrics,
-			ReleaseAtMost: claims.ReleaseAtMost,
+			ReleaseAtMost: claims.ReleaseAtMost, Waits: a.claimWaits,
 		}
 		p.Missing, p.Guard = p.MissingNICs, guardPath
 		if p.Pinner != nil {

@@ -121,7 +121,7 @@ func (a *agent) ready() error {
 // sweeper gives back what claims hold that are gone.
 func (a *agent) sweeper() *orphans.Sweeper {
 	return &orphans.Sweeper{
-		Client: a.client, Preparers: a.preparers, Ready: a.ready,
+		Client: a.client, Preparers: a.preparers, Ready: a.ready, Wanted: a.wanted,
 		Lives: func(pod types.UID) bool { return a.pods.Get(pod) != nil || a.runtime.Runs(pod) },
 	}
 }

@@ -65,3 +65,11 @@ func (a *agent) claimsChanged() {
 	default: // one is waiting, and will show this change too
 	}
 }
+
+// claimWaits is called when a claim waits for what others hold.
+func (a *agent) claimWaits() {
+	select {
+	case a.wanted <- struct{}{}:
+	default: // the look that comes is for this one as well
+	}
+}

@@ -52,6 +52,9 @@ type Preparer struct {
 	// ReleaseAtMost is how long Prepare waits for devices that other claims hold;
 	// zero: not at all.
 	ReleaseAtMost time.Duration
+	// Waits hears of a claim that waits for those, again at each look; nil: nobody
+	// does.
+	Waits func()
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
 	// Did hears of every step; nil outside of tests.

@@ -76,6 +76,9 @@ func (p *Preparer) prepareReleased(ctx context.Context, c driver.Claim, refused 
 			logger.Info("waited for other claims", "driver", p.Name(), "claim", c.String(), "waited", time.Since(start))
 			return r, err
 		}
+		if p.Waits != nil {
+			p.Waits()
+		}
 		select {
 		case <-released:
 		case <-look.C:

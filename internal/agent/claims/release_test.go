@@ -100,6 +100,21 @@ func TestPrepareWaitsForTheRelease(t *testing.T) {
 	}
 }
 
+// Who waits says so, since nobody else may ask for what a gone claim holds.
+func TestWaitingIsTold(t *testing.T) {
+	inTime(t, func(t *testing.T, _ *node, p *Preparer) {
+		before := agenttest.ClaimFor("before", "nic0")
+		mustPrepare(t, p, before)
+		p.Waits = func() { go func() { _ = p.Unprepare(context.WithoutCancel(t.Context()), before.ClaimRef) }() }
+		start := time.Now()
+		mustPrepare(t, p, agenttest.ClaimFor("next", "nic0"))
+		if waited := time.Since(start); waited > 0 {
+			t.Errorf("waited %s for what is given back when somebody waits", waited)
+		}
+		synctest.Wait()
+	})
+}
+
 // What does not come free is refused in time for the kubelet to hear it, in the
 // words that say who has it.
 func TestWaitForTheReleaseEnds(t *testing.T) {

@@ -24,8 +24,9 @@ import (
 	"plumbline.dev/plumbline/internal/driver"
 )
 
-// pace is the time between two looks. A kubelet that knows a claim unprepares it
-// long before.
+// pace is the time between two looks while nobody waits for a device. A kubelet that
+// knows a claim unprepares it long before: at once, or within a minute where it was
+// restarted and the pod deleted without grace (pkg/kubelet/cm/dra, reconcilePeriod).
 const pace = 10 * time.Minute
 
 // Sweeper looks for claims that are gone.
@@ -37,6 +38,8 @@ type Sweeper struct {
 	Lives func(pod types.UID) bool
 	// Ready says why it is not known what runs, or nil.
 	Ready func() error
+	// Wanted has a value when a claim waits for what others hold.
+	Wanted <-chan struct{}
 }
 
 // Run looks until ctx ends.
@@ -48,6 +51,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-s.Wanted:
 		}
 		if err := s.sweep(ctx); err != nil {
 			klog.FromContext(ctx).Info("not looked for claims that are gone; comes again", "reason", err.Error())

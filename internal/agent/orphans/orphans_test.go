@@ -4,10 +4,13 @@
 package orphans
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,4 +100,27 @@ func TestSweep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A claim that waits does not wait for the next regular look.
+func TestLooksWhenWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, wanted := held(t), make(chan struct{}, 1)
+		s := &Sweeper{
+			Client: fake.NewClientset(), Preparers: []*claims.Preparer{p}, Ready: func() error { return nil },
+			Lives: func(types.UID) bool { return false }, Wanted: wanted,
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go s.Run(ctx)
+		time.Sleep(pace / 2)
+		if got := left(t, p); got == "" {
+			t.Error("nothing is held before anybody wants it")
+		}
+		wanted <- struct{}{}
+		synctest.Wait()
+		if got := left(t, p); got != "" {
+			t.Errorf("left %q, want nothing", got)
+		}
+	})
 }
