@@ -32,8 +32,9 @@ const (
 	sleep 0.1; i=$((i+1)); done ) >/dev/null 2>&1 &`
 )
 
-// apiAway is how long the API server is away.
-const apiAway = 10 * time.Second
+// apiAway is how long the API server is away: longer than any hook waits for it, and
+// than what gives up after some tries.
+const apiAway = 5 * time.Second
 
 // inject lets a cycle's fault happen. It says whether it could: a NIC that is
 // not in a pod cannot be renamed there.

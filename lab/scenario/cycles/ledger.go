@@ -37,6 +37,13 @@ func (l *Ledger) mark(cycle int, mark string) {
 	l.living[cycle] = append(l.living[cycle], mark)
 }
 
+// unmark says that lines with mark are the cycle's no longer.
+func (l *Ledger) unmark(cycle int, mark string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.living[cycle] = slices.DeleteFunc(l.living[cycle], func(m string) bool { return m == mark })
+}
+
 func (l *Ledger) end(cycle int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,13 +75,13 @@ func (l *Ledger) whose(difference string) []int {
 }
 
 // owed is what a cycle has to wait for before it has ended: its NIC, and what no
-// other cycle that still lives can have made.
-func (l *Ledger) owed(cycle int) []string {
+// other cycle that still lives can have made. With a mark it is of that only.
+func (l *Ledger) owed(cycle int, mark string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var owed []string
 	for what, suspects := range l.suspects {
-		if !slices.Contains(suspects, cycle) {
+		if !slices.Contains(suspects, cycle) || !strings.Contains(what, mark) {
 			continue
 		}
 		others := slices.DeleteFunc(slices.Clone(suspects), func(other int) bool {

@@ -43,14 +43,14 @@ func TestLedger(t *testing.T) {
 			if name != "a namespace of 3 or 2" {
 				l.see(State{Lines: tt.last})
 			}
-			check(t, "cycle 1", l.owed(1), tt.one)
+			check(t, "cycle 1", l.owed(1, ""), tt.one)
 			l.end(1)
-			check(t, "cycle 2", l.owed(2), tt.two)
+			check(t, "cycle 2", l.owed(2, ""), tt.two)
 			l.mark(3, "nic a ")
 			l.see(State{Lines: tt.last})
 			l.end(2)
 			if tt.one == nil && tt.two == nil {
-				check(t, "cycle 3", l.owed(3), tt.third)
+				check(t, "cycle 3", l.owed(3, ""), tt.third)
 			}
 		})
 	}
@@ -70,11 +70,11 @@ func TestLedgerKnowsClaims(t *testing.T) {
 	l.mark(1, "nic a ")
 	l.mark(2, "nic b ")
 	l.see(State{Lines: []string{"file claim-7"}})
-	check(t, "cycle 1 beside cycle 2", l.owed(1), nil)
+	check(t, "cycle 1 beside cycle 2", l.owed(1, ""), nil)
 	l.mark(1, "claim-7")
 	l.see(State{Lines: []string{"file claim-7"}})
-	check(t, "cycle 1", l.owed(1), []string{"cycle 1: new: file claim-7"})
-	check(t, "cycle 2", l.owed(2), nil)
+	check(t, "cycle 1", l.owed(1, ""), []string{"cycle 1: new: file claim-7"})
+	check(t, "cycle 2", l.owed(2, ""), nil)
 }
 
 // What was made and taken away again is nobody's, and seen anew it is of those
@@ -84,11 +84,11 @@ func TestLedgerForgetsWhatIsAsBefore(t *testing.T) {
 	l.mark(1, "nic a ")
 	l.see(State{Lines: []string{"file x"}})
 	l.see(State{})
-	if owed := l.owed(1); len(owed) != 0 {
+	if owed := l.owed(1, ""); len(owed) != 0 {
 		t.Errorf("cycle 1 has to wait for %q", owed)
 	}
 	l.end(1)
 	l.mark(2, "nic a ")
 	l.see(State{Lines: []string{"file x"}})
-	check(t, "cycle 2", l.owed(2), []string{"cycle 2: new: file x"})
+	check(t, "cycle 2", l.owed(2, ""), []string{"cycle 2: new: file x"})
 }

@@ -23,6 +23,7 @@ func (r *run) lives(ctx context.Context, plan []Cycle) error {
 		return fmt.Errorf("node %s has %d NICs: want one for each of %d pods at a time", r.config.Node.Name, len(nics), r.config.Node.Lanes)
 	}
 	lanes, living := errgroup.WithContext(ctx)
+	r.late = lanes
 	cycles := make(chan Cycle)
 	lanes.Go(func() error {
 		defer close(cycles)
@@ -54,10 +55,9 @@ func (r *run) lives(ctx context.Context, plan []Cycle) error {
 	return r.asBefore(ctx)
 }
 
-// life is one pod's, from its creation until nothing is left of it.
+// life is one pod's, from its creation until its NIC is home.
 func (r *run) life(ctx context.Context, c Cycle, n nic) error {
-	r.ledger.mark(c.Number, "nic "+n.place+" ")
-	defer r.ledger.end(c.Number)
+	r.ledger.mark(c.Number, n.mark())
 	p, err := r.create(ctx, c, n.template())
 	if err != nil {
 		return err
@@ -74,10 +74,17 @@ func (r *run) life(ctx context.Context, c Cycle, n nic) error {
 			return err
 		}
 	}
-	if err := r.finish(ctx, p); err != nil {
+	if err := r.finish(ctx, p, n); err != nil {
 		return err
 	}
-	r.lived(c)
+	r.late.Go(func() error {
+		defer r.ledger.end(c.Number)
+		if err := r.settled(ctx, p, ""); err != nil {
+			return err
+		}
+		r.lived(c)
+		return nil
+	})
 	return nil
 }
 
@@ -106,9 +113,11 @@ func (r *run) fault(ctx context.Context, p *pod, phase Phase) error {
 	return nil
 }
 
-// finish ends a pod and waits until nothing is left of it on the node. Other pods
-// end meanwhile, and no agent where that would cost a stand-in (see endAgent).
-func (r *run) finish(ctx context.Context, p *pod) error {
+// finish ends a pod and waits for its NIC, which the next one of the lane gets. What
+// else is left may stay until then: a kubelet that was restarted unprepares the claim
+// of a pod deleted without grace a minute later. Other pods end meanwhile, and no
+// agent where that would cost a stand-in (see endAgent).
+func (r *run) finish(ctx context.Context, p *pod, n nic) error {
 	if r.standIns() {
 		if err := r.calm.Acquire(ctx, 1); err != nil {
 			return err
@@ -133,15 +142,26 @@ func (r *run) finish(ctx context.Context, p *pod) error {
 	if err := r.fault(ctx, p, Deleting); err != nil {
 		return err
 	}
+	if err := r.settled(ctx, p, n.mark()); err != nil {
+		return err
+	}
+	r.ledger.unmark(p.cycle.Number, n.mark())
+	return nil
+}
+
+// settled waits until a pod is gone, and nothing on the node is left of it that has
+// the mark.
+func (r *run) settled(ctx context.Context, p *pod, mark string) error {
 	gone, owed := false, []string{}
-	err = r.until(ctx, func() (bool, error) {
+	err := r.until(ctx, func() (bool, error) {
+		var err error
 		if gone, err = r.gone(ctx, p); err != nil || !gone {
 			return false, err
 		}
 		if err := r.readState(ctx); err != nil {
 			return false, err
 		}
-		owed = r.ledger.owed(p.cycle.Number)
+		owed = r.ledger.owed(p.cycle.Number, mark)
 		return len(owed) == 0, nil
 	})
 	if errors.Is(err, await.ErrLate) {

@@ -160,6 +160,40 @@ func TestLanesGoOnWithoutEachOther(t *testing.T) {
 	}
 }
 
+// What else than the NIC is left of a pod may come late: the lane goes on, and the
+// run ends when it has come. What stays for ever is said of the cycle.
+func TestLaneGoesOnBeforeTheRestIsGone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		stays time.Duration
+		wrong string
+	}{
+		"a minute": {stays: time.Minute},
+		"for ever": {stays: time.Hour, wrong: "cycle 1: new: file /journal/claim-1.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(1)
+			var next time.Time // when the second pod was there
+			n.leaks = func(pods []string) []string {
+				if slices.Contains(pods, "cycle-2") && next.IsZero() {
+					next = time.Now()
+				}
+				if first := n.deleted["cycle-1"]; first.IsZero() || time.Since(first) > tt.stays {
+					return nil
+				}
+				return []string{"file /journal/claim-1.json"}
+			}
+			plan := []Cycle{{Number: 1, Fault: LinkRenamed, Phase: Running}, {Number: 2, Fault: LinkRenamed, Phase: Running, Delay: 10 * time.Second}}
+			wrong, err := n.live(t, n.config("", LinkRenamed), plan)
+			if (err != nil) != (tt.wrong != "") || !slices.Equal(wrong, slices.DeleteFunc([]string{tt.wrong}, func(s string) bool { return s == "" })) {
+				t.Errorf("%v: %q, want %q", err, wrong, tt.wrong)
+			}
+			if waited := next.Sub(n.deleted["cycle-1"]); waited > settle/4 {
+				t.Errorf("the next pod came after %s", waited)
+			}
+		})
+	}
+}
+
 // What goes wrong is said of the cycle to which it happened, whoever lives beside
 // it.
 func TestWrongIsAttributed(t *testing.T) {

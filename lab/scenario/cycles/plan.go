@@ -27,7 +27,7 @@ const (
 	LinkRenamed Fault = "link renamed in the pod"
 	// ForceDeleted deletes the pod without waiting for the node.
 	ForceDeleted Fault = "pod force-deleted"
-	// APIServerAway stops the API server for ten seconds.
+	// APIServerAway stops the API server for some seconds.
 	APIServerAway Fault = "API server away"
 	// SandboxRecreated ends the pod's sandbox while the agent is dead.
 	SandboxRecreated Fault = "sandbox recreated, agent dead"

@@ -49,6 +49,9 @@ func (s State) nics() []nic {
 	return list
 }
 
+// mark is what the lines of state about this NIC have.
+func (n nic) mark() string { return "nic " + n.place + " " }
+
 // template is the name of the template of claims for this NIC and no other.
 func (n nic) template() string { return templateName + "-" + n.name }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,8 @@ type run struct {
 	// calm is held by every lane that may end a sandbox, or for all lanes by one
 	// that ends the agent (see endAgent).
 	calm *semaphore.Weighted
+	// late are the lanes, and what waits for the rest of a pod whose lane goes on.
+	late *errgroup.Group
 
 	// reading is held while the state is read, readFrom is when that began.
 	reading  sync.Mutex
