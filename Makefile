@@ -38,7 +38,9 @@ test: ## Run every test, also in a virtual machine and on a cluster under faults
 
 # On this host a pod takes seconds; what needs PCI functions takes NODE=vm.
 soak: build ## Put 10,000 pods through random faults (CYCLES=N SEED=N repeat a run, NODE=vm|host)
-	@bin/plumblab soak --cache "$(CACHE)" --name soak --node $(or $(NODE),$$(bin/plumblab check-host >/dev/null 2>&1 && echo host || echo vm)) --cycles $(or $(CYCLES),10000) $(if $(SEED),--seed $(SEED))
+	@node=$(or $(NODE),$$(bin/plumblab check-host >/dev/null 2>&1 && echo host || echo vm)); \
+	bin/plumblab soak --cache "$(CACHE)" --name soak --node $$node $$([ $$node = vm ] || echo --nodes 4) \
+		--cycles $(or $(CYCLES),10000) $(if $(SEED),--seed $(SEED))
 	@bin/plumblab down --cache "$(CACHE)" --name soak
 
 nightly: ## Run for most of an hour what is too long for every change: 300 pods under faults, demos, DRANET beside us

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/deploy"
@@ -45,9 +46,11 @@ func TestChartSpeaksToThisProgram(t *testing.T) {
 		if err := root.ParseFlags(container.Args); err != nil {
 			t.Errorf("arguments %q: %v", container.Args, err)
 		}
-		probe := container.ReadinessProbe.Exec.Command
-		if found, _, err := root.Find(probe[1:]); probe[0] != container.Command[0] || err != nil || found.Name() != "healthz" {
-			t.Errorf("probe %q: finds %v, %v", probe, found, err)
+		for _, p := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe} {
+			probe := p.Exec.Command
+			if found, _, err := root.Find(probe[1:]); probe[0] != container.Command[0] || err != nil || found.Name() != "healthz" {
+				t.Errorf("probe %q: finds %v, %v", probe, found, err)
+			}
 		}
 	}
 }

@@ -4,12 +4,16 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/lab/cluster"
@@ -22,6 +26,7 @@ func newSoak(g *global) *cobra.Command {
 	options := cluster.Options{}
 	var config cycles.Config
 	var faults, where string
+	nodes := 1
 	cmd := &cobra.Command{
 		Use:   "soak",
 		Short: "Start the cluster, put pods through faults, and count what is lost",
@@ -33,10 +38,13 @@ container runs without its pod's NIC, which none may, and after every pod whethe
 
 With --node host, as root, the node runs on this host: twenty times as fast, with
 virtual links for NICs, and without the faults that only a PCI function survives.
+A node waits most of the time, for its kubelet to come back or to try again: with
+--nodes several run beside each other, each with a control plane and a share of the
+pods of its own.
 
 The seed names a run: the same one plans the same cycles, in the same order. What
 meets what on the node is another matter each time.`,
-		Example: "  plumblab soak --cycles 40\n  plumblab soak --node host --cycles 10000 --seed 7",
+		Example: "  plumblab soak --cycles 40\n  plumblab soak --node host --nodes 4 --cycles 10000 --seed 7",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {
@@ -53,12 +61,16 @@ meets what on the node is another matter each time.`,
 			if err := place(cmd, where, &options); err != nil {
 				return err
 			}
-			return g.soak(cmd, options, config)
+			if nodes < 1 || nodes > config.Cycles || nodes > 1 && where != onHost {
+				return fmt.Errorf("--nodes %d: want 1 to as many as --cycles, and more than one with --node host only", nodes)
+			}
+			return g.soak(cmd, options, config, nodes)
 		},
 	}
 	flags := cmd.Flags()
 	nodeFlags(cmd, &options, &where)
 	flags.IntVar(&config.Cycles, "cycles", 40, "how many pods to put through a fault")
+	flags.IntVar(&nodes, "nodes", 1, "how many nodes share the pods, each in a cluster of its own (with --node host)")
 	flags.Uint64Var(&config.Seed, "seed", 0, "the plan to follow (default: a new one, printed)")
 	flags.StringVar(&faults, "faults", "", "only faults whose name begins with one of these `WORDS`, separated by commas")
 	return cmd
@@ -83,12 +95,39 @@ func chooseFaults(all []cycles.Fault, words string) ([]cycles.Fault, error) {
 	return chosen, nil
 }
 
-func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles.Config) error {
-	if _, err := g.prepare(cmd, options, &config); err != nil {
-		return err
+// soak shares the cycles between nodes, of which the first is the cluster's own; the
+// others go when they are done. The first one's progress is shown, and in the end
+// what became of each.
+func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles.Config, nodes int) (err error) {
+	var runs []cycles.Config
+	var later []*bytes.Buffer
+	for i := range nodes {
+		share, on := config, g
+		share.Cycles, share.Seed = (config.Cycles+i)/nodes, config.Seed+uint64(i)
+		if i > 0 {
+			beside, down := g.beside(strconv.Itoa(i + 1))
+			defer func() { err = errors.Join(err, down(cmd.Context())) }()
+			on = beside
+		}
+		if _, err := on.prepare(cmd, options, &share); err != nil {
+			return err
+		}
+		if i > 0 {
+			later = append(later, &bytes.Buffer{})
+			share.Out = later[i-1]
+		}
+		fmt.Fprintf(share.Out, "\n%d pods with a NIC on %s, a fault each, seed %d\n\n", share.Cycles, share.Node.Name, share.Seed)
+		runs = append(runs, share)
 	}
-	fmt.Fprintf(config.Out, "\n%d pods with a NIC on %s, a fault each, seed %d\n\n", config.Cycles, config.Node.Name, config.Seed)
-	return cycles.Run(cmd.Context(), config)
+	var all errgroup.Group
+	for _, run := range runs {
+		all.Go(func() error { return cycles.Run(cmd.Context(), run) })
+	}
+	err = all.Wait()
+	for _, out := range later {
+		_, _ = out.WriteTo(cmd.OutOrStdout())
+	}
+	return err
 }
 
 // newUpgrade replaces the agent while pods come and go.

@@ -39,7 +39,7 @@ var Counts = []int{0, 1, 8}
 // Each agent has its turn Turns times, with podsInTurn pods of each count.
 const (
 	Turns      = 3
-	podsInTurn = 3
+	podsInTurn = 4
 )
 
 // rest is how long the cluster is left alone before each creation and deletion:

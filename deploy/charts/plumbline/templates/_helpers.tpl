@@ -60,3 +60,25 @@ selector. gpu.nvidia.com is another's while its mode is external.
 {{- range $key, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end -}}
 {{- join "," $pairs -}}
 {{- end }}
+
+{{/*
+Probes of a program, by its name. Ready or not, with the reason. Asking starts a
+program in the container, which costs more than an idle agent does otherwise: often
+only until it is ready for the first time. No liveness probe on the same answer: an
+agent that waits for NRI or the API server gains nothing from being killed, so that
+its start may take a day.
+*/}}
+{{- define "plumbline.probes" -}}
+startupProbe:
+  exec:
+    command: [{{ . }}, healthz]
+  periodSeconds: 2
+  timeoutSeconds: 5
+  failureThreshold: 43200
+readinessProbe:
+  exec:
+    command: [{{ . }}, healthz]
+  periodSeconds: 30
+  timeoutSeconds: 5
+  failureThreshold: 1
+{{- end }}
