@@ -80,5 +80,5 @@ readinessProbe:
     command: [{{ . }}, healthz]
   periodSeconds: 30
   timeoutSeconds: 5
-  failureThreshold: 1
+  failureThreshold: 2
 {{- end }}
