@@ -394,3 +394,19 @@ func TestLateAttachOfAClaimThatIsGone(t *testing.T) {
 		}
 	}
 }
+
+// The runtime lists sandboxes that have stopped until the kubelet removes them, a
+// minute later: their pods do not run.
+func TestRuns(t *testing.T) {
+	r := New("/nowhere")
+	netns := filepath.Join(t.TempDir(), "netns")
+	if err := os.WriteFile(netns, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.state.reset([]*api.PodSandbox{podOf("running", netns), podOf("stopped", netns+"-gone"), podOf("on-host", "")}, nil)
+	for pod, want := range map[types.UID]bool{"running-pod": true, "stopped-pod": false, "on-host-pod": true, "other-pod": false} {
+		if r.Runs(pod) != want {
+			t.Errorf("%s: runs %t, want %t", pod, !want, want)
+		}
+	}
+}

@@ -56,8 +56,8 @@ func (r *Runtime) Namespaces() claims.Namespaces { return r.namespaces }
 // Observe has somebody told of namespaces. It comes before Serve.
 func (r *Runtime) Observe(o Observer) { r.namespaces.observer = o }
 
-// Runs says whether the runtime has a sandbox of the pod.
-func (r *Runtime) Runs(pod types.UID) bool { return r.state.has(pod) }
+// Runs says whether the runtime has a sandbox of the pod that has not stopped.
+func (r *Runtime) Runs(pod types.UID) bool { return r.state.runs(pod) }
 
 // Options are what Serve works with.
 type Options struct {

@@ -135,17 +135,6 @@ func (s *state) running() []runningContainer {
 	return all
 }
 
-func (s *state) has(pod types.UID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.sandboxes {
-		if f.UID == pod {
-			return true
-		}
-	}
-	return false
-}
-
 // sandbox is one of a pod whose network namespace still exists. A pod may have
 // had several; only the last one's namespace is there.
 func (s *state) sandbox(pod types.UID) (sandboxFacts, bool) {

@@ -13,6 +13,17 @@ while read -r _ _ _ flags _ state _ path; do
 	esac
 done </proc/net/unix
 [ $registered$connected = 11 ] && echo up
+nics_of() {
+	nics=-
+	for interface in "/proc/$1/root/sys/class/net/"*; do
+		link=$(readlink "$interface")
+		case $link in
+		*/pci*) nics=$nics,${link%/net/*} ;;
+		*/net/$NICNAME) nics=$nics,${link##*/} ;;
+		esac
+	done
+	echo "$nics"
+}
 for uid; do
 	for procs in $CGROUP/kubepods/*/pod"$uid"/*/cgroup.procs $CGROUP/kubepods/pod"$uid"/*/cgroup.procs; do
 		[ -e "$procs" ] || continue
@@ -23,14 +34,10 @@ for uid; do
 			sleep) what=sandbox ;;
 			*) continue ;;
 			esac 2>/dev/null
-			nics=-
-			for interface in "/proc/$pid/root/sys/class/net/"*; do
-				link=$(readlink "$interface")
-				case $link in
-				*/pci*) nics=$nics,${link%/net/*} ;;
-				*/net/$NICNAME) nics=$nics,${link##*/} ;;
-				esac
-			done
+			nics=$(nics_of "$pid")
+			# A link that is renamed between its listing and its reading is
+			# missed: a second look finds it.
+			[ "$nics" != - ] || nics=$(nics_of "$pid")
 			# What was asked may have ended meanwhile: then it says nothing.
 			[ -e "/proc/$pid/ns/net" ] && echo "process $uid $what $pid $nics"
 		done <"$procs" 2>/dev/null
