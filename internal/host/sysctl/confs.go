@@ -13,7 +13,7 @@ import (
 // IPv6's, by group (net/ipv4/devinet.c, inet_fill_link_af, of what
 // devinet_sysctl names; net/ipv6/addrconf.c, ipv6_store_devconf, of what
 // addrconf_sysctl names). Those of other kernels do no harm; what is not here, such
-// as stable_secret and ra_honor_pio_life, is read from its file each time.
+// as stable_secret, is read from its file each time.
 var listed = map[string][]string{
 	"ipv4/conf": {
 		"accept_local", "accept_redirects", "accept_source_route", "arp_accept", "arp_announce",
@@ -37,7 +37,7 @@ var listed = map[string][]string{
 		"ndisc_tclass", "optimistic_dad", "proxy_ndp", "ra_defrtr_metric", "regen_max_retry",
 		"router_probe_interval", "router_solicitation_delay", "router_solicitation_interval",
 		"router_solicitation_max_interval", "router_solicitations", "rpl_seg_enabled", "seg6_enabled",
-		"seg6_require_hmac", "suppress_frag_ndisc", "temp_prefered_lft", "temp_valid_lft",
+		"seg6_require_hmac", "suppress_frag_ndisc", "temp_prefered_lft", "temp_valid_lft", //nolint:misspell // the kernel's
 		"use_oif_addrs_only", "use_optimistic", "use_tempaddr",
 	},
 }

@@ -238,7 +238,8 @@ func TestWhatASecondNICCosts(t *testing.T) {
 	known := []string{"ipv4/conf/arp_ignore", "ipv6/conf/accept_ra", "ipv6/conf/mtu"}
 	unknown := []string{
 		"ipv4/conf/of_a_newer_kernel", "ipv4/neigh/gc_stale_time", "ipv6/conf/of_a_newer_kernel", "ipv6/conf/stable_secret",
-		"ipv6/conf/ra_honor_pio_life", "ipv6/neigh/gc_stale_time",
+		"ipv6/conf/ra_honor_pio_life", //nolint:misspell // the kernel's
+		"ipv6/neigh/gc_stale_time",
 	}
 	net := New(root, netns.Current)
 	now := func() (string, error) { return "digest", nil }

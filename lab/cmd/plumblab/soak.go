@@ -99,33 +99,38 @@ func chooseFaults(all []cycles.Fault, words string) ([]cycles.Fault, error) {
 // others go when they are done. The first one's progress is shown, and in the end
 // what became of each.
 func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles.Config, nodes int) (err error) {
-	var runs []cycles.Config
-	var later []*bytes.Buffer
-	for i := range nodes {
-		share, on := config, g
-		share.Cycles, share.Seed = (config.Cycles+i)/nodes, config.Seed+uint64(i)
-		if i > 0 {
-			beside, down := g.beside(strconv.Itoa(i + 1))
-			defer func() { err = errors.Join(err, down(cmd.Context())) }()
-			on = beside
+	runs, later := make([]cycles.Config, nodes), make([]bytes.Buffer, nodes)
+	var others errgroup.Group
+	for i := range runs {
+		runs[i] = config
+		runs[i].Cycles, runs[i].Seed = (config.Cycles+i)/nodes, config.Seed+uint64(i)
+		if i == 0 { // which builds what the others find
+			if _, err := g.prepare(cmd, options, &runs[i]); err != nil {
+				return err
+			}
+			continue
 		}
-		if _, err := on.prepare(cmd, options, &share); err != nil {
+		beside, down := g.beside(strconv.Itoa(i + 1))
+		defer func() { err = errors.Join(err, down(cmd.Context())) }()
+		others.Go(func() error {
+			_, err := beside.prepare(cmd, options, &runs[i])
+			runs[i].Out = &later[i]
 			return err
-		}
-		if i > 0 {
-			later = append(later, &bytes.Buffer{})
-			share.Out = later[i-1]
-		}
-		fmt.Fprintf(share.Out, "\n%d pods with a NIC on %s, a fault each, seed %d\n\n", share.Cycles, share.Node.Name, share.Seed)
-		runs = append(runs, share)
+		})
+	}
+	if err := others.Wait(); err != nil {
+		return err
+	}
+	for _, r := range runs {
+		fmt.Fprintf(r.Out, "\n%d pods with a NIC on %s, a fault each, seed %d\n\n", r.Cycles, r.Node.Name, r.Seed)
 	}
 	var all errgroup.Group
 	for _, run := range runs {
 		all.Go(func() error { return cycles.Run(cmd.Context(), run) })
 	}
 	err = all.Wait()
-	for _, out := range later {
-		_, _ = out.WriteTo(cmd.OutOrStdout())
+	for i := range later {
+		_, _ = later[i].WriteTo(cmd.OutOrStdout())
 	}
 	return err
 }
