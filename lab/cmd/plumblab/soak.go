@@ -100,26 +100,21 @@ func chooseFaults(all []cycles.Fault, words string) ([]cycles.Fault, error) {
 // what became of each.
 func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles.Config, nodes int) (err error) {
 	runs, later := make([]cycles.Config, nodes), make([]bytes.Buffer, nodes)
-	var others errgroup.Group
 	for i := range runs {
 		runs[i] = config
 		runs[i].Cycles, runs[i].Seed = (config.Cycles+i)/nodes, config.Seed+uint64(i)
-		if i == 0 { // which builds what the others find
-			if _, err := g.prepare(cmd, options, &runs[i]); err != nil {
-				return err
-			}
-			continue
+		on := g
+		if i > 0 {
+			beside, down := g.beside(strconv.Itoa(i + 1))
+			defer func() { err = errors.Join(err, down(cmd.Context())) }()
+			on = beside
 		}
-		beside, down := g.beside(strconv.Itoa(i + 1))
-		defer func() { err = errors.Join(err, down(cmd.Context())) }()
-		others.Go(func() error {
-			_, err := beside.prepare(cmd, options, &runs[i])
-			runs[i].Out = &later[i]
+		if _, err := on.prepare(cmd, options, &runs[i]); err != nil {
 			return err
-		})
-	}
-	if err := others.Wait(); err != nil {
-		return err
+		}
+		if i > 0 {
+			runs[i].Out = &later[i]
+		}
 	}
 	for _, r := range runs {
 		fmt.Fprintf(r.Out, "\n%d pods with a NIC on %s, a fault each, seed %d\n\n", r.Cycles, r.Node.Name, r.Seed)
