@@ -22,8 +22,10 @@ type sandboxFacts struct {
 	ID              string
 	UID             types.UID
 	Namespace, Name string
-	// Netns is empty for a pod in the host's network.
+	// Netns is empty for a pod in the host's network, and for one that has stopped.
 	Netns string
+	// Stopped: the runtime lists it until the kubelet removes it.
+	Stopped bool
 	// Static: the pod comes from the node and not from the API server, which
 	// knows it under another UID and gives it no claims.
 	Static bool

@@ -204,7 +204,7 @@ func prepared(t *testing.T, p *claims.Preparer, c driver.Claim) driver.Record {
 }
 
 func podOf(name, netns string) *api.PodSandbox {
-	p := &api.PodSandbox{Id: name + "-sandbox", Uid: name + "-pod", Namespace: "default", Name: name, Linux: &api.LinuxPodSandbox{}}
+	p := &api.PodSandbox{Id: name + "-sandbox", Uid: name + "-pod", Namespace: "default", Name: name, Pid: 1, Linux: &api.LinuxPodSandbox{}}
 	if netns != "" {
 		p.Linux.Namespaces = []*api.LinuxNamespace{{Type: "network", Path: netns}}
 	}
@@ -403,8 +403,12 @@ func TestRuns(t *testing.T) {
 	if err := os.WriteFile(netns, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.state.reset([]*api.PodSandbox{podOf("running", netns), podOf("stopped", netns+"-gone"), podOf("on-host", "")}, nil)
-	for pod, want := range map[types.UID]bool{"running-pod": true, "stopped-pod": false, "on-host-pod": true, "other-pod": false} {
+	listed := podOf("listed", "") // as containerd lists one that has stopped
+	listed.Pid = 0
+	r.state.reset([]*api.PodSandbox{podOf("running", netns), podOf("stopped", netns+"-gone"), podOf("on-host", ""), listed}, nil)
+	for pod, want := range map[types.UID]bool{
+		"running-pod": true, "stopped-pod": false, "on-host-pod": true, "listed-pod": false, "other-pod": false,
+	} {
 		if r.Runs(pod) != want {
 			t.Errorf("%s: runs %t, want %t", pod, !want, want)
 		}

@@ -149,13 +149,12 @@ func (s *state) sandbox(pod types.UID) (sandboxFacts, bool) {
 }
 
 // runs says whether a sandbox of the pod may have containers: one that has stopped
-// has no network namespace any more, and of one in the host's network nobody tells
-// before it is removed or stops.
+// has no network namespace any more.
 func (s *state) runs(pod types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.sandboxes {
-		if f.UID == pod && (f.Netns == "" || f.hasNamespace()) {
+		if f.UID == pod && !f.Stopped && (f.Netns == "" || f.hasNamespace()) {
 			return true
 		}
 	}
@@ -196,6 +195,9 @@ func sandboxOf(p *api.PodSandbox) sandboxFacts {
 			f.Netns = ns.GetPath()
 		}
 	}
+	// containerd leaves the namespace out when it is gone, as of a pod in the host's
+	// network (internal/cri/nri, GetLinuxNamespaces); the process tells them apart.
+	f.Stopped = f.Netns == "" && p.GetPid() == 0
 	return f
 }
 
