@@ -1,9 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package orphans unprepares claims that are gone and of which the kubelet knows
-// nothing any more: one whose state was wiped, as by kubeadm reset, never asks for
-// it, and their devices would be held for as long as the journal lies there.
+// Package orphans unprepares claims that are gone before the kubelet asks for it: one
+// whose state was wiped, as by kubeadm reset, never does, and their devices would be
+// held for as long as the journal lies there; one that was restarted does so late.
 //
 // What unpreparing does is decided in claims.
 package orphans

@@ -24,7 +24,8 @@ type sandboxFacts struct {
 	Namespace, Name string
 	// Netns is empty for a pod in the host's network, and for one that has stopped.
 	Netns string
-	// Stopped: the runtime lists it until the kubelet removes it.
+	// Stopped: it had stopped when the runtime listed what it has, which is until the
+	// kubelet removes it.
 	Stopped bool
 	// Static: the pod comes from the node and not from the API server, which
 	// knows it under another UID and gives it no claims.

@@ -413,4 +413,9 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%s: runs %t, want %t", pod, !want, want)
 		}
 	}
+	// A sandbox that is being run has not stopped, whatever the runtime knows of it.
+	r.state.addSandbox(listed.GetId(), sandboxOf(listed))
+	if !r.Runs("listed-pod") {
+		t.Error("a sandbox that a hook told of does not run")
+	}
 }

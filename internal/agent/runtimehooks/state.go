@@ -38,7 +38,12 @@ func (s *state) reset(pods []*api.PodSandbox, containers []*api.Container) {
 	s.sandboxes = map[string]sandboxFacts{}
 	s.containers = map[string]runningContainer{}
 	for _, p := range pods {
-		s.sandboxes[p.GetId()] = sandboxOf(p)
+		f := sandboxOf(p)
+		// containerd leaves the namespace out when it is gone, as of a pod in the
+		// host's network (internal/cri/nri, GetLinuxNamespaces); the process tells
+		// them apart. What a hook tells of is not asked: it has not stopped.
+		f.Stopped = f.Netns == "" && p.GetPid() == 0
+		s.sandboxes[p.GetId()] = f
 	}
 	for _, c := range containers {
 		if stopped(c) {
@@ -195,9 +200,6 @@ func sandboxOf(p *api.PodSandbox) sandboxFacts {
 			f.Netns = ns.GetPath()
 		}
 	}
-	// containerd leaves the namespace out when it is gone, as of a pod in the host's
-	// network (internal/cri/nri, GetLinuxNamespaces); the process tells them apart.
-	f.Stopped = f.Netns == "" && p.GetPid() == 0
 	return f
 }
 
