@@ -15,19 +15,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
-// collectAt is how much the heap may grow, in per cent, before its garbage is
-// collected (the GOGC of package runtime). The agent allocates little and sits
-// on every node: it holds less rather than saving a collection a minute.
-const collectAt = 30
-
 func main() {
-	debug.SetGCPercent(collectAt)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand(lookAround()).ExecuteContext(ctx)
 	stop()
