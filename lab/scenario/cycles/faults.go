@@ -17,10 +17,11 @@ import (
 // needed to look meanwhile. The guest's first program, and on a host the lab's,
 // starts containerd and the kubelet again.
 const (
-	// killProcess waits until the process is gone: one that is dying still holds
-	// its connections.
+	// killProcess waits until the process is gone: one that is dying still holds its
+	// connections, also when its memory (/proc/PID/exe) is given back already
+	// (kernel/exit.c, do_exit).
 	killProcess = `pid=$(find_process "$1"); [ -z "$pid" ] || kill -9 "$pid"
-	while [ -n "$pid" ] && [ -e "/proc/$pid/exe" ]; do sleep 0.05; done`
+	while [ -n "$pid" ] && [ -e "/proc/$pid" ]; do sleep 0.05; done`
 	// removeLink leaves the function away for a second.
 	removeLink = `( echo 1 >"/sys/bus/pci/devices/$1/remove"; sleep 1; echo 1 >/sys/bus/pci/rescan ) >/dev/null 2>&1 &`
 	renameLink = `nsenter -t "$1" -n sh -c "ip link set net1 down; ip link set net1 name mine0; ip link set mine0 up"`
