@@ -43,13 +43,13 @@ func TestPlanDealsEveryFault(t *testing.T) {
 }
 
 func TestParseState(t *testing.T) {
-	s, err := parseState("nic 0000:37:00.0 ens2f0 mtu=1500\nnamespace cni-1\nfile /var/lib/plumbline/a\nagent 42 3\n")
+	s, err := parseState("nic 0000:37:00.0 ens2f0 mtu=1500\nnamespace cni-1\nunused cni-2\nfile /var/lib/plumbline/a\nagent 42 3\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := State{
 		Lines: []string{"file /var/lib/plumbline/a", "namespace cni-1", "nic 0000:37:00.0 ens2f0 mtu=1500"},
-		Agent: 42, Namespaces: 3,
+		Agent: 42, Namespaces: 3, Unused: 1,
 	}
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Error(diff)

@@ -62,6 +62,9 @@ type State struct {
 	// Agent is the agent's process, 0 where none runs; Namespaces how many
 	// network namespaces it holds.
 	Agent, Namespaces int
+	// Unused counts the network namespaces that a killed containerd made and knows
+	// nothing of.
+	Unused int
 }
 
 func (n Node) state(ctx context.Context) (State, error) {
@@ -80,6 +83,10 @@ func parseState(out string) (State, error) {
 			continue
 		}
 		word, _, _ := strings.Cut(line, " ")
+		if word == "unused" {
+			s.Unused++
+			continue
+		}
 		if !slices.Contains([]string{"nic", "namespace", "file"}, word) {
 			return s, fmt.Errorf("read the node's state: line %q begins with an unknown word", line)
 		}

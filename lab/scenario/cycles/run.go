@@ -192,6 +192,7 @@ func (r *run) asBefore(ctx context.Context) error {
 			return false, err
 		}
 		differences = Compare(r.before, now)
+		r.tally.Unused = now.Unused
 		return len(differences) == 0, nil
 	})
 	if errors.Is(err, await.ErrLate) {

@@ -29,6 +29,9 @@ type Tally struct {
 	Faults []string
 	// Samples is how often was looked at the node.
 	Samples int
+	// Unused counts the network namespaces that containerd, killed while it made
+	// them, left behind.
+	Unused int
 	// Proved are the pods that verification called aligned.
 	Proved int
 
@@ -93,6 +96,9 @@ func (t *Tally) write(w io.Writer) {
 	fmt.Fprintf(w, "  verification called %d pods aligned\n", t.Proved)
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "  without its fault: %s\n", s)
+	}
+	if t.Unused > 0 {
+		fmt.Fprintf(w, "  not ours: containerd, killed while it made sandboxes, left network namespaces that nobody used: %d\n", t.Unused)
 	}
 	for _, wrong := range t.Wrong {
 		fmt.Fprintf(w, "  WRONG  %s\n", wrong)
