@@ -80,7 +80,7 @@ var importTable = []struct {
 	{"internal/agent/status", []string{"internal/driver", "internal/model/..."}},
 	{"internal/allocation", []string{"internal/model/..."}},
 	{"internal/claimgen", []string{"internal/model/slicecodec", "api/..."}},
-	{"internal/nodeslices", []string{"internal/inventory", "internal/machine", "internal/model/..."}},
+	{"internal/nodeslices", []string{"internal/cloud/gce", "internal/inventory", "internal/machine", "internal/model/..."}},
 	{"internal/agent/verifying", []string{
 		"internal/agent/metrics", "internal/agent/status", "internal/driver", "internal/model", "internal/verify", "internal/verify/...",
 	}},

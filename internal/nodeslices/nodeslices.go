@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"plumbline.dev/plumbline/internal/cloud/gce"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
@@ -70,11 +71,35 @@ func OfFile(ctx context.Context, file *machine.File, o Options) ([]resourceapi.R
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", file.Source, err)
 	}
+	if file.Facts != nil {
+		nameNetworks(m, file.Facts)
+	}
 	var all []resourceapi.ResourceSlice
 	for _, driver := range drivers {
 		all = append(all, Of(m, driver, node)...)
 	}
 	return all, problems, nil
+}
+
+// gcp is the provider whose networks have an attribute.
+const gcp = "gcp"
+
+// nameNetworks says of each NIC what the cloud would, as far as the file does: on
+// which network it is.
+func nameNetworks(m *model.Machine, f *machine.Facts) {
+	if f.Provider != gcp {
+		return
+	}
+	networks := map[string]string{}
+	for _, n := range f.NICs {
+		networks[n.Address.String()] = n.Network
+	}
+	for i := range m.NICs {
+		n := &m.NICs[i]
+		if n.PCI != nil && networks[n.PCI.String()] != "" {
+			n.Attributes = gce.Attributes(networks[n.PCI.String()])
+		}
+	}
 }
 
 // Of is the slices of one driver's pool, the first of their generation.

@@ -5,6 +5,7 @@ package nodeslices_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"plumbline.dev/plumbline/internal/machine"
@@ -51,5 +52,31 @@ func TestNodeNames(t *testing.T) {
 	}
 	if got := nodeslices.NodeName(""); got != "node" {
 		t.Errorf("a machine without a name is node %q", got)
+	}
+}
+
+// A class may select NICs by the cloud's network: what a claim of the TPU example
+// finds in the cloud it finds here.
+func TestNetworksOfTheCloud(t *testing.T) {
+	for name, want := range map[string]string{"gcp-ct6e-standard-4t": "eth0=default eth1=tpu-net-1 eth2=tpu-net-2", "egx-t4-cx5": ""} {
+		file, err := machine.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		published, _, err := nodeslices.OfFile(t.Context(), file, nodeslices.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range published {
+			for _, d := range s.Spec.Devices {
+				if network, ok := d.Attributes["gce.dra.net/networkName"]; ok {
+					got = append(got, *d.Attributes["dra.net/ifName"].StringValue+"="+*network.StringValue)
+				}
+			}
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s: networks %q, want %q", name, text, want)
+		}
 	}
 }

@@ -43,7 +43,7 @@ func TestExamplesOnMachines(t *testing.T) {
 		{"aligned.txt", true, []string{"-f", examples + "gke-device-alignment/manifests", "--machine", "a3-ultragpu-8g"}},
 		{"numa.txt", true, []string{"-f", examples + "distributed-training-numa/manifests", "--machine", "azure-nd96isr-h100-v5", "--machine", "a3-ultragpu-8g"}},
 		{"mpi.txt", true, []string{"-f", examples + "mpi-operator-gpudirect/manifests", "--machine", "a3-ultragpu-8g=2"}},
-		{"tpu.txt", false, []string{"-f", examples + "tpu-v6e-multi-nic/manifests", "--machine", "gcp-ct6e-standard-4t"}},
+		{"tpu.txt", true, []string{"-f", examples + "tpu-v6e-multi-nic/manifests", "--machine", "gcp-ct6e-standard-4t"}},
 	} {
 		out, err := run(t, "", nil, tc.args...)
 		if err != nil && !errors.Is(err, cmdutil.ErrReported) || (err == nil) != tc.fits {

@@ -25,6 +25,12 @@ const (
 	attrIPAliases            = "gce.dra.net/ipAliases"
 )
 
+// Attributes are those of an interface of which its network is known alone, as of one
+// in a machine file: by name with domain.
+func Attributes(network string) map[string]model.Attribute {
+	return map[string]model.Attribute{attrNetworkName: model.TextAttribute(network)}
+}
+
 // instance is what the metadata server says. Empty is unknown.
 type instance struct {
 	// machineType is such as ct6e-standard-4t.
