@@ -111,6 +111,28 @@ spec:
 	}
 }
 
+// A version that is not read is an error, not nothing to check.
+func TestLintOfUnknownVersions(t *testing.T) {
+	const manifest = `
+apiVersion: resource.k8s.io/v1alpha2
+kind: KIND
+metadata: {name: a}
+spec: {resourceClassName: dra.net}
+`
+	for _, kind := range []string{"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "DeviceTaintRule"} {
+		out, err := run(t, strings.Replace(manifest, "KIND", kind, 1), "lint", "-f", "-")
+		for _, want := range []string{kind + ` a: error: apiVersion: Unsupported value: "resource.k8s.io/v1alpha2": supported values: `, `"resource.k8s.io/v1"`, "1 object checked: 1 error, 0 warnings\n"} {
+			if !errors.Is(err, cmdutil.ErrReported) || !strings.Contains(out, want) {
+				t.Errorf("%s: %v\n%swant %s", kind, err, out, want)
+			}
+		}
+	}
+	out, err := run(t, strings.Replace(manifest, "KIND", "PodSchedulingContext", 1), "lint", "-f", "-")
+	if err != nil || !strings.Contains(out, "0 objects checked") {
+		t.Errorf("a kind that is no claim: %v\n%s", err, out)
+	}
+}
+
 // One object that is nonsense does not keep the others from being checked.
 func TestLintOfWhatIsNoClaim(t *testing.T) {
 	const nonsense = `

@@ -92,6 +92,7 @@ func decode(u *unstructured.Unstructured, scheme *runtime.Scheme) (*object, erro
 	}
 	typed, err := scheme.New(gvk)
 	if runtime.IsNotRegisteredError(err) {
+		o.unreadable = unknownVersion(u, scheme)
 		return o, nil
 	}
 	if err != nil {
@@ -118,6 +119,19 @@ func decode(u *unstructured.Unstructured, scheme *runtime.Scheme) (*object, erro
 	}
 	o.flat = gvk.Version == "v1beta1"
 	return o, o.convert(typed, scheme)
+}
+
+// unknownVersion says that a kind that we read is of a version that we do not. Other
+// kinds are none of our business.
+func unknownVersion(u *unstructured.Unstructured, scheme *runtime.Scheme) field.ErrorList {
+	var known []string
+	for _, version := range scheme.VersionsForGroupKind(u.GroupVersionKind().GroupKind()) {
+		known = append(known, version.String())
+	}
+	if len(known) == 0 {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(field.NewPath("apiVersion"), u.GetAPIVersion(), known)}
 }
 
 // convert makes v1 of whatever version the object was written in.
