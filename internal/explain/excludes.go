@@ -16,21 +16,23 @@ import (
 )
 
 // excludes says why a node is out of the question for other reasons than
-// devices, as far as the pod's own selectors and taints go.
-func (s *Subject) excludes(node *corev1.Node) string {
-	for _, c := range s.Allocated {
-		selector := c.Status.Allocation.NodeSelector
+// devices of claims: the pod's own selectors, taints, and device plugins.
+func (s *Subject) excludes(c *cluster.Cluster, node *corev1.Node) string {
+	for _, claim := range s.Allocated {
+		selector := claim.Status.Allocation.NodeSelector
 		if selector == nil {
 			continue
 		}
 		if matches, err := structured.NodeMatches(cluster.Gates{}, node, "", false, selector); err == nil && !matches {
-			return fmt.Sprintf("claim %s/%s is allocated elsewhere", c.Namespace, c.Name)
+			return fmt.Sprintf("claim %s/%s is allocated elsewhere", claim.Namespace, claim.Name)
 		}
 	}
-	if s.Pod == nil {
-		return ""
+	if s.Pod != nil {
+		if why := podExcludes(s.Pod, node); why != "" {
+			return why
+		}
 	}
-	return podExcludes(s.Pod, node)
+	return s.lacks(c, node)
 }
 
 // podExcludes says why a pod's own spec keeps it from a node. Of a node that is

@@ -39,7 +39,7 @@ func Explain(ctx context.Context, c *cluster.Cluster, s Subject) (*Report, error
 		Findings: s.Findings, Notes: slices.Clone(s.Notes),
 	}
 	r.allocated(s.Allocated)
-	if len(s.Claims) == 0 {
+	if len(s.Claims) == 0 && len(s.extended) == 0 {
 		r.Verdict = Allocated
 		if s.incomplete() {
 			r.Verdict = FitsNot
@@ -58,6 +58,7 @@ func Explain(ctx context.Context, c *cluster.Cluster, s Subject) (*Report, error
 		return nil, err
 	}
 	r.Verdict = e.verdict(s)
+	r.Notes = append(r.Notes, s.pluginNotes(c)...)
 	if len(answers) == 0 {
 		r.Notes = append(r.Notes, "there is no node, nor a ResourceSlice: nothing can be allocated")
 	}
@@ -104,7 +105,7 @@ func (e *explainer) ask() ([]*answered, error) {
 	for i, name := range names {
 		work.Go(func() error {
 			node := e.cluster.Node(name)
-			a := &answered{name: name, asker: askers[i], excluded: e.subject.excludes(node)}
+			a := &answered{name: name, asker: askers[i], excluded: e.subject.excludes(e.cluster, node)}
 			if a.excluded == "" {
 				a.answer, a.err = a.asker.Ask(ctx, node)
 				if a.answer != nil && a.answer.Verdict == solver.FitsNot {
@@ -128,7 +129,7 @@ func (e *explainer) askers(names []string) []*reason.Asker {
 	known := map[string]*reason.Asker{}
 	all := make([]*reason.Asker, len(names))
 	for i, name := range names {
-		claims := e.subject.claimsOn(e.cluster, e.cluster.Node(name))
+		claims := e.subject.ClaimsOn(e.cluster, e.cluster.Node(name))
 		key := fmt.Sprint(len(claims))
 		if len(claims) > 0 {
 			for _, r := range claims[len(claims)-1].Spec.Devices.Requests {
@@ -283,7 +284,7 @@ func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully
 	if len(fitting) > 0 && a.Verdict == solver.FitsNot {
 		out.Fixes = append(out.Fixes, fixes.Fix{
 			Kind: fixes.AnotherNode, Text: "use node " + fitting[0] + moreThan(len(fitting)) + ": it fits there",
-			Trials: []fixes.Trial{{Cluster: e.cluster, Node: fitting[0], Claims: e.subject.claimsOn(e.cluster, e.cluster.Node(fitting[0]))}},
+			Trials: []fixes.Trial{{Cluster: e.cluster, Node: fitting[0], Claims: e.subject.ClaimsOn(e.cluster, e.cluster.Node(fitting[0]))}},
 		})
 	}
 	elsewhere := slices.DeleteFunc(e.candidates(), func(n string) bool { return n == first.name })

@@ -20,10 +20,16 @@ import (
 // ExtendedResource is the cause of a finding: devices that no claim names.
 const ExtendedResource = "extended-resource"
 
-// addExtended adds the claim that the scheduler makes for the extended resources
-// of device classes, as pkg/scheduler/framework/plugins/dynamicresources does
-// (KEP-5004), and says that no constraint can name any extended resource.
-func (s *Subject) addExtended(p *corev1.Pod, claims []*resourceapi.ResourceClaim, classes map[string]*resourceapi.DeviceClass) {
+// AddExtended adds the extended resources that a pod asks for: the claim that the
+// scheduler makes for those of device classes, as
+// pkg/scheduler/framework/plugins/dynamicresources does (KEP-5004), and what device
+// plugins are to offer. It says that no constraint can name any of them. claims are
+// those that may be there already.
+func (s *Subject) AddExtended(p *corev1.Pod, claims []*resourceapi.ResourceClaim, classes map[string]*resourceapi.DeviceClass) {
+	s.asking = p
+	if p.Spec.NodeName == "" {
+		s.extended = extendedResources(p)
+	}
 	asked := map[string]string{}
 	var meant []string
 	for i, c := range containersOf(p) {
@@ -32,7 +38,7 @@ func (s *Subject) addExtended(p *corev1.Pod, claims []*resourceapi.ResourceClaim
 			if n == 0 {
 				continue
 			}
-			class := classOf(string(name), classes)
+			class := ClassOf(string(name), classes)
 			if class != "" {
 				asked[string(name)] = class
 				meant = append(meant, fmt.Sprintf("%s is %s of container %s", request, name, c.Name))
@@ -78,9 +84,9 @@ func asks(c *corev1.Container) corev1.ResourceList {
 	return all
 }
 
-// classOf is the device class behind an extended resource, "" without any. Of
+// ClassOf is the device class behind an extended resource, "" without any. Of
 // several it is the newest, and of those the first by name.
-func classOf(resource string, classes map[string]*resourceapi.DeviceClass) string {
+func ClassOf(resource string, classes map[string]*resourceapi.DeviceClass) string {
 	if name, implicit := strings.CutPrefix(resource, resourceapi.ResourceDeviceClassPrefix); implicit && classes[name] != nil {
 		return name
 	}
@@ -162,10 +168,10 @@ func extendedRequest(name, class string, n int64) resourceapi.DeviceRequest {
 // resources without a feature gate (DRAExtendedResource).
 const extendedSince = 36
 
-// claimsOn are the claims that are to be allocated on a node: where a device
+// ClaimsOn are the claims that are to be allocated on a node: where a device
 // plugin offers an extended resource the scheduler makes no claim for it.
-func (s *Subject) claimsOn(c *cluster.Cluster, node *corev1.Node) []*resourceapi.ResourceClaim {
-	if s.Pod == nil || len(s.Claims) == 0 {
+func (s *Subject) ClaimsOn(c *cluster.Cluster, node *corev1.Node) []*resourceapi.ResourceClaim {
+	if s.asking == nil || len(s.Claims) == 0 {
 		return s.Claims
 	}
 	last := s.Claims[len(s.Claims)-1]
@@ -174,9 +180,9 @@ func (s *Subject) claimsOn(c *cluster.Cluster, node *corev1.Node) []*resourceapi
 	}
 	asked := map[string]string{}
 	offered := false
-	for i, container := range containersOf(s.Pod) {
+	for i, container := range containersOf(s.asking) {
 		for name := range asks(&container) {
-			class := classOf(string(name), c.Classes)
+			class := ClassOf(string(name), c.Classes)
 			if n, _ := wanted(&container, i, string(name)); n == 0 || class == "" {
 				continue
 			}
@@ -195,5 +201,5 @@ func (s *Subject) claimsOn(c *cluster.Cluster, node *corev1.Node) []*resourceapi
 	if len(asked) == 0 {
 		return others
 	}
-	return append(others, extendedClaim(s.Pod, asked))
+	return append(others, extendedClaim(s.asking, asked))
 }

@@ -19,12 +19,16 @@ type Subject struct {
 	Kind, Namespace, Name string
 	// Claims are those without an allocation, and Allocated those with one.
 	Claims, Allocated []*resourceapi.ResourceClaim
-	// Pod is whose claims they are, nil for a claim by itself. The last claim may be
-	// one that the scheduler makes by itself, for extended resources.
+	// Pod is whose selectors and tolerations count, nil for a claim by itself. The last
+	// claim may be one that the scheduler makes by itself, for extended resources.
 	Pod *corev1.Pod
 	// Findings are what was found wrong on the way.
 	Findings []Finding
 	Notes    []string
+	// asking is the pod whose extended resources count, nil for none; extended are how
+	// many of each, none of a pod that has its node.
+	asking   *corev1.Pod
+	extended corev1.ResourceList
 }
 
 // String is as kubectl names an object, with its namespace.
@@ -77,7 +81,7 @@ func OfPod(p *corev1.Pod, claims []*resourceapi.ResourceClaim, templates []*reso
 			s.addTemplate(templates, p, ref.Name, *ref.ResourceClaimTemplateName, path+".resourceClaimTemplateName")
 		}
 	}
-	s.addExtended(p, claims, classes)
+	s.AddExtended(p, claims, classes)
 	return s
 }
 

@@ -23,7 +23,7 @@ import (
 // and compares that with the allocator alone, which gives the same pairs and does
 // not say why there are no more.
 func BenchmarkSimulateA3(b *testing.B) {
-	place, err := where.Machine(b.Context(), "a3-ultragpu-8g", &bytes.Buffer{})
+	place, err := where.Machine(b.Context(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
 	if err != nil {
 		b.Fatal(err)
 	}

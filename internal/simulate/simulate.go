@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/internal/allocation"
@@ -31,7 +32,8 @@ const searchLimit = 10 * time.Second
 
 // Place is a node to fill, or several alike.
 type Place struct {
-	// Node may lack labels; then claims that select by them do not fit.
+	// Node may lack labels; then claims that select by them do not fit. What its device
+	// plugins offer is all free.
 	Node *corev1.Node
 	// Count is how many nodes there are of the kind; 1 for a real one.
 	Count int
@@ -154,7 +156,8 @@ type reason struct {
 
 // next allocates the claims of one more pod, or says why not.
 func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, reason, error) {
-	report, err := explain.Explain(ctx, f.cluster(), f.subject)
+	now := f.cluster()
+	report, err := explain.Explain(ctx, now, f.subject)
 	if err != nil {
 		return nil, reason{}, err
 	}
@@ -163,7 +166,8 @@ func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, reason
 	}
 	search, cancel := context.WithTimeout(ctx, searchLimit)
 	defer cancel()
-	pods, _, err := f.allocator.Fill(search, f.place.Node, 1, f.subject.Claims...)
+	asked := f.subject.ClaimsOn(now, f.place.Node)
+	pods, _, err := f.allocator.Fill(search, f.place.Node, 1, asked...)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return nil, reason{message: fmt.Sprintf("the scheduler's search takes longer than its %s", searchLimit)}, nil
@@ -174,8 +178,9 @@ func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, reason
 	}
 	f.pods++
 	for i, claim := range pods[0] {
-		claim.Name = fmt.Sprintf("%s-%d", f.subject.Claims[i].Name, f.pods)
+		claim.Name = fmt.Sprintf("%s-%d", asked[i].Name, f.pods)
 	}
+	f.place.Node = f.subject.With(now, f.place.Node)
 	return pods[0], reason{}, nil
 }
 
@@ -219,7 +224,20 @@ func devices(claims []*resourceapi.ResourceClaim) []string {
 	return all
 }
 
-// NamedNode is a node of which nothing but the name is known.
-func NamedNode(name string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+// MachineNode is a node of a machine of which a file says what its device plugins
+// offer; nil is unknown. What a class stands for is offered by a DRA driver in their
+// place.
+func MachineNode(name string, extended map[string]int, classes map[string]*resourceapi.DeviceClass) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	if extended == nil {
+		return node
+	}
+	node.Status.Allocatable = corev1.ResourceList{}
+	for resourceName, n := range extended {
+		if explain.ClassOf(resourceName, classes) != "" {
+			continue
+		}
+		node.Status.Allocatable[corev1.ResourceName(resourceName)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+	}
+	return node
 }

@@ -49,7 +49,7 @@ func shippedClasses(t testing.TB) map[string]*resourceapi.DeviceClass {
 // allocator by itself says.
 func TestAsOftenAsTheAllocatorSays(t *testing.T) {
 	for _, name := range machine.Names() {
-		place, err := where.Machine(context.Background(), name, &bytes.Buffer{})
+		place, err := where.Machine(context.Background(), name, nil, &bytes.Buffer{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestAsOftenAsTheAllocatorSays(t *testing.T) {
 // What others hold is not free, and what was stranded before is not the
 // claim's doing.
 func TestAmongHolders(t *testing.T) {
-	place, err := where.Machine(context.Background(), "a3-ultragpu-8g", &bytes.Buffer{})
+	place, err := where.Machine(context.Background(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestTaints(t *testing.T) {
 		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: &driver, Device: &device}, Taint: taint,
 	}}
 	for _, tolerant := range []bool{false, true} {
-		place, err := where.Machine(context.Background(), "a3-ultragpu-8g", &bytes.Buffer{})
+		place, err := where.Machine(context.Background(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -78,15 +79,14 @@ func (o *simulateOptions) run(ctx context.Context, args []string, stdin io.Reade
 	if err != nil {
 		return err
 	}
-	subjects := in.subjects()
-	if len(subjects) == 0 {
+	if len(in.subjects(in.deviceClasses())) == 0 {
 		return cmdutil.Usagef("nothing to simulate: no claim, template, or pod with claims among the objects")
 	}
 	places, simulation, err := o.places(ctx, in, errOut)
 	if err != nil {
 		return err
 	}
-	reports, nowhere, err := fillAll(ctx, subjects, places, simulation)
+	reports, nowhere, err := fillAll(ctx, in.subjects(simulation.Classes), places, simulation)
 	if err != nil {
 		return err
 	}
@@ -119,9 +119,9 @@ func fillAll(ctx context.Context, subjects []explain.Subject, places []simulate.
 	return reports, nowhere, nil
 }
 
-// subjects are the pods with all their claims, then the claims and templates
-// that no pod names.
-func (in *inputs) subjects() []explain.Subject {
+// subjects are the pods with all their claims and extended resources, then the claims
+// and templates that no pod names.
+func (in *inputs) subjects(classes map[string]*resourceapi.DeviceClass) []explain.Subject {
 	var all []explain.Subject
 	named := map[*object]bool{}
 	for _, o := range in.objects {
@@ -136,6 +136,7 @@ func (in *inputs) subjects() []explain.Subject {
 					s.Claims = append(s.Claims, target.asClaim())
 				}
 			}
+			s.AddExtended(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: s.Name}, Spec: p.Spec}, nil, classes)
 			if len(s.Claims) > 0 {
 				all = append(all, s)
 			}
@@ -201,7 +202,7 @@ func (o *simulateOptions) places(ctx context.Context, in *inputs, errOut io.Writ
 	simulation := simulate.Options{Classes: in.deviceClasses(), Rules: in.rules, Limit: o.limit}
 	var places []simulate.Place
 	for _, arg := range o.machines {
-		p, err := where.Machine(ctx, arg, errOut)
+		p, err := where.Machine(ctx, arg, simulation.Classes, errOut)
 		if err != nil {
 			return nil, simulation, usage(err)
 		}

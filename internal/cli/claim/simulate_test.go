@@ -208,3 +208,51 @@ spec:
 		}
 	}
 }
+
+// A pod's extended resources are limits too: a device plugin's are counted, those of
+// a class are claimed, and what nobody serves fits nowhere.
+func TestSimulateExtendedResources(t *testing.T) {
+	const pod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: rank}
+spec:
+  resourceClaims: [{name: nic, resourceClaimTemplateName: nic}]
+  containers: [{name: main, image: none, resources: {claims: [{name: nic}], limits: {RESOURCE: AMOUNT}}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: nic}
+spec: {spec: {devices: {requests: [{name: nic, exactly: {deviceClassName: dra.net}}]}}}
+`
+	const class = `
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: any-gpu}
+spec: {extendedResourceName: example.com/gpu, selectors: [{cel: {expression: device.driver == "gpu.nvidia.com"}}]}
+`
+	for name, c := range map[string]struct {
+		machine, resource, amount, more string
+		want                            []string
+	}{
+		"a device plugin":   {"gcp-ct6e-standard-4t", "google.com/tpu", "3", "", []string{"1 pod in all", "no more on gcp-ct6e-standard-4t: the node's device plugins have 1 of google.com/tpu, the pod asks for 3"}},
+		"the shipped class": {"a3-ultragpu-8g", "nvidia.com/gpu", "3", "", []string{"2 pods in all", "2 GPUs, 6 NICs", "wants 3 devices of class gpu.nvidia.com"}},
+		"another class":     {"a3-ultragpu-8g", "example.com/gpu", "3", class, []string{"2 pods in all", "2 GPUs, 6 NICs", "wants 3 devices of class any-gpu"}},
+		"nobody":            {"a3-ultragpu-8g", "example.com/fpga", "1", "", []string{"0 pods in all", "not on a3-ultragpu-8g: nobody serves example.com/fpga"}},
+		"the cpu's":         {"a3-ultragpu-8g", "cpu", "1", "", []string{"8 pods in all"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			manifest := strings.NewReplacer("RESOURCE", c.resource, "AMOUNT", c.amount).Replace(pod) + c.more
+			out, err := run(t, manifest, "simulate", "-f", "-", "--machine", c.machine)
+			if (err != nil) != (name == "nobody") {
+				t.Error(err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("%swant %q", out, want)
+				}
+			}
+		})
+	}
+}

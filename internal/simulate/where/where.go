@@ -34,8 +34,9 @@ func (e UsageError) Error() string { return e.Err.Error() }
 func (e UsageError) Unwrap() error { return e.Err }
 
 // Machine reads "NAME" or "NAME=COUNT". Nodes of one machine are alike, so
-// one is filled for all.
-func Machine(ctx context.Context, arg string, errOut io.Writer) (simulate.Place, error) {
+// one is filled for all. Extended resources that a class stands for are no device
+// plugin's.
+func Machine(ctx context.Context, arg string, classes map[string]*resourceapi.DeviceClass, errOut io.Writer) (simulate.Place, error) {
 	name, count := arg, 1
 	if before, after, ok := strings.Cut(arg, "="); ok {
 		n, err := strconv.Atoi(after)
@@ -55,7 +56,11 @@ func Machine(ctx context.Context, arg string, errOut io.Writer) (simulate.Place,
 	for _, p := range problems {
 		fmt.Fprintln(errOut, "left out:", p)
 	}
-	return simulate.Place{Node: simulate.NamedNode(nodeslices.NodeName(file.Name)), Count: count, Slices: all}, nil
+	var extended map[string]int
+	if file.Facts != nil {
+		extended = file.Facts.Kubernetes.ExtendedResources
+	}
+	return simulate.Place{Node: simulate.MachineNode(nodeslices.NodeName(file.Name), extended, classes), Count: count, Slices: all}, nil
 }
 
 // Pick says which nodes of a cluster are meant: all where both are empty.
