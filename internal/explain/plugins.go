@@ -57,10 +57,12 @@ func (s *Subject) lacks(c *cluster.Cluster, node *corev1.Node) string {
 	for _, name := range slices.Sorted(maps.Keys(s.extended)) {
 		wanted := s.extended[name]
 		offered, known := node.Status.Allocatable[name]
+		left := offered.DeepCopy()
+		left.Sub(s.seated[name])
 		switch {
-		case !byPlugin(c, string(name), offered) || wanted.Cmp(offered) <= 0:
+		case !byPlugin(c, string(name), offered) || wanted.Cmp(left) <= 0:
 		case known:
-			return fmt.Sprintf("the node's device plugins have %s of %s, the pod asks for %s", offered.String(), name, wanted.String())
+			return fmt.Sprintf("the node's device plugins have %s of %s, the pod asks for %s", left.String(), name, wanted.String())
 		case ClassOf(string(name), c.Classes) != "":
 			return fmt.Sprintf("no device plugin offers %s on the node, and before Kubernetes 1.%d no claim is made for it", name, extendedSince)
 		default:
@@ -70,17 +72,16 @@ func (s *Subject) lacks(c *cluster.Cluster, node *corev1.Node) string {
 	return ""
 }
 
-// With is the node with the subject's pod on it: its device plugins have less to
-// offer.
-func (s *Subject) With(c *cluster.Cluster, node *corev1.Node) *corev1.Node {
-	full := node.DeepCopy()
+// Seat counts one more pod like the subject's on a node: its device plugins have less
+// left. What they offer stays the same, for whose affair a resource is goes by that.
+func (s *Subject) Seat() {
+	seated := corev1.ResourceList{}
 	for name, wanted := range s.extended {
-		if offered := node.Status.Allocatable[name]; byPlugin(c, string(name), offered) && !offered.IsZero() {
-			offered.Sub(wanted)
-			full.Status.Allocatable[name] = offered
-		}
+		sum := s.seated[name]
+		sum.Add(wanted)
+		seated[name] = sum
 	}
-	return full
+	s.seated = seated
 }
 
 // pluginNotes say what was not compared of extended resources.

@@ -180,7 +180,7 @@ func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, reason
 	for i, claim := range pods[0] {
 		claim.Name = fmt.Sprintf("%s-%d", asked[i].Name, f.pods)
 	}
-	f.place.Node = f.subject.With(now, f.place.Node)
+	f.subject.Seat()
 	return pods[0], reason{}, nil
 }
 

@@ -186,3 +186,24 @@ func TestFractionalCapacity(t *testing.T) {
 		t.Errorf("%d pods have half a slot of three, want 6: %v", n.Pods, err)
 	}
 }
+
+// A device plugin that has no more left is no reason for the scheduler to make a claim
+// in its place.
+func TestFullDevicePlugin(t *testing.T) {
+	place, err := where.Machine(t.Context(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")},
+	}}}
+	classes := shippedClasses(t)
+	n, err := simulate.Fill(t.Context(), place, explain.OfPod(pod, nil, nil, classes), simulate.Options{Classes: classes, Limit: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "the node's device plugins have 0 of nvidia.com/gpu, the pod asks for 4"; n.Pods != 2 || n.Why != want {
+		t.Errorf("%d pods, %q, want 2 and %q", n.Pods, n.Why, want)
+	}
+}

@@ -54,8 +54,8 @@ disabled_plugins = ["io.containerd.image-verifier.v1.bindir", "io.containerd.sna
   enable_cdi = true
   restrict_oom_score_adj = %t
   cdi_spec_dirs = [%s]
-  # Each second all containers' shims would be woken, a fifth of a real CPU where the
-  # node's are emulated and nothing runs. The kubelet asks every 10 s.
+  # Each second all containers' shims would be woken, a tenth of a real CPU where the
+  # node's are emulated and nothing else runs. The kubelet asks every 10 s.
   stats_collect_period = "10s"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
