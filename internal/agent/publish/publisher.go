@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -20,9 +21,13 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// defaultPace is the least time between two writes of one driver's slices: a link that
-// flaps all day writes every few seconds and not with each flap.
-const defaultPace = 5 * time.Second
+// A driver's slices are written at once, up to burst times; a write more is allowed
+// every defaultPace. So the first change is seen at once, also right after the agent's
+// start, and a link that flaps all day writes every few seconds and not with each flap.
+const (
+	defaultPace = 5 * time.Second
+	burst       = 2
+)
 
 // Helper writes slices; kubeletplugin.Helper does.
 type Helper interface {
@@ -48,9 +53,10 @@ type Publisher struct {
 	Counter Counter
 
 	pace    time.Duration // defaultPace when zero
+	limiter *rate.Limiter // nil before the first time
+	wrote   bool
 	last    []resourceapi.Device
 	omitted []string
-	wrote   time.Time // zero before the first time
 }
 
 // publish writes if there is something new, and returns how long that has to
@@ -58,13 +64,11 @@ type Publisher struct {
 func (p *Publisher) publish(ctx context.Context, m *model.Machine, faults map[string][]model.Fault) (time.Duration, error) {
 	devices, omitted := slicecodec.Explain(m, p.Driver, p.CPUs)
 	devices = slicecodec.Taint(devices, faults, p.effect())
-	if !p.wrote.IsZero() {
-		if apiequality.Semantic.DeepEqual(devices, p.last) {
-			return 0, nil
-		}
-		if wait := time.Until(p.wrote.Add(p.least())); wait > 0 {
-			return wait, nil
-		}
+	if p.wrote && apiequality.Semantic.DeepEqual(devices, p.last) {
+		return 0, nil
+	}
+	if wait := p.take(); wait > 0 {
+		return wait, nil
 	}
 	logger := klog.FromContext(ctx)
 	if !slices.Equal(omitted, p.omitted) {
@@ -86,8 +90,21 @@ func (p *Publisher) publish(ctx context.Context, m *model.Machine, faults map[st
 	if p.Counter != nil {
 		p.Counter.Published(p.Driver, len(devices), unhealthy)
 	}
-	p.last, p.wrote = devices, time.Now()
+	p.last, p.wrote = devices, true
 	return 0, nil
+}
+
+// take allows a write, or says how long until one is allowed.
+func (p *Publisher) take() time.Duration {
+	if p.limiter == nil {
+		p.limiter = rate.NewLimiter(rate.Every(p.least()), burst)
+	}
+	reserved := p.limiter.Reserve()
+	wait := reserved.Delay()
+	if wait > 0 {
+		reserved.Cancel() // what is written then is what is true then
+	}
+	return wait
 }
 
 func (p *Publisher) least() time.Duration { return cmp.Or(p.pace, defaultPace) }

@@ -75,6 +75,37 @@ func TestPublishesChangesOnly(t *testing.T) {
 	})
 }
 
+// A change right after the first write is written at once, the next has to wait, and
+// a quiet time makes up for it.
+func TestFirstChangeGoesOutAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeHelper{}
+		p := netPublisher(f)
+		states := []string{"up", "down"}
+		show := func(i int) time.Duration {
+			return All(t.Context(), []*Publisher{p}, machineWith(t, nic("eth0", 1, states[i%2])), nil)
+		}
+		show(0)
+		if wait := show(1); wait != 0 || f.writes != 2 {
+			t.Errorf("the first change waits %v, %d writes; want it written at once", wait, f.writes)
+		}
+		wait := show(0)
+		if wait <= 0 || wait > defaultPace || f.writes != 2 {
+			t.Errorf("the second change waits %v, %d writes; want it to wait at most %v", wait, f.writes, defaultPace)
+		}
+		time.Sleep(wait)
+		if again := show(0); again != 0 || f.writes != 3 {
+			t.Errorf("after its wait it waits %v, %d writes; want it written", again, f.writes)
+		}
+		time.Sleep(time.Minute)
+		for i := range burst {
+			if wait := show(i + 1); wait != 0 {
+				t.Errorf("after a minute of rest change %d waits %v, want it written", i, wait)
+			}
+		}
+	})
+}
+
 // A failure is tried again, and none of it lost.
 func TestPublishTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
