@@ -6,6 +6,7 @@ package slicecodec
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -87,32 +88,7 @@ func CPUGroupName(node int) string { return fmt.Sprintf("%s%03d", numaPrefix, no
 // which the scheduler tries them. Names go by the kernel's numbers, so that no
 // other option and no CPU going offline changes what one means.
 func CPUDevices(m *model.Machine, o CPUOptions) []CPUDevice {
-	reserved := ReservedCPUs(m, o)
-	var free []model.CPU
-	for _, c := range m.CPUs {
-		if c.Online && !reserved.Contains(c.ID) {
-			free = append(free, c)
-		}
-	}
-	switch cmp.Or(o.Mode, PerNUMANode) {
-	case PerSocket:
-		return cpuGroups(free, func(c model.CPU) (int, bool) {
-			if c.Core == nil {
-				return 0, false
-			}
-			return c.Core.Package, true
-		}, func(socket int) string { return fmt.Sprintf("%s%03d", socketPrefix, socket) })
-	case WholeMachine:
-		return cpuGroups(free, func(model.CPU) (int, bool) { return 0, true }, func(int) string { return machineName })
-	case SingleCPUs:
-		return singleCPUs(free)
-	}
-	return cpuGroups(free, func(c model.CPU) (int, bool) {
-		if c.NUMANode == nil {
-			return 0, false
-		}
-		return *c.NUMANode, true
-	}, CPUGroupName)
+	return cpuDevices(m, o, func(string) bool { return true })
 }
 
 // FindCPUDevice returns the device of a name, of whatever mode, or nil: a claim
@@ -128,12 +104,46 @@ func FindCPUDevice(m *model.Machine, o CPUOptions, name string) *CPUDevice {
 	default:
 		o.Mode = SingleCPUs
 	}
-	for _, d := range CPUDevices(m, o) {
-		if d.Name == name {
-			return &d
-		}
+	for _, d := range cpuDevices(m, o, func(n string) bool { return n == name }) {
+		return &d
 	}
 	return nil
+}
+
+// cpuDevices are those of CPUDevices whose names are wanted.
+func cpuDevices(m *model.Machine, o CPUOptions, wanted func(name string) bool) []CPUDevice {
+	reserved := ReservedCPUs(m, o)
+	var free []model.CPU
+	for _, c := range m.CPUs {
+		if c.Online && !reserved.Contains(c.ID) {
+			free = append(free, c)
+		}
+	}
+	var group func(model.CPU) (key int, ok bool)
+	var name func(key int) string
+	switch cmp.Or(o.Mode, PerNUMANode) {
+	case PerSocket:
+		group = func(c model.CPU) (int, bool) {
+			if c.Core == nil {
+				return 0, false
+			}
+			return c.Core.Package, true
+		}
+		name = func(socket int) string { return fmt.Sprintf("%s%03d", socketPrefix, socket) }
+	case WholeMachine:
+		group, name = func(model.CPU) (int, bool) { return 0, true }, func(int) string { return machineName }
+	case SingleCPUs:
+		return singleCPUs(free, wanted)
+	default:
+		group = func(c model.CPU) (int, bool) {
+			if c.NUMANode == nil {
+				return 0, false
+			}
+			return *c.NUMANode, true
+		}
+		name = CPUGroupName
+	}
+	return cpuGroups(free, group, name, wanted)
 }
 
 // ReservedCPUs are the CPUs that nobody is given.
@@ -159,24 +169,20 @@ func ReservedCPUs(m *model.Machine, o CPUOptions) cpuset.CPUSet {
 	return reserved.Union(cpuset.New(more...))
 }
 
-// cpuGroups makes a device of the CPUs for which key says the same.
-func cpuGroups(cpus []model.CPU, key func(model.CPU) (int, bool), name func(int) string) []CPUDevice {
+// cpuGroups makes a device of the CPUs for which group says the same, where its name
+// is wanted.
+func cpuGroups(cpus []model.CPU, group func(model.CPU) (int, bool), name func(int) string, wanted func(string) bool) []CPUDevice {
 	members := map[int][]model.CPU{}
-	var keys []int
 	for _, c := range cpus {
-		k, ok := key(c)
-		if !ok {
-			continue
+		if k, ok := group(c); ok {
+			members[k] = append(members[k], c)
 		}
-		if members[k] == nil {
-			keys = append(keys, k)
-		}
-		members[k] = append(members[k], c)
 	}
-	slices.Sort(keys)
 	var devices []CPUDevice
-	for _, k := range keys {
-		devices = append(devices, newCPUDevice(name(k), members[k]))
+	for _, k := range slices.Sorted(maps.Keys(members)) {
+		if n := name(k); wanted(n) {
+			devices = append(devices, newCPUDevice(n, members[k]))
+		}
 	}
 	return devices
 }
@@ -210,11 +216,14 @@ func newCPUDevice(name string, cpus []model.CPU) CPUDevice {
 	return d
 }
 
-// singleCPUs lists CPUs so that the first that fit share cores, caches and nodes.
-func singleCPUs(cpus []model.CPU) []CPUDevice {
+// singleCPUs lists CPUs whose names are wanted so that the first that fit share cores,
+// caches and nodes.
+func singleCPUs(cpus []model.CPU, wanted func(string) bool) []CPUDevice {
+	name := func(c model.CPU) string { return fmt.Sprintf("%s%03d", singlePrefix, c.ID) }
+	cpus = slices.DeleteFunc(cpus, func(c model.CPU) bool { return !wanted(name(c)) })
 	var devices []CPUDevice
 	for _, c := range byCore(cpus) {
-		d := newCPUDevice(fmt.Sprintf("%s%03d", singlePrefix, c.ID), []model.CPU{c})
+		d := newCPUDevice(name(c), []model.CPU{c})
 		d.CPU = &c
 		devices = append(devices, d)
 	}
