@@ -10,14 +10,12 @@ import (
 	"time"
 
 	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/lab/scenario/onnode"
 )
 
 // agentScript runs the agent's own command line where it runs, on the node.
-const agentScript = `for process in /proc/[0-9]*; do
-	read -r comm <"$process/comm" && [ "$comm" = plumbline-agent ] && exec nsenter -t "${process#/proc/}" -m /usr/bin/plumbline-agent "$@"
-done 2>/dev/null
-echo "no agent runs" >&2
-exit 1`
+const agentScript = onnode.FindProcess + `agent=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
+exec nsenter -t "$agent" -m /usr/bin/plumbline-agent "$@"`
 
 // looked counts the agent's looks at its pods, and the pods that it found
 // misaligned.

@@ -6,6 +6,8 @@ package crowd
 import (
 	"context"
 	"fmt"
+
+	"plumbline.dev/plumbline/lab/scenario/onnode"
 )
 
 // addLinks makes stand-ins for NICs, as many as pods: the agent offers what has
@@ -24,17 +26,11 @@ done`
 
 // readAgent asks the kernel how long the serving agent has run, in clock ticks of
 // its own (utime and stime of /proc/PID/stat), and the agent how often it looked.
-const readAgent = `for process in /proc/[0-9]*; do
-	read -r comm <"$process/comm" && [ "$comm" = plumbline-agent ] || continue
-	pid=${process#/proc/}
-	read -r stat <"$process/stat"
-	set -- ${stat##*) }
-	looks=$(nsenter -t "$pid" -m /usr/bin/plumbline-agent metrics | awk '$1 == "plumbline_agent_verify_seconds_count" { print $2 }')
-	echo "$pid $((${12} + ${13})) $(getconf CLK_TCK 2>/dev/null || echo 100) $looks"
-	exit 0
-done 2>/dev/null
-echo "no agent runs" >&2
-exit 1`
+const readAgent = onnode.FindProcess + `pid=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
+read -r stat <"/proc/$pid/stat" || exit 1
+set -- ${stat##*) }
+looks=$(nsenter -t "$pid" -m /usr/bin/plumbline-agent metrics | awk '$1 == "plumbline_agent_verify_seconds_count" { print $2 }')
+echo "$pid $((${12} + ${13})) $(getconf CLK_TCK 2>/dev/null || echo 100) $looks"`
 
 // spent is what an agent has spent since it started.
 type spent struct {

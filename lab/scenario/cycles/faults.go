@@ -20,7 +20,7 @@ const (
 	// killProcess waits until the process is gone: one that is dying still holds its
 	// connections, also when its memory (/proc/PID/exe) is given back already
 	// (kernel/exit.c, do_exit).
-	killProcess = `pid=$(find_process "$1"); [ -z "$pid" ] || kill -9 "$pid"
+	killProcess = `pid=$(find_process "$@"); [ -z "$pid" ] || kill -9 "$pid"
 	while [ -n "$pid" ] && [ -e "/proc/$pid" ]; do sleep 0.05; done`
 	// removeLink leaves the function away for a second.
 	removeLink = `( echo 1 >"/sys/bus/pci/devices/$1/remove"; sleep 1; echo 1 >/sys/bus/pci/rescan ) >/dev/null 2>&1 &`
@@ -28,7 +28,7 @@ const (
 	// endSandbox keeps the agent dead for as long as the kubelet needs to make
 	// a new sandbox.
 	endSandbox = `( i=0; while [ $i -lt 40 ]; do
-	agent=$(find_process plumbline-agent); [ -z "$agent" ] || kill -9 "$agent"
+	agent=$(find_agent); [ -z "$agent" ] || kill -9 "$agent"
 	[ $i -ne 1 ] || kill -9 "$1"
 	sleep 0.1; i=$((i+1)); done ) >/dev/null 2>&1 &`
 )
@@ -85,7 +85,7 @@ func (r *run) endAgent(ctx context.Context) error {
 		return err
 	}
 	defer r.calm.Release(lanes)
-	err := r.kill(ctx, "plumbline-agent")
+	err := r.kill(ctx, "plumbline-agent", "--node-name=")
 	if err != nil || lanes == 0 {
 		return err
 	}
@@ -121,10 +121,11 @@ func (r *run) recovered(ctx context.Context, pods []string) error {
 func (r *run) standIns() bool { return r.config.Node.StandIns != "" }
 
 // kill ends a process. What was seen of the agent before says nothing then: it may
-// be the agent, or what the agent needs.
-func (r *run) kill(ctx context.Context, name string) error {
+// be the agent, or what the agent needs. It is found by name and option, as
+// find_process does.
+func (r *run) kill(ctx context.Context, process ...string) error {
 	defer r.watch.ended()
-	return r.script(ctx, killProcess, name)
+	return r.script(ctx, killProcess, process...)
 }
 
 func (r *run) script(ctx context.Context, script string, args ...string) error {

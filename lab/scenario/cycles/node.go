@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"plumbline.dev/plumbline/lab/scenario/onnode"
 )
 
 var (
@@ -36,16 +38,7 @@ type Node struct {
 	Lanes int
 }
 
-// functions are what every script may use. A process is found by the name that
-// the kernel keeps of it (/proc/PID/comm, 15 letters).
-const functions = `find_process() {
-	for process in /proc/[0-9]*; do
-		read -r comm <"$process/comm" && [ "$comm" = "$1" ] && echo "${process#/proc/}" && return
-	done 2>/dev/null
-}
-`
-
-// run runs a script after the functions.
+// run runs a script, which may use onnode's functions.
 func (n Node) run(ctx context.Context, script string, args ...string) (string, error) {
 	// The kernel has no ?: for an empty pattern would match a NIC called "".
 	pattern := n.StandIns
@@ -53,7 +46,7 @@ func (n Node) run(ctx context.Context, script string, args ...string) (string, e
 		pattern = "/"
 	}
 	prelude := fmt.Sprintf("CGROUP='%s'\nNICS='%s'\nNICNAME='%s'\n", n.Cgroup, n.StandIns, pattern)
-	return n.Shell(ctx, prelude+functions+script, args...)
+	return n.Shell(ctx, prelude+onnode.FindProcess+script, args...)
 }
 
 // State is what must be the same before and after, a line each.

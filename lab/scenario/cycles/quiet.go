@@ -107,8 +107,7 @@ type agent struct {
 }
 
 // agentScript asks the agent itself for its figures, and the kernel for the rest.
-const agentScript = `pid=$(find_process plumbline-agent)
-[ -n "$pid" ] || { echo "no agent runs" >&2; exit 1; }
+const agentScript = `pid=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
 resident=$(awk '/^VmRSS:/ { print $2 }' "/proc/$pid/status")
 writes=$(nsenter -t "$pid" -m /usr/bin/plumbline-agent metrics |
 	awk '/^plumbline_agent_publish_writes_total/ { n += $2 } END { print n + 0 }')

@@ -40,6 +40,6 @@ done
 # locks nothing. An agent's own marks are called after its pod: those are counted.
 echo "file marks of agents: $(ls /var/lib/plumbline/agents 2>/dev/null | grep -c .)"
 find /var/lib/plumbline /var/run/cdi -type f ! -name '*.lock' ! -name '.*' ! -path '*/agents/*' 2>/dev/null | sed 's/^/file /'
-agent=$(find_process plumbline-agent)
+agent=$(find_agent)
 [ -n "$agent" ] && echo "agent $agent $(ls -l "/proc/$agent/fd" 2>/dev/null | grep -c 'net:\[\|/netns/')"
 exit 0
