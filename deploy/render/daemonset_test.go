@@ -140,6 +140,24 @@ func TestArgumentsAndNodes(t *testing.T) {
 			args:   []string{"--bpffs=", "--allow-loss", "--allow-physical-functions"},
 		},
 		{
+			name:   "which NICs are offered",
+			values: `drivers: {net: {allowInterfaces: ["nic*", "kind:macvlan"], filter: '"dra.net/rdma" in attributes && attributes["dra.net/rdma"].BoolValue', moveIBInterfaces: false}}`,
+			args: []string{
+				"--allow-interfaces=nic*", "--allow-interfaces=kind:macvlan", "--move-ib-interfaces=false",
+				`--filter="dra.net/rdma" in attributes && attributes["dra.net/rdma"].BoolValue`,
+			},
+		},
+		{
+			name:   "faults that evict",
+			values: "deviceTaints: NoExecute",
+			args:   []string{"--device-taints=NoExecute"},
+		},
+		{
+			name:   "a listener for everybody",
+			values: "http: {bindAddress: '[::1]:9177'}",
+			args:   []string{"--bind-address=[::1]:9177"},
+		},
+		{
 			name:   "metrics, and a certificate for them",
 			values: "metrics: {enabled: true, tlsSecret: plumbline-metrics}",
 			args:   []string{"--metrics-address=:9178", "--metrics-cert-dir=/etc/plumbline/metrics"},

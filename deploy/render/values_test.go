@@ -4,7 +4,7 @@
 package render_test
 
 import (
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -23,7 +23,15 @@ func TestRefusedValues(t *testing.T) {
 		{"no driver at all", "drivers: {net: {enabled: false}, cpu: {enabled: false}}", "drivers: none is served"},
 		{"simulated without a machine", "drivers: {gpu: {mode: simulated}}", "drivers.gpu.machine: simulated GPUs need"},
 		{"unknown guard", "claimPolicy: {guarded: [mtu]}", "claimPolicy/guarded/0"},
-		{"unknown action", "claimPolicy: {action: Audit}", "claimPolicy/action"},
+		{"unknown setting to deny", "claimPolicy: {deny: [umad, mtu]}", "claimPolicy/deny/1"},
+		{"unknown action", "claimPolicy: {action: Refuse}", "claimPolicy/action"},
+		{"unknown taint", "deviceTaints: PreferNoSchedule", "deviceTaints"},
+		{"no listener's address", "http: {bindAddress: '9177'}", "http/bindAddress"},
+		{"a listener's name", "http: {bindAddress: 'node-1:9177'}", "http/bindAddress"},
+		{"no port of metrics", "metrics: {address: '127.0.0.1'}", "metrics/address"},
+		{"an IPv6 address without brackets", "metrics: {address: '::1:9178'}", "metrics/address"},
+		{"two interfaces in one", "drivers: {net: {allowInterfaces: ['nic0,nic1']}}", "allowInterfaces/0"},
+		{"a kind of nothing", "drivers: {net: {allowInterfaces: ['kind:']}}", "allowInterfaces/0"},
 		{"reserved CPUs that are no list", "drivers: {cpu: {reservedCPUs: two}}", "reservedCPUs"},
 	}
 	for _, tc := range tests {
@@ -93,38 +101,77 @@ func policyNamed(objects []any, name string) *admissionv1.ValidatingAdmissionPol
 	return nil
 }
 
-// TestClaimPolicyFollowsItsValues: who wants another guard, or none, says so.
+// TestClaimPolicyFollowsItsValues: who wants another guard, another action for one
+// of them, or none, says so.
 func TestClaimPolicyFollowsItsValues(t *testing.T) {
+	const (
+		policy  = "plumbline-claim-parameters "
+		denying = "plumbline-claim-parameters-denied "
+		all     = "addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules umad"
+	)
 	tests := []struct {
 		name, values string
-		validations  int // 0: no policy
-		action       admissionv1.ValidationAction
+		want         []string // each policy with its action and its settings
 	}{
-		{"defaults", "", 8, admissionv1.Warn},
-		{"off", "claimPolicy: {enabled: false}", 0, ""},
-		{"refusals", "claimPolicy: {action: Deny}", 8, admissionv1.Deny},
-		{"one guard", "claimPolicy: {guarded: [umad]}", 2, admissionv1.Warn},
-		{"one guard twice", "claimPolicy: {guarded: [umad, umad]}", 2, admissionv1.Warn},
-		{"no guard", "claimPolicy: {guarded: []}", 0, ""},
-		{"dra.net is another's", "drivers: {net: {enabled: false}}", 0, ""},
+		{"defaults", "", []string{policy + "Warn " + all}},
+		{"off", "claimPolicy: {enabled: false}", nil},
+		{"refusals", "claimPolicy: {action: Deny}", []string{policy + "Deny " + all}},
+		{"notes", "claimPolicy: {action: Audit}", []string{policy + "Audit " + all}},
+		{"one refusal", "claimPolicy: {deny: [umad]}", []string{
+			policy + "Warn addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules", denying + "Deny umad",
+		}},
+		{"two refusals and notes", "claimPolicy: {action: Audit, deny: [umad, rules, umad], guarded: [rules, addresses]}", []string{
+			policy + "Audit addresses", denying + "Deny rules umad",
+		}},
+		{"refusals alone", "claimPolicy: {deny: [umad], guarded: []}", []string{denying + "Deny umad"}},
+		{"refusals of what is refused", "claimPolicy: {action: Deny, deny: [umad, rules], guarded: [rules]}", []string{policy + "Deny rules umad"}},
+		{"one guard", "claimPolicy: {guarded: [umad]}", []string{policy + "Warn umad"}},
+		{"one guard twice", "claimPolicy: {guarded: [umad, umad]}", []string{policy + "Warn umad"}},
+		{"no guard", "claimPolicy: {guarded: []}", nil},
+		{"dra.net is another's", "drivers: {net: {enabled: false}}", nil},
+		{"observers", "{observe: true, claimPolicy: {deny: [umad]}}", nil},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			const name = "plumbline-claim-parameters"
-			objects := rendered(t, tc.values)
-			policy := policyNamed(objects, name)
-			if policy == nil && tc.validations == 0 {
-				return
-			}
-			if policy == nil || len(policy.Spec.Validations) != tc.validations {
-				t.Fatalf("policy %+v, want one with %d validations", policy, tc.validations)
-			}
-			for _, object := range objects {
-				binding, ok := object.(*admissionv1.ValidatingAdmissionPolicyBinding)
-				if ok && binding.Spec.PolicyName == name && !slices.Equal(binding.Spec.ValidationActions, []admissionv1.ValidationAction{tc.action}) {
-					t.Errorf("actions %v, want %s alone", binding.Spec.ValidationActions, tc.action)
-				}
+			if diff := cmp.Diff(tc.want, claimPolicies(t, tc.values)); diff != "" {
+				t.Errorf("policies (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// claimPolicies are a line for each policy of claims' parameters that is bound, with
+// its action and what it guards.
+func claimPolicies(t *testing.T, values string) []string {
+	t.Helper()
+	objects := rendered(t, values)
+	setting := regexp.MustCompile(`allow\.plumbline\.dev/(\w+)=true"$`)
+	var lines []string
+	for _, object := range objects {
+		binding, ok := object.(*admissionv1.ValidatingAdmissionPolicyBinding)
+		if !ok || !strings.HasPrefix(binding.Name, "plumbline-claim-parameters") {
+			continue
+		}
+		policy := policyNamed(objects, binding.Spec.PolicyName)
+		if policy == nil {
+			t.Fatalf("binding %s is of policy %s, which is not there", binding.Name, binding.Spec.PolicyName)
+		}
+		words := []string{policy.Name}
+		for _, action := range binding.Spec.ValidationActions {
+			words = append(words, string(action))
+		}
+		shapes := 0
+		for _, v := range policy.Spec.Validations {
+			if m := setting.FindStringSubmatch(v.MessageExpression); m != nil {
+				words = append(words, m[1])
+			} else {
+				shapes++
+			}
+		}
+		if shapes != 1 {
+			t.Errorf("policy %s looks at shapes %d times, want once", policy.Name, shapes)
+		}
+		lines = append(lines, strings.Join(words, " "))
+	}
+	return lines
 }
