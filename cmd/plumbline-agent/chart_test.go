@@ -18,10 +18,18 @@ import (
 // everything switches on all that makes the chart give the agent an argument.
 const everything = `
 drivers:
-  net: {nodeSelector: {fabric: rdma}, allowLoss: true, allowPhysicalFunctions: true}
+  net:
+    nodeSelector: {fabric: rdma}
+    allowLoss: true
+    allowPhysicalFunctions: true
+    allowInterfaces: ["nic*", "kind:macvlan"]
+    filter: '"dra.net/rdma" in attributes && attributes["dra.net/rdma"].BoolValue'
+    moveIBInterfaces: false
   cpu: {reservedCPUs: 0-1, deviceMode: individual, groupBy: socket, reservedPerNUMA: 2, exposePCIeRoots: true}
   gpu: {mode: simulated, machine: a3-ultragpu-8g}
 metrics: {enabled: true, tlsSecret: plumbline-metrics}
+http: {bindAddress: "127.0.0.1:9177"}
+deviceTaints: NoExecute
 cloud: {provider: webhook, profileProvider: webhook, webhookURL: "https://w:1", metadataEndpoint: "m:2"}
 logLevel: 5
 `
@@ -29,7 +37,7 @@ logLevel: 5
 // TestChartSpeaksToThisAgent: an argument that the agent does not know would
 // keep it from starting on every node.
 func TestChartSpeaksToThisAgent(t *testing.T) {
-	for _, values := range []string{"", "observe: true", everything} {
+	for _, values := range []string{"", "observe: true", `{observe: true, http: {bindAddress: ":9177"}}`, everything} {
 		var parsed map[string]any
 		if err := yaml.Unmarshal([]byte(values), &parsed); err != nil {
 			t.Fatal(err)

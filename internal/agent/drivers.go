@@ -101,7 +101,7 @@ func scanOptions(o Options) (inventory.Options, error) {
 	if err != nil {
 		return inventory.Options{}, fmt.Errorf("--allow-interfaces: %w", err)
 	}
-	look := inventory.Options{Names: pciids.Open(o.PCIIDs), Virtual: virtual, PhysicalFunctions: o.AllowPhysicalFunctions}
+	look := inventory.Options{Names: pciids.Open(o.PCIIDs), Virtual: virtual, PhysicalFunctions: o.AllowPhysicalFunctions, KeepIPoIB: !o.MoveIBInterfaces}
 	if o.GPUMode != GPUSimulated {
 		return look, nil
 	}

@@ -31,6 +31,13 @@ const (
 // serveSocket answers the agent's own commands: healthz by probes, metrics by
 // people.
 func (a *agent) serveSocket(ctx context.Context) error {
+	mux := a.newMux()
+	mux.HandleFunc("GET "+VerifyPath, a.answerVerify)
+	return local.Serve(ctx, a.Socket, mux)
+}
+
+// newMux answers what may be told to anybody.
+func (a *agent) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+HealthPath, func(w http.ResponseWriter, _ *http.Request) {
 		if err := a.ready(); err != nil {
@@ -40,12 +47,14 @@ func (a *agent) serveSocket(ctx context.Context) error {
 		_, _ = io.WriteString(w, "ok\n") // the asker may have left
 	})
 	mux.Handle("GET "+MetricsPath, a.metrics.Handler())
-	mux.HandleFunc("GET "+VerifyPath, a.answerVerify)
-	return local.Serve(ctx, a.Socket, mux)
+	return mux
 }
 
-// serveMetrics answers scrapers where an address was given.
+// serveMetrics answers scrapers where addresses were given.
 func (a *agent) serveMetrics(ctx context.Context) error {
+	if a.BindAddress != "" {
+		endpoint.ServePlain(ctx, a.BindAddress, a.newMux())
+	}
 	if a.MetricsAddress == "" {
 		return nil
 	}

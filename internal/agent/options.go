@@ -14,6 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"plumbline.dev/plumbline/internal/agent/metrics/endpoint"
 	"plumbline.dev/plumbline/internal/cloud/providers"
 	"plumbline.dev/plumbline/internal/inventory/filter"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -63,6 +64,9 @@ type Options struct {
 	// nowhere. MetricsCertDir holds tls.crt and tls.key for it; empty: the agent
 	// signs for itself.
 	MetricsAddress, MetricsCertDir string
+	// BindAddress is where health and figures are served by plain HTTP to everybody;
+	// empty: nowhere.
+	BindAddress string
 	// GuardSource is the plumbline-guard to install below StateDir, for the
 	// container runtime to run; empty: containers are not guarded.
 	GuardSource string
@@ -91,6 +95,9 @@ type Options struct {
 	// AllowInterfaces are the virtual interfaces that may be offered: names,
 	// patterns of names, and kind:KIND.
 	AllowInterfaces []string
+	// MoveIBInterfaces moves IPoIB interfaces into pods; without it they stay on the
+	// host, and their NICs are RDMA devices alone.
+	MoveIBInterfaces bool
 	// AllowPhysicalFunctions offers physical functions that have virtual ones.
 	AllowPhysicalFunctions bool
 	// DeviceTaints is the effect of the taints of faulty devices: TaintNone,
@@ -124,6 +131,8 @@ func DefaultOptions() Options {
 		PCIIDs:         "/usr/share/misc/pci.ids",
 		DeviceTaints:   string(resourceapi.DeviceTaintEffectNoSchedule),
 		Cloud:          providers.DefaultOptions(),
+
+		MoveIBInterfaces: true,
 	}
 }
 
@@ -198,6 +207,14 @@ func (o Options) Validate() error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, o.validateOffer())
+	for flag, address := range map[string]string{"bind-address": o.BindAddress, "metrics-address": o.MetricsAddress} {
+		if address == "" {
+			continue
+		}
+		if err := endpoint.CheckAddress(address); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
 	if o.VerifyInterval != 0 && o.VerifyInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--verify-interval=%s: want 1s or more, or 0 for never", o.VerifyInterval))
 	}

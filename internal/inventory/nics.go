@@ -110,7 +110,7 @@ func (s *scan) netCandidate(d sysfs.NetDevice) *candidate {
 	if isLoopback(iface) || d.Virtual && !s.opt.Virtual(iface) {
 		return nil
 	}
-	if attributes.PortName != nil && rtnl.IsRepresentor(*attributes.PortName) {
+	if attributes.PortName != nil && rtnl.IsRepresentor(*attributes.PortName) || s.keep(d, iface) {
 		return nil
 	}
 	c := &candidate{NIC: model.NIC{Interface: &iface}, device: d.Device, devPort: orZero(attributes.DevPort)}
@@ -124,6 +124,18 @@ func (s *scan) netCandidate(d sysfs.NetDevice) *candidate {
 		c.PCI, c.NUMANode = &f.Address, f.NUMANode
 	}
 	return c
+}
+
+// keep says whether an interface stays on the host while pods get its RDMA device.
+// One may be the node's own uplink then: nothing is taken from it.
+func (s *scan) keep(d sysfs.NetDevice, i model.Interface) bool {
+	if !s.opt.KeepIPoIB || d.Device == nil || i.Encapsulation == nil || *i.Encapsulation != "infiniband" {
+		return false
+	}
+	if first, ok := s.kept[*d.Device]; !ok || i.Name < first {
+		s.kept[*d.Device] = i.Name
+	}
+	return true
 }
 
 // networkFunction returns the PCI function an interface is: one of network

@@ -61,6 +61,11 @@ func (s *scan) withoutInterface(d sysfs.RDMADevice, rdma *model.RDMADevice) *can
 	if f := s.functionAt(d.PCI); f != nil {
 		c.PCI, c.NUMANode = &f.Address, f.NUMANode
 	}
+	if d.Device != nil {
+		if kept, ok := s.kept[*d.Device]; ok {
+			rdma.HostInterface = &kept
+		}
+	}
 	if rdma.LinkLayer != nil && *rdma.LinkLayer == "Ethernet" {
 		reason := "its network interface is in another network namespace"
 		c.Withheld = &reason

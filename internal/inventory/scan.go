@@ -41,6 +41,9 @@ type Options struct {
 	Simulated string
 	// Virtual says which virtual interfaces become NICs; nil: none.
 	Virtual func(model.Interface) bool
+	// KeepIPoIB leaves network interfaces of InfiniBand to the host: their NICs are
+	// RDMA devices alone.
+	KeepIPoIB bool
 	// PhysicalFunctions offers also those with virtual functions, whose links go
 	// down with them when they move.
 	PhysicalFunctions bool
@@ -61,7 +64,7 @@ func Scan(ctx context.Context, src Sources, opt Options) (*model.Machine, []Prob
 	if _, err := fs.Stat(src.Sys, "devices"); err != nil {
 		return nil, nil, fmt.Errorf("read the machine: want a directory like /sys: %w", err)
 	}
-	s := scan{sys: src.Sys, opt: opt}
+	s := scan{sys: src.Sys, opt: opt, kept: map[string]string{}}
 	// Netlink takes as long as the rest on a node full of pods.
 	var links []LinkFacts
 	var failed error
@@ -107,6 +110,9 @@ type scan struct {
 	withheld map[int]string       // reason by ifindex
 	parts    model.Machine
 	problems []Problem
+	// kept are the interfaces that stay on the host though their NICs are offered, by
+	// the directory of the device that they hang from.
+	kept map[string]string
 	// functions are the indexes of parts.Functions by address.
 	functions map[model.PCIAddress]int
 }

@@ -72,6 +72,9 @@ type RDMADevice struct {
 	// devices, when that interface changes its network namespace
 	// (drivers/infiniband/sw/rxe/rxe_net.c, rxe_notify).
 	Software bool `json:"software,omitempty"`
+	// HostInterface is the IPoIB interface of the device that stays on the host
+	// while a pod has the device; nil where none does.
+	HostInterface *string `json:"hostInterface,omitempty"`
 }
 
 // GPU is one GPU or other accelerator.

@@ -108,7 +108,7 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 	}
 	if o.OnHost {
 		// Stand-ins are virtual, and nothing virtual is offered by itself.
-		values["extraArgs"] = append(o.cloudArgs(), "--allow-interfaces=nic*")
+		values["drivers"] = map[string]any{"net": map[string]any{"allowInterfaces": []any{"nic*"}}}
 		if !o.UsersPace {
 			// Pods live for a second or two here, and some are to be met in each
 			// of their phases.

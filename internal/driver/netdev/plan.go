@@ -139,7 +139,7 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	}
 	plan.RDMA = p.facts.rdmaPlan(plan.NIC.RDMA)
 	if plan.NIC.Interface == nil {
-		return refuseInterface(c)
+		return errors.Join(refuseLoss(plan), refuseInterface(c))
 	}
 	if err := refuseUnapplied(c); err != nil {
 		return err
@@ -167,6 +167,17 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	plan.Host = &seen.State
 	plan.Pod, podErr = p.pod.stateOf(c, &seen)
 	return errors.Join(stageErr, podErr)
+}
+
+// refuseLoss refuses to move an RDMA device from under an interface that is to stay:
+// the kernel takes all its users off a device that changes its network namespace,
+// IPoIB among them (drivers/infiniband/core/device.c, rdma_dev_change_netns).
+func refuseLoss(plan *Plan) error {
+	if plan.RDMA == nil || !plan.RDMA.Exclusive || plan.NIC.RDMA.HostInterface == nil {
+		return nil
+	}
+	return fmt.Errorf("RDMA device %s: the host would lose interface %s, which --move-ib-interfaces=false leaves there: want a node in mode shared (rdma system set netns shared)",
+		plan.RDMA.Name, *plan.NIC.RDMA.HostInterface)
 }
 
 // keepPrograms says what the eBPF programs are held under: those that the move

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -31,7 +33,7 @@ const (
 
 // Options say where to serve, and to whom.
 type Options struct {
-	// Address is host:port; the host may be empty for all addresses.
+	// Address is one that CheckAddress has nothing against.
 	Address string
 	// CertDir holds tls.crt and tls.key; empty: a certificate of the agent's
 	// own.
@@ -42,36 +44,61 @@ type Options struct {
 	Client kubernetes.Interface
 }
 
-// Serve answers GET of Path until ctx ends. While another process has the
-// address, as the agent that this one takes over from does, it waits.
+// CheckAddress refuses what is no address to listen on: of an interface of this
+// host, or of all of them where it has no host part.
+func CheckAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	if _, notIP := netip.ParseAddr(host); notIP != nil && host != "" && host != "localhost" || err != nil || bad != nil || n == 0 {
+		return fmt.Errorf("%q: want ADDRESS:PORT with an IP address or localhost, or :PORT for all addresses, such as 127.0.0.1:9177", address)
+	}
+	return nil
+}
+
+// Serve answers GET of Path by HTTPS until ctx ends, to who may. While another
+// process has the address, as the agent that this one takes over from does, it
+// waits.
 func Serve(ctx context.Context, o Options, figures http.Handler) error {
 	certificate, err := certificates(o.CertDir, o.Name, time.Now())
 	if err != nil {
 		return fmt.Errorf("serve metrics on %s: %w", o.Address, err)
 	}
-	if _, _, err := net.SplitHostPort(o.Address); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
+	if err := CheckAddress(o.Address); err != nil {
+		return fmt.Errorf("serve metrics: address %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path, newGate(o.Client, time.Now).guard(figures))
-	server := &http.Server{
-		Handler: mux, ReadTimeout: quietFor, WriteTimeout: answerIn, IdleTimeout: idleFor, MaxHeaderBytes: 16 << 10,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate},
-		// One scraper, one connection: HTTP/2 would only be more to attack.
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
-	}
+	server := newServer(mux)
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate}
+	// One scraper, one connection: HTTP/2 would only be more to attack.
+	server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	start(ctx, o.Address, server, func(l net.Listener) error { return server.ServeTLS(l, "", "") })
+	return nil
+}
+
+// ServePlain answers by HTTP until ctx ends, to whoever reaches the address, which
+// CheckAddress has nothing against. It waits as Serve does.
+func ServePlain(ctx context.Context, address string, handler http.Handler) {
+	server := newServer(handler)
+	start(ctx, address, server, server.Serve)
+}
+
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{Handler: handler, ReadTimeout: quietFor, WriteTimeout: answerIn, IdleTimeout: idleFor, MaxHeaderBytes: 16 << 10}
+}
+
+func start(ctx context.Context, address string, server *http.Server, serve func(net.Listener) error) {
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() {
-		listener, err := listen(ctx, o.Address)
+		listener, err := listen(ctx, address)
 		if err == nil {
 			klog.FromContext(ctx).Info("serving metrics", "address", listener.Addr().String())
-			err = server.ServeTLS(netutil.LimitListener(listener, connections), "", "")
+			err = serve(netutil.LimitListener(listener, connections))
 		}
 		if ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "metrics are not served", "address", o.Address)
+			klog.FromContext(ctx).Error(err, "metrics are not served", "address", address)
 		}
 	}()
-	return nil
 }
 
 // listen waits while the address is taken.
