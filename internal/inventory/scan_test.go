@@ -97,6 +97,41 @@ func TestScanOffersVirtualOnesOnlyByFilter(t *testing.T) {
 	}
 }
 
+// What stays on the host is no part of what a pod gets, and what it is for the host
+// is no reason to keep the RDMA device from pods.
+func TestScanKeepsIPoIB(t *testing.T) {
+	b := &builder{}
+	ib := b.function("pci0000:10/0000:11:00.0", "0x020700", -1)
+	for i, name := range []string{"ib0", "ib0.8001"} {
+		b.net(ib, name, i+2, 0)
+		b.line("%s/net/%s/type = 32", ib, name)
+	}
+	b.rdma(ib, "mlx5_0", "InfiniBand")
+	roce := b.function("pci0000:10/0000:12:00.0", "0x020000", -1)
+	b.net(roce, "eth0", 4, 0)
+	b.rdma(roce, "mlx5_1", "Ethernet")
+	source := Sources{Sys: tree(t, b), Links: &fakeLinks{links: []LinkFacts{
+		{Name: "ib0", Index: 2, Uplink: new("carries the default route")}, {Name: "ib0.8001", Index: 3}, {Name: "eth0", Index: 4},
+	}}}
+	for _, c := range []struct {
+		keep     bool
+		want     string
+		host     *string
+		problems int
+	}{
+		{false, "0000:11:00.0 interface ib0 rdma mlx5_0 withheld: carries the default route\n0000:12:00.0 interface eth0 rdma mlx5_1\n", nil, 1},
+		{true, "0000:11:00.0 rdma mlx5_0\n0000:12:00.0 interface eth0 rdma mlx5_1\n", new("ib0"), 0},
+	} {
+		m, problems := scanned(t, source, Options{KeepIPoIB: c.keep})
+		if diff := cmp.Diff(c.want, nicLines(m.NICs)); diff != "" || len(problems) != c.problems {
+			t.Errorf("keep %t: problems %v, NICs (-want +got):\n%s", c.keep, problems, diff)
+		}
+		if diff := cmp.Diff(c.host, m.NICs[0].RDMA.HostInterface); diff != "" {
+			t.Errorf("keep %t: interface on the host (-want +got):\n%s", c.keep, diff)
+		}
+	}
+}
+
 // A pod that took the physical function would take the links of other tenants'
 // virtual functions down.
 func TestScanWithholdsPhysicalFunctions(t *testing.T) {

@@ -26,7 +26,8 @@ func ExplainerDefinitions() []Definition {
 
 // Explainer are the figures of plumbline-explainer. A nil Explainer counts nothing.
 type Explainer struct {
-	registry *prometheus.Registry
+	registry *prometheus.Registry // of the explainer's own
+	all      prometheus.Gatherer
 	waiting  *prometheus.GaugeVec
 	events   prometheus.Counter
 	looks    prometheus.Observer
@@ -36,13 +37,13 @@ type Explainer struct {
 func NewExplainer() *Explainer {
 	r := prometheus.NewRegistry()
 	return &Explainer{
-		registry: r, waiting: newGauge(r, podsWaiting), events: newCounter(r, podEvents).WithLabelValues(),
+		registry: r, all: withProcess(r), waiting: newGauge(r, podsWaiting), events: newCounter(r, podEvents).WithLabelValues(),
 		looks: newHistogram(r, lookSeconds).WithLabelValues(),
 	}
 }
 
 // Handler answers with all figures in Prometheus' text format.
-func (e *Explainer) Handler() http.Handler { return handler(e.registry) }
+func (e *Explainer) Handler() http.Handler { return handler(e.all) }
 
 // Waiting says how many pods wait, by verdict; verdicts that are not named have
 // none.

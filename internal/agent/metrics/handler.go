@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -15,10 +16,18 @@ const readers = 3
 
 // Handler answers with all figures in Prometheus' text format. What cannot be
 // collected is left out of an answer rather than failing it.
-func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
+func (m *Metrics) Handler() http.Handler { return handler(m.all) }
 
-func handler(r *prometheus.Registry) http.Handler {
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
+// withProcess adds to the figures of a program those that every program of its
+// language has: process_ and go_.
+func withProcess(own *prometheus.Registry) prometheus.Gatherer {
+	standard := prometheus.NewRegistry()
+	standard.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	return prometheus.Gatherers{own, standard}
+}
+
+func handler(all prometheus.Gatherer) http.Handler {
+	return promhttp.HandlerFor(all, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: readers, ErrorHandling: promhttp.ContinueOnError,
 	})
 }

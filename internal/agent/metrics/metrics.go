@@ -12,7 +12,8 @@ import (
 // Metrics are the figures of one agent. Every method is safe for concurrent
 // use; a nil Metrics counts nothing.
 type Metrics struct {
-	registry *prometheus.Registry
+	registry *prometheus.Registry // of the agent's own
+	all      prometheus.Gatherer
 
 	attach, detach, prepare                                               *prometheus.HistogramVec
 	restores, repairs, pinRepairs, publishWrites, hookRefusals            *prometheus.CounterVec
@@ -31,7 +32,7 @@ type Metrics struct {
 func New() *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{
-		registry: r,
+		registry: r, all: withProcess(r),
 		attach:   newHistogram(r, attachSeconds), detach: newHistogram(r, detachSeconds), prepare: newHistogram(r, prepareSeconds),
 		restores: newCounter(r, restores), repairs: newCounter(r, repairs), pinRepairs: newCounter(r, pinRepairs),
 		pinWrites:     newCounter(r, pinWrites).WithLabelValues(),
@@ -45,9 +46,6 @@ func New() *Metrics {
 		verified: newGauge(r, verifiedPods), misalignments: newCounter(r, misalignments),
 		verify: newHistogram(r, verifySeconds).WithLabelValues(), unanswered: newGauge(r, unansweredPods).WithLabelValues(),
 	}
-	// The process's own memory and CPU time are the kubelet's to tell
-	// (container_memory_working_set_bytes): the library's collectors for them
-	// would cost this one a megabyte on every node.
 	r.MustRegister(m.holdings, m.cpus)
 	return m
 }

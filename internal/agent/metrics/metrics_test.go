@@ -137,6 +137,10 @@ func TestFigures(t *testing.T) {
 		`plumbline_agent_verified_pods{verdict="Aligned"} 3`,
 		`plumbline_agent_misalignments_total{reason="CPUsWrong"} 1`,
 		`plumbline_agent_verify_seconds_count 1`,
+		"# TYPE process_resident_memory_bytes gauge",
+		"# TYPE process_cpu_seconds_total counter",
+		"# TYPE process_open_fds gauge",
+		"# TYPE go_goroutines gauge",
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("no line %s", line)

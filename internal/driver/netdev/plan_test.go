@@ -269,3 +269,27 @@ func TestHeldNICs(t *testing.T) {
 		t.Errorf("held (-want +got):\n%s", diff)
 	}
 }
+
+// An IPoIB interface that stays on the host would go with its RDMA device where only
+// one network namespace sees that.
+func TestPlanRefusesToLoseIPoIB(t *testing.T) {
+	m := a3(t)
+	nic := slicecodec.FindNIC(m, "pci-0000-95-00-0")
+	for _, tt := range []struct {
+		exclusive bool
+		host      *string
+		want      string
+	}{
+		{false, nil, ""},
+		{false, ptr("ib0"), ""},
+		{true, nil, ""},
+		{true, ptr("ib0"), "RDMA device mlx5_5: the host would lose interface ib0"},
+	} {
+		nic.RDMA.HostInterface = tt.host
+		known := facts{nics: map[string]nicFacts{}, rdmaCM: true, exclusive: tt.exclusive}
+		_, err := (&knowing{bootID: "boot", facts: known}).Plan(claim("", "pci-0000-95-00-0"), m, nil)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("exclusive %t, on the host %v: error %v, want %q", tt.exclusive, tt.host, err, tt.want)
+		}
+	}
+}

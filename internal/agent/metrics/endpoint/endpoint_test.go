@@ -275,7 +275,58 @@ func TestCertificateFromFiles(t *testing.T) {
 
 func TestServeRefusesAddress(t *testing.T) {
 	err := Serve(t.Context(), Options{Address: "9178", Client: newCluster()}, figures())
-	if err == nil || !strings.Contains(err.Error(), "9178") {
+	if err == nil || !strings.Contains(err.Error(), `address "9178": want ADDRESS:PORT`) {
 		t.Errorf("error %v, want one that names the address", err)
+	}
+}
+
+func TestCheckAddress(t *testing.T) {
+	for _, address := range []string{":9177", "127.0.0.1:9177", "localhost:1", "[::1]:65535", "[fe80::1%eth0]:80"} {
+		if err := CheckAddress(address); err != nil {
+			t.Errorf("%s is refused: %v", address, err)
+		}
+	}
+	for _, address := range []string{"", "9177", ":", ":0", ":65536", ":http", "127.0.0.1", "::1:9177", "node-1:9177", "127.0.0.256:80", "a b:80", ":-1"} {
+		err := CheckAddress(address)
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%q: want ADDRESS:PORT", address)) {
+			t.Errorf("%q: error %v", address, err)
+		}
+	}
+}
+
+// Whoever has no token is answered where an administrator wants it so.
+func TestServePlain(t *testing.T) {
+	address := freeAddress(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ServePlain(ctx, address, figures())
+	get := func() (string, error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+Path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		response, err := client.Do(request)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = response.Body.Close() }()
+		text, err := io.ReadAll(response.Body)
+		return string(text), err
+	}
+	answers := func(want string) bool {
+		for range 500 {
+			if text, _ := get(); text == want {
+				return true
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return false
+	}
+	if !answers("figures") {
+		t.Error("nobody answers")
+	}
+	stop()
+	if !answers("") {
+		t.Error("somebody still answers")
 	}
 }
