@@ -5,6 +5,8 @@ package deploy_test
 
 import (
 	"os"
+	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -140,4 +142,63 @@ func TestClaimPolicyFailsClosed(t *testing.T) {
 			t.Errorf("the policy judges %v, want CREATE alone", rule.Operations)
 		}
 	}
+}
+
+// TestExamplesAreNotRefused: what a fresh user applies is at most warned of, in a
+// namespace that nobody labelled. The lab has a live API server say so as well.
+func TestExamplesAreNotRefused(t *testing.T) {
+	policy := compile(t, shipped[admissionv1.ValidatingAdmissionPolicy](t, "ValidatingAdmissionPolicy", "plumbline-claim-parameters").Spec)
+	files, err := filepath.Glob("../examples/*/manifests/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "unlabelled"}}
+	warned, judged := map[string][]string{}, 0 // by the first thing that is said
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range strings.Split(string(text), "\n---\n") {
+			kind, object := claimIn(t, document)
+			if object == nil {
+				continue
+			}
+			judged++
+			answer := policy.answer(attributesOf(kind, strings.ToLower(kind)+"s", namespace.Name, admission.Create, object, nil,
+				&user.DefaultInfo{Name: "somebody"}), namespace)
+			example := strings.Split(filepath.ToSlash(file), "/")[2]
+			for _, m := range regexp.MustCompile(`allow\.plumbline\.dev/(\w+)=true`).FindAllStringSubmatch(answer, -1) {
+				warned[example] = append(warned[example], m[1])
+			}
+		}
+	}
+	if want := map[string][]string{"tpu-v6e-multi-nic": {"disableEbpfPrograms"}}; !reflect.DeepEqual(warned, want) {
+		t.Errorf("warned of %v, want %v", warned, want)
+	}
+	if judged < 8 {
+		t.Errorf("%d claims and templates are judged, want those of all examples", judged)
+	}
+}
+
+// claimIn is a manifest's claim or template, whose parameters are in the same place
+// in every version of the API; nil for other kinds.
+func claimIn(t *testing.T, document string) (kind string, object runtime.Object) {
+	t.Helper()
+	var is metav1.TypeMeta
+	if err := yaml.Unmarshal([]byte(document), &is); err != nil {
+		t.Fatal(err)
+	}
+	switch is.Kind {
+	case "ResourceClaim":
+		object = &resourcev1.ResourceClaim{}
+	case "ResourceClaimTemplate":
+		object = &resourcev1.ResourceClaimTemplate{}
+	default:
+		return is.Kind, nil
+	}
+	if err := yaml.Unmarshal([]byte(document), object); err != nil {
+		t.Fatal(err)
+	}
+	return is.Kind, object
 }

@@ -4,11 +4,8 @@
 package controlplane_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -17,14 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/lab/controlplane"
 )
 
@@ -35,8 +30,12 @@ var (
 	dryRun       = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 )
 
-// TestClaimPolicies tries the shipped policies of claims on a real API server: that
-// of their parameters in every version of the API that it serves.
+const claimPolicy = "plumbline-claim-parameters"
+
+// TestClaimPolicies tries the shipped policies of claims on a real API server, as a
+// default installation has them: nothing is refused, the examples included. That of
+// their parameters is tried in every version of the API that is served, and denying
+// as well.
 func TestClaimPolicies(t *testing.T) {
 	config := controlplane.Config{Hyperkube: hyperkube(t), Dir: t.TempDir()}
 	t.Cleanup(func() {
@@ -52,7 +51,9 @@ func TestClaimPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	restConfig.QPS, restConfig.WarningHandler = -1, rest.NoWarnings{} // old versions are tried on purpose
+	said := &warnings{}
+	restConfig.QPS, restConfig.WarningHandler = -1, said
+	installDefaults(t, restConfig)
 	t.Run("names", func(t *testing.T) { tryNameClaims(t, restConfig) })
 	client := dynamic.NewForConfigOrDie(restConfig)
 
@@ -75,91 +76,89 @@ func TestClaimPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, labels := range cases.Namespaces {
-		namespace := &unstructured.Unstructured{}
-		namespace.SetAPIVersion("v1")
-		namespace.SetKind("Namespace")
-		namespace.SetName(name)
-		namespace.SetLabels(labels)
-		if _, err := client.Resource(namespacesV1).Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		makeNamespace(t, client, name, labels)
 	}
-	installPolicy(t, client)
+	awaitPolicy(t, client, func(error) bool { return strings.Contains(said.take(), claimPolicy) })
+	requireTypeChecked(t, client)
+	t.Run("examples", func(t *testing.T) { tryExamples(t, restConfig, said) })
+	// As by an administrator's choice.
+	deny := []byte(`{"spec":{"validationActions":["Deny"]}}`)
 
-	for _, tc := range cases.Cases {
-		namespace, driver := tc.Namespace, tc.Driver
-		if namespace == "" {
-			namespace = "plain"
+	for _, action := range []string{"Warn", "Deny"} {
+		if action == "Deny" {
+			if _, err := client.Resource(bindingsV1).Patch(t.Context(), claimPolicy, types.MergePatchType, deny, metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			awaitPolicy(t, client, func(err error) bool { return err != nil && strings.Contains(err.Error(), claimPolicy) })
 		}
-		if driver == "" {
-			driver = "dra.net"
-		}
-		for _, version := range []string{"v1", "v1beta1", "v1beta2"} {
-			for resource, kind := range map[string]string{"resourceclaims": "ResourceClaim", "resourceclaimtemplates": "ResourceClaimTemplate"} {
-				t.Run(tc.Name+"/"+version+"/"+resource, func(t *testing.T) {
-					object := claimWith(t, version, kind, driver, tc.Parameters)
-					gvr := schema.GroupVersionResource{Group: "resource.k8s.io", Version: version, Resource: resource}
-					_, err := client.Resource(gvr).Namespace(namespace).Create(t.Context(), object, dryRun)
-					switch {
-					case tc.Refused == "" && err != nil:
-						t.Errorf("refused: %v", err)
-					case tc.Refused == "", tc.Invalid && err != nil:
-					case err == nil || !strings.Contains(err.Error(), tc.Refused):
-						t.Errorf("answer %v, want a refusal with %q", err, tc.Refused)
-					}
-				})
+		for _, tc := range cases.Cases {
+			namespace, driver := tc.Namespace, tc.Driver
+			if namespace == "" {
+				namespace = "plain"
+			}
+			if driver == "" {
+				driver = "dra.net"
+			}
+			for _, version := range []string{"v1", "v1beta1", "v1beta2"} {
+				for resource, kind := range map[string]string{"resourceclaims": "ResourceClaim", "resourceclaimtemplates": "ResourceClaimTemplate"} {
+					t.Run(action+"/"+tc.Name+"/"+version+"/"+resource, func(t *testing.T) {
+						object := claimWith(t, version, kind, driver, tc.Parameters)
+						gvr := schema.GroupVersionResource{Group: "resource.k8s.io", Version: version, Resource: resource}
+						said.take()
+						_, err := client.Resource(gvr).Namespace(namespace).Create(t.Context(), object, dryRun)
+						if tc.Invalid && err != nil {
+							return
+						}
+						judge(t, action, tc.Refused, err, said.take())
+					})
+				}
 			}
 		}
 	}
 }
 
-// installPolicy creates the policy and its binding, waits until the API server
-// asks it, and reads what its type checker says.
-func installPolicy(t *testing.T, client dynamic.Interface) {
+// judge says whether the API server warned or refused as it should; empty: neither.
+func judge(t *testing.T, action, want string, err error, warned string) {
 	t.Helper()
-	const name = "plumbline-claim-parameters"
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(deploy.Install()), 4096)
-	for {
-		var object unstructured.Unstructured
-		err := decoder.Decode(&object)
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	if action == "Warn" || want == "" {
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("refused: %v", err)
 		}
-		resource := policiesV1
-		if object.GetKind() == "ValidatingAdmissionPolicyBinding" {
-			resource = bindingsV1
-			// As by an administrator's choice: a refusal shows what a warning says.
-			if err := unstructured.SetNestedStringSlice(object.Object, []string{"Deny"}, "spec", "validationActions"); err != nil {
-				t.Fatal(err)
-			}
+		if !strings.Contains(warned, want) || want == "" && strings.Contains(warned, claimPolicy) {
+			t.Errorf("warned of %q, want %q", warned, want)
 		}
-		if object.GetName() != name {
-			continue
-		}
-		if _, err := client.Resource(resource).Create(t.Context(), &object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		return
 	}
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("answer %v, want a refusal with %q", err, want)
+	}
+}
+
+// awaitPolicy waits until the API server asks the policy, as one sees by the answer
+// to a claim that it has something against.
+func awaitPolicy(t *testing.T, client dynamic.Interface, asked func(error) bool) {
+	t.Helper()
 	probe := claimWith(t, "v1", "ResourceClaim", "dra.net", []string{`{"interface":{"hardwareAddr":"02:00:00:00:00:01"}}`})
-	claims := schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "resourceclaims"}
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, err := client.Resource(claims).Namespace("plain").Create(ctx, probe, dryRun)
-		return err != nil && strings.Contains(err.Error(), name), nil
+		_, err := client.Resource(claimsV1).Namespace("plain").Create(ctx, probe, dryRun)
+		return asked(err), nil
 	})
 	if err != nil {
-		t.Fatalf("the policy never refused a claim: %v", err)
+		t.Fatalf("the policy never said a word about a claim: %v", err)
 	}
-	// The type checker runs in the controller-manager.
-	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		policy, err := client.Resource(policiesV1).Get(ctx, name, metav1.GetOptions{})
+}
+
+// requireTypeChecked reads what the type checker, which runs in the
+// controller-manager, says of the policy.
+func requireTypeChecked(t *testing.T, client dynamic.Interface) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		policy, err := client.Resource(policiesV1).Get(ctx, claimPolicy, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		warnings, checked, err := unstructured.NestedSlice(policy.Object, "status", "typeChecking", "expressionWarnings")
-		for _, warning := range warnings {
+		found, checked, err := unstructured.NestedSlice(policy.Object, "status", "typeChecking", "expressionWarnings")
+		for _, warning := range found {
 			t.Errorf("type checker: %v", warning)
 		}
 		_, observed, _ := unstructured.NestedInt64(policy.Object, "status", "observedGeneration")

@@ -4,10 +4,7 @@
 package controlplane_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -15,17 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
-
-	"plumbline.dev/plumbline/deploy"
 )
 
 // tryNameClaims tries the shipped policy that names claims in containers.
@@ -62,7 +52,6 @@ func tryNameClaims(t *testing.T, restConfig *rest.Config) {
 		}
 		return named, nil
 	}
-	applyNameClaims(t, restConfig)
 	probe := cases.Cases[1] // named by nobody
 	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		named, err := create(ctx, probe.Pod)
@@ -80,33 +69,5 @@ func tryNameClaims(t *testing.T, restConfig *rest.Config) {
 				t.Errorf("names (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// applyNameClaims creates the policy and its binding.
-func applyNameClaims(t *testing.T, config *rest.Config) {
-	t.Helper()
-	client := dynamic.NewForConfigOrDie(config)
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(deploy.Install()), 4096)
-	for {
-		var object unstructured.Unstructured
-		err := decoder.Decode(&object)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if object.GetName() != "plumbline-name-claims" {
-			continue
-		}
-		resource := schema.GroupVersionResource{
-			Group: "admissionregistration.k8s.io", Version: "v1", Resource: map[string]string{
-				"MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
-			}[object.GetKind()],
-		}
-		if _, err := client.Resource(resource).Create(t.Context(), &object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
