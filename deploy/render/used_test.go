@@ -7,6 +7,9 @@ import (
 	"bytes"
 	"io/fs"
 	"maps"
+	"os"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -92,18 +95,7 @@ var others = map[string]string{
 
 // TestEveryValueIsUsed: a value that changes nothing misleads who sets it.
 func TestEveryValueIsUsed(t *testing.T) {
-	chart, err := deploy.Chart()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := fs.ReadFile(chart, "values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var defaults map[string]any
-	if err := yaml.Unmarshal(text, &defaults); err != nil {
-		t.Fatal(err)
-	}
+	defaults := defaultValues(t)
 	seen := map[string]string{} // by what comes of it
 	paths := leaves("", defaults)
 	for _, path := range append([]string{""}, paths...) {
@@ -131,6 +123,85 @@ func TestEveryValueIsUsed(t *testing.T) {
 			t.Errorf("%s: not in values.yaml", path)
 		}
 	}
+}
+
+func defaultValues(t *testing.T) map[string]any {
+	t.Helper()
+	chart, err := deploy.Chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(chart, "values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var defaults map[string]any
+	if err := yaml.Unmarshal(text, &defaults); err != nil {
+		t.Fatal(err)
+	}
+	return defaults
+}
+
+// TestEveryValueIsDocumented: the table of deploy/README.md has every value, and
+// its default where that is one word.
+func TestEveryValueIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "<!-- values: begin -->\n")
+	table, _, closed := strings.Cut(rest, "<!-- values: end -->")
+	if !found || !closed {
+		t.Fatal("README.md has no table of values")
+	}
+	documented := map[string]string{} // the default, by path
+	code := regexp.MustCompile("^`(.*)`$")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| `") || len(cells) != 3 {
+			continue
+		}
+		names, words := strings.Split(strings.TrimPrefix(cells[0], "| "), ", "), strings.Split(cells[1], ", ")
+		if len(words) != len(names) {
+			t.Errorf("%s: %d values, %d defaults", cells[0], len(names), len(words))
+			continue
+		}
+		for i, name := range names {
+			documented[strings.Trim(name, "`")] = words[i]
+		}
+	}
+	defaults := defaultValues(t)
+	paths := leaves("", defaults)
+	for _, path := range paths {
+		said, ok := documented[path]
+		m := code.FindStringSubmatch(said)
+		switch {
+		case !ok && !slices.ContainsFunc(slices.Collect(maps.Keys(documented)), func(d string) bool { return strings.HasPrefix(path, d+".") }):
+			t.Errorf("%s: not in the table", path)
+		case m != nil:
+			var want any
+			if err := yaml.Unmarshal([]byte(m[1]), &want); err != nil {
+				t.Fatal(err)
+			}
+			if got := valueAt(defaults, path); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: is %v, the table says %s", path, got, m[1])
+			}
+		}
+	}
+	for path := range documented {
+		if !slices.ContainsFunc(paths, func(p string) bool { return p == path || strings.HasPrefix(p, path+".") }) {
+			t.Errorf("%s: in the table, not in values.yaml", path)
+		}
+	}
+}
+
+// valueAt is what values have at a path.
+func valueAt(values map[string]any, path string) any {
+	name, below, deeper := strings.Cut(path, ".")
+	if !deeper {
+		return values[name]
+	}
+	return valueAt(values[name].(map[string]any), below)
 }
 
 // leaves are the paths of everything that is no object, or an empty one.
