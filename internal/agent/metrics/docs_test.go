@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +46,31 @@ func testTable(t *testing.T, name string, definitions []Definition) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s differs from the definitions (make generate):\n%s", page, diff)
+	}
+}
+
+// TestPageNamesWhatThereIs: the tables for those who come from elsewhere name
+// metrics that there are, with labels that these have.
+func TestPageNamesWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]Definition{}
+	for _, d := range append(Definitions(), ExplainerDefinitions()...) {
+		known[d.Name] = d
+	}
+	named := regexp.MustCompile("`(plumbline_\\w+)(?:\\{(\\w+)=[^`]*)?`").FindAllStringSubmatch(string(text), -1)
+	for _, m := range named {
+		d, ok := known[strings.TrimSuffix(m[1], "_count")]
+		if !ok {
+			t.Errorf("%s names %s, which there is not", page, m[1])
+		} else if m[2] != "" && !slices.Contains(d.Labels, m[2]) {
+			t.Errorf("%s: %s has no label %s", page, m[1], m[2])
+		}
+	}
+	if others := len(named) - len(known); others < 15 {
+		t.Errorf("%d metrics are named beside the tables of them", others)
 	}
 }
 

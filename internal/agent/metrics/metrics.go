@@ -33,7 +33,7 @@ func New() *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{
 		registry: r, all: withProcess(r),
-		attach:   newHistogram(r, attachSeconds), detach: newHistogram(r, detachSeconds), prepare: newHistogram(r, prepareSeconds),
+		attach: newHistogram(r, attachSeconds), detach: newHistogram(r, detachSeconds), prepare: newHistogram(r, prepareSeconds),
 		restores: newCounter(r, restores), repairs: newCounter(r, repairs), pinRepairs: newCounter(r, pinRepairs),
 		pinWrites:     newCounter(r, pinWrites).WithLabelValues(),
 		quotasLifted:  newCounter(r, quotasLifted).WithLabelValues(),
