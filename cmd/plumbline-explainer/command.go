@@ -41,7 +41,7 @@ Nothing else is written. Run one in a cluster; with two, pods are told twice.`,
 	f.StringVar(&options.Kubeconfig, "kubeconfig", "", "empty: the pod's service account")
 	f.StringVar(&options.FeatureGates, "feature-gates", "", "feature gates of the scheduler that differ from the defaults of the cluster's version, such as DRAListTypeAttributes=true")
 	f.StringVar(&options.Socket, "socket", options.Socket, "where the program answers its own commands, healthz and metrics")
-	f.StringVar(&options.MetricsAddress, "metrics-address", "", "host:port to serve metrics on, by HTTPS, to who may GET /metrics of the cluster; empty: the socket alone")
+	f.StringVar(&options.MetricsAddress, "metrics-address", "", "ADDRESS:PORT to serve metrics on, by HTTPS, to who may GET /metrics of the cluster; empty: the socket alone")
 	f.StringVar(&options.MetricsCertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for --metrics-address; empty: the program signs for itself")
 	all := flag.NewFlagSet("log", flag.ContinueOnError)
 	klog.InitFlags(all)

@@ -60,7 +60,7 @@ type Options struct {
 	// Socket is where the agent answers its own commands; a directory that no
 	// other agent uses.
 	Socket string
-	// MetricsAddress is where figures are served to scrapers, host:port; empty:
+	// MetricsAddress is where figures are served to scrapers, ADDRESS:PORT; empty:
 	// nowhere. MetricsCertDir holds tls.crt and tls.key for it; empty: the agent
 	// signs for itself.
 	MetricsAddress, MetricsCertDir string
@@ -206,15 +206,7 @@ func (o Options) Validate() error {
 	if _, err := providers.Choose(o.Cloud); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, o.validateOffer())
-	for flag, address := range map[string]string{"bind-address": o.BindAddress, "metrics-address": o.MetricsAddress} {
-		if address == "" {
-			continue
-		}
-		if err := endpoint.CheckAddress(address); err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-		}
-	}
+	errs = append(errs, o.validateOffer(), validateAddress("bind-address", o.BindAddress), validateAddress("metrics-address", o.MetricsAddress))
 	if o.VerifyInterval != 0 && o.VerifyInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--verify-interval=%s: want 1s or more, or 0 for never", o.VerifyInterval))
 	}
@@ -230,6 +222,17 @@ func (o Options) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateAddress says what is wrong with an address to listen on, if there is one.
+func validateAddress(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	if err := endpoint.CheckAddress(address); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return nil
 }
 
 // validateOffer says what is wrong with the options on which devices are offered.

@@ -51,7 +51,7 @@ type Options struct {
 	FeatureGates string
 	// Socket is where the program answers its own commands.
 	Socket string
-	// MetricsAddress is where figures are served to scrapers, host:port; empty:
+	// MetricsAddress is where figures are served to scrapers, ADDRESS:PORT; empty:
 	// nowhere. MetricsCertDir holds tls.crt and tls.key for it; empty: the program
 	// signs for itself.
 	MetricsAddress, MetricsCertDir string

@@ -48,8 +48,9 @@ type Options struct {
 // host, or of all of them where it has no host part.
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
-	n, bad := strconv.ParseUint(port, 10, 16)
-	if _, notIP := netip.ParseAddr(host); notIP != nil && host != "" && host != "localhost" || err != nil || bad != nil || n == 0 {
+	_, hostErr := netip.ParseAddr(host)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || hostErr != nil && host != "" && host != "localhost" || portErr != nil || n == 0 {
 		return fmt.Errorf("%q: want ADDRESS:PORT with an IP address or localhost, or :PORT for all addresses, such as 127.0.0.1:9177", address)
 	}
 	return nil
