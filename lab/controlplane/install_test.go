@@ -146,6 +146,7 @@ func installDefaults(t *testing.T, config *rest.Config) {
 // a namespace that nobody labelled, on a default installation whose policies are
 // asked already.
 func tryExamples(t *testing.T, config *rest.Config, said *warnings) {
+	t.Helper()
 	const namespace = "unlabelled"
 	a := newApplier(t, config)
 	makeNamespace(t, a.client, namespace, nil)
