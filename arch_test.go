@@ -49,7 +49,7 @@ var importTable = []struct {
 	{"internal/journal", []string{"internal/driver", "internal/model/...", "internal/wholefile"}},
 	{"internal/cdi", []string{"internal/driver", "internal/model/..."}},
 	{"internal/cloud", []string{"internal/driver", "internal/model/...", "internal/wholefile", "api/..."}},
-	{"internal/cloud/...", []string{"internal/cloud", "internal/model", "api/..."}},
+	{"internal/cloud/...", []string{"internal/cloud", "internal/cloud/imds", "internal/model", "api/..."}},
 	{"internal/cloud/providers", []string{"internal/cloud/..."}},
 	{"internal/agent", []string{
 		"internal/agent/...", "internal/verify/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory/...", "internal/devicehealth",
@@ -80,7 +80,7 @@ var importTable = []struct {
 	{"internal/agent/status", []string{"internal/driver", "internal/model/..."}},
 	{"internal/allocation", []string{"internal/model/..."}},
 	{"internal/claimgen", []string{"internal/model/slicecodec", "api/..."}},
-	{"internal/nodeslices", []string{"internal/cloud/gce", "internal/inventory", "internal/machine", "internal/model/..."}},
+	{"internal/nodeslices", []string{"internal/cloud/...", "internal/inventory", "internal/machine", "internal/model/..."}},
 	{"internal/agent/verifying", []string{
 		"internal/agent/metrics", "internal/agent/status", "internal/driver", "internal/model", "internal/verify", "internal/verify/...",
 	}},

@@ -81,10 +81,10 @@ func newAgentCommand(own surroundings) *cobra.Command {
 	f.IntVar(&options.CPUs.ReservedPerNUMA, "reserved-per-numa", 0, "how many CPUs of each NUMA node are reserved, whole cores from the first on; those of --reserved-cpus count")
 	f.BoolVar(&options.CPUs.PCIeRoots, "expose-pcie-roots", false, "publish the PCIe roots near to CPUs as a list; only for clusters with the feature gate DRAListTypeAttributes, others refuse or spoil the slices")
 	f.StringVar(&options.Kubeconfig, "kubeconfig", options.Kubeconfig, "empty: the pod's service account")
-	f.StringVar(&options.Cloud.Provider, "cloud-provider", options.Cloud.Provider, "who says what the NICs are connected to: auto, gce, webhook or none")
+	f.StringVar(&options.Cloud.Provider, "cloud-provider", options.Cloud.Provider, "who says what the NICs are connected to: auto, gce, aws, azure, oke, alibaba, webhook or none")
 	f.StringVar(&options.Cloud.Profiles, "profile-provider", options.Cloud.Profiles, "who resolves the profiles that claims name: cloud, webhook or none")
 	f.StringVar(&options.Cloud.WebhookURL, "webhook-url", "", "https://HOST[:PORT], http://HOST[:PORT] or unix:///PATH of the webhook")
-	f.StringVar(&options.Cloud.MetadataEndpoint, "metadata-endpoint", "", "GCE's metadata server, host or host:port; empty: where every instance has it")
+	f.StringVar(&options.Cloud.MetadataEndpoint, "metadata-endpoint", "", "the cloud's metadata server, host or host:port; empty: where every instance has it")
 	addLogFlags(cmd)
 	return cmd
 }

@@ -5,6 +5,7 @@ package agent
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -30,7 +31,9 @@ func (a *agent) openClouds(ctx context.Context, records *journal.Journal, bootID
 	chosen := providers.Chosen{}
 	if slices.Contains(a.Drivers, slicecodec.DriverNet) {
 		var err error
-		if chosen, err = providers.Choose(a.Cloud); err != nil {
+		o := a.Cloud
+		o.Sys = os.DirFS(a.SysfsRoot)
+		if chosen, err = providers.Choose(o); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,9 @@
 package cloud
 
 import (
+	"slices"
+	"strings"
+
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -20,6 +23,8 @@ type Device struct {
 	PermanentMAC string `json:"permanentMAC,omitempty"`
 	// PCI is the address, such as 0000:91:00.0.
 	PCI string `json:"pci,omitempty"`
+	// RDMA is the name of its RDMA device in hardware, such as rdmap16s27.
+	RDMA string `json:"rdma,omitempty"`
 }
 
 // DeviceOf describes a NIC.
@@ -37,7 +42,35 @@ func DeviceOf(n model.NIC) Device {
 			d.PermanentMAC = *i.PermanentMAC
 		}
 	}
+	if n.RDMA != nil && !n.RDMA.Software {
+		d.RDMA = n.RDMA.Name
+	}
 	return d
+}
+
+// IndexMAC finds the entry that a cloud has of a device, -1 without one: by the
+// permanent address, which a pod's configuration cannot change, then by the
+// present one. Some clouds write addresses without colons, or in capitals.
+func IndexMAC[T any](d Device, entries []T, mac func(T) string) int {
+	for _, text := range []string{d.PermanentMAC, d.MAC} {
+		wanted := digits(text)
+		if wanted == "" {
+			continue
+		}
+		if at := slices.IndexFunc(entries, func(e T) bool { return digits(mac(e)) == wanted }); at >= 0 {
+			return at
+		}
+	}
+	return -1
+}
+
+// digits are the twelve of a MAC address in lower case; "" of anything else.
+func digits(mac string) string {
+	mac = strings.ToLower(strings.NewReplacer(":", "", "-", "").Replace(mac))
+	if len(mac) != 12 || strings.Trim(mac, "0123456789abcdef") != "" {
+		return ""
+	}
+	return mac
 }
 
 // devicesOf describes the NICs that are worth asking about: a withheld one is

@@ -8,19 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"path"
-	"strconv"
 
 	"cloud.google.com/go/compute/metadata"
 	"golang.org/x/sync/errgroup"
 
 	"plumbline.dev/plumbline/internal/cloud"
+	"plumbline.dev/plumbline/internal/cloud/imds"
 )
-
-// DefaultEndpoint is where every instance finds its metadata server
-// (cloud.google.com/compute/docs/metadata/overview).
-const DefaultEndpoint = "169.254.169.254"
 
 // The entries that are asked for, below /computeMetadata/v1/
 // (cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
@@ -34,27 +29,13 @@ const (
 type Provider struct{ client *metadata.Client }
 
 // New returns the provider that asks the metadata server at endpoint, a host or
-// host:port; empty: DefaultEndpoint.
+// host:port; empty: imds.LinkLocal (cloud.google.com/compute/docs/metadata/overview).
 func New(endpoint string) (*Provider, error) {
-	if endpoint == "" {
-		endpoint = DefaultEndpoint
-	}
-	if err := checkEndpoint(endpoint); err != nil {
+	endpoint, err := imds.Endpoint(endpoint, imds.LinkLocal)
+	if err != nil {
 		return nil, err
 	}
 	return &Provider{client: metadata.NewWithOptions(&metadata.Options{Client: newHTTPClient(endpoint)})}, nil
-}
-
-func checkEndpoint(endpoint string) error {
-	host, port := endpoint, "80"
-	if h, p, err := net.SplitHostPort(endpoint); err == nil {
-		host, port = h, p
-	}
-	_, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || net.ParseIP(host) == nil && !hostName.MatchString(host) {
-		return fmt.Errorf("metadata endpoint %q: want a host or host:port, such as %s", endpoint, DefaultEndpoint)
-	}
-	return nil
 }
 
 // Name is what people call it.

@@ -4,9 +4,7 @@
 package gce
 
 import (
-	"bytes"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 
@@ -65,10 +63,11 @@ func (i *instance) answer(d cloud.Device) cloud.Answer {
 	} else if i.physicalHost != "" {
 		a.Omitted = append(a.Omitted, fmt.Sprintf("metadata %s: %.80q: want /block/subblock/host", physicalHostEntry, i.physicalHost))
 	}
-	n := i.find(d)
-	if n == nil {
+	at := cloud.IndexMAC(d, i.interfaces, func(n networkInterface) string { return n.MAC })
+	if at < 0 {
 		return a
 	}
+	n := i.interfaces[at]
 	set(attrIPAliases, cloud.List(n.IPAliases))
 	project, name, err := parseNetwork(n.Network)
 	if err != nil {
@@ -78,24 +77,6 @@ func (i *instance) answer(d cloud.Device) cloud.Answer {
 	set(attrNetworkName, name)
 	a.Attributes[attrNetworkProjectNumber] = model.NumberAttribute(project)
 	return a
-}
-
-// find returns the entry of a device: by its permanent address, which a pod's
-// configuration cannot change, then by its present one.
-func (i *instance) find(d cloud.Device) *networkInterface {
-	for _, text := range []string{d.PermanentMAC, d.MAC} {
-		wanted, err := net.ParseMAC(text)
-		if err != nil {
-			continue
-		}
-		for n := range i.interfaces {
-			has, err := net.ParseMAC(i.interfaces[n].MAC)
-			if err == nil && bytes.Equal(has, wanted) {
-				return &i.interfaces[n]
-			}
-		}
-	}
-	return nil
 }
 
 // parseNetwork reads projects/PROJECT_NUMBER/networks/NAME.

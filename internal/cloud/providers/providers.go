@@ -8,19 +8,28 @@ package providers
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"io/fs"
 	"strings"
 
 	"plumbline.dev/plumbline/internal/cloud"
+	"plumbline.dev/plumbline/internal/cloud/alibaba"
+	"plumbline.dev/plumbline/internal/cloud/aws"
+	"plumbline.dev/plumbline/internal/cloud/azure"
 	"plumbline.dev/plumbline/internal/cloud/gce"
+	"plumbline.dev/plumbline/internal/cloud/oke"
 	"plumbline.dev/plumbline/internal/cloud/webhook"
 )
 
 // What Options.Provider and Options.Profiles may say, in any case of letters.
 const (
-	// Auto tries them all: GCE, then the webhook where there is a URL.
+	// Auto is the cloud that the machine's firmware names, then the webhook where
+	// there is a URL.
 	Auto    = "auto"
 	GCE     = "gce"
+	AWS     = "aws"
+	Azure   = "azure"
+	OKE     = "oke"
+	Alibaba = "alibaba"
 	Webhook = "webhook"
 	None    = "none"
 	// Cloud as Options.Profiles leaves profiles to the provider, where it
@@ -28,20 +37,37 @@ const (
 	Cloud = "cloud"
 )
 
-// later are clouds that the driver before this one knew by name.
-var later = []string{"aws", "azure", "oke", "alibaba", "cks"}
+// makers make the provider of a cloud that asks the metadata server at endpoint,
+// or, where that is empty, at the cloud's usual place.
+var makers = map[string]func(endpoint string) (cloud.Provider, error){
+	GCE:     func(endpoint string) (cloud.Provider, error) { return gce.New(endpoint) },
+	AWS:     func(endpoint string) (cloud.Provider, error) { return aws.New(endpoint) },
+	Azure:   func(endpoint string) (cloud.Provider, error) { return azure.New(endpoint) },
+	OKE:     func(endpoint string) (cloud.Provider, error) { return oke.New(endpoint) },
+	Alibaba: func(endpoint string) (cloud.Provider, error) { return alibaba.New(endpoint) },
+}
+
+// names are what Options.Provider may say, for errors.
+const names = "auto, gce, aws, azure, oke, alibaba, webhook or none"
+
+// coreWeave is a cloud that the driver before this one knew by name, and that has
+// no metadata server.
+const coreWeave = "cks"
 
 // Options say what the administrator chose.
 type Options struct {
-	// Provider is who is asked for attributes: Auto, GCE, Webhook or None.
+	// Provider is who is asked for attributes: Auto, the name of a cloud, Webhook
+	// or None.
 	Provider string
 	// Profiles is who resolves profiles: Cloud, Webhook or None.
 	Profiles string
 	// WebhookURL is https://HOST[:PORT], http://HOST[:PORT] or unix:///PATH.
 	WebhookURL string
-	// MetadataEndpoint is GCE's metadata server, host or host:port; empty: the
-	// one every instance has.
+	// MetadataEndpoint is the cloud's metadata server, host or host:port; empty:
+	// the one every instance has.
 	MetadataEndpoint string
+	// Sys is /sys, where Auto reads what the firmware says; nil: unknown.
+	Sys fs.FS
 }
 
 // DefaultOptions find out where the node is.
@@ -61,29 +87,12 @@ type Chosen struct {
 func Choose(o Options) (Chosen, error) {
 	var c Chosen
 	provider, profiles := strings.ToLower(o.Provider), strings.ToLower(o.Profiles)
-	google, err := gce.New(o.MetadataEndpoint)
-	if err != nil {
-		return c, fmt.Errorf("--metadata-endpoint: %w", err)
-	}
 	hook, err := o.webhook(provider, profiles)
 	if err != nil {
 		return c, err
 	}
-	switch {
-	case provider == Auto:
-		c.Candidates = []cloud.Provider{google}
-		if hook != nil {
-			c.Candidates = append(c.Candidates, hook)
-		}
-	case provider == GCE:
-		c.Candidates = []cloud.Provider{google}
-	case provider == Webhook:
-		c.Candidates = []cloud.Provider{hook}
-	case provider == None:
-	case slices.Contains(later, provider):
-		return c, fmt.Errorf("--cloud-provider=%s: this build has no provider of its own for that cloud: use %s, with --webhook-url, or %s", o.Provider, Webhook, None)
-	default:
-		return c, fmt.Errorf("--cloud-provider=%q: want %s, %s, %s or %s", o.Provider, Auto, GCE, Webhook, None)
+	if c.Candidates, err = o.candidates(provider, hook); err != nil {
+		return c, err
 	}
 	switch profiles {
 	case Webhook:
@@ -100,6 +109,31 @@ func Choose(o Options) (Chosen, error) {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("--webhook-url=%s: whoever is on the way can decide how pods' NICs are set up: use https or a unix socket", o.WebhookURL))
 	}
 	return c, nil
+}
+
+// candidates are whom to ask, in this order.
+func (o Options) candidates(provider string, hook *webhook.Webhook) ([]cloud.Provider, error) {
+	var all []cloud.Provider
+	asked := provider
+	switch {
+	case provider == Auto:
+		asked = o.recognised()
+	case provider == coreWeave:
+		return nil, fmt.Errorf("--cloud-provider=%s: this build has no provider of its own for that cloud: use %s, with --webhook-url, or %s", o.Provider, Webhook, None)
+	case provider != Webhook && provider != None && makers[provider] == nil:
+		return nil, fmt.Errorf("--cloud-provider=%q: want %s", o.Provider, names)
+	}
+	if makers[asked] != nil {
+		p, err := makers[asked](o.MetadataEndpoint)
+		if err != nil {
+			return nil, fmt.Errorf("--metadata-endpoint: %w", err)
+		}
+		all = append(all, p)
+	}
+	if hook != nil && (provider == Auto || provider == Webhook) {
+		all = append(all, hook)
+	}
+	return all, nil
 }
 
 // webhook is nil where none is meant.
