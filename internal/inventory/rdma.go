@@ -4,6 +4,8 @@
 package inventory
 
 import (
+	"slices"
+
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -53,20 +55,28 @@ func owner(found []*candidate, d sysfs.RDMADevice, f *model.PCIFunction) (free, 
 	return nil, taken
 }
 
+// rdmaAlone are the kernel drivers of functions that never have an interface.
+// What they share a wire with is another function: an ENA beside EFA
+// (drivers/infiniband/hw/efa), a virtio NIC beside eRDMA, which calls itself
+// Ethernet (drivers/infiniband/hw/erdma).
+var rdmaAlone = []string{"efa", "erdma"}
+
 // withoutInterface is a NIC that is an RDMA device alone. An Ethernet one has
 // an interface by nature; where it is not to be seen, another network
 // namespace holds it, and what is left behind is not free.
 func (s *scan) withoutInterface(d sysfs.RDMADevice, rdma *model.RDMADevice) *candidate {
 	c := &candidate{NIC: model.NIC{RDMA: rdma}, device: d.Device}
+	alone := false
 	if f := s.functionAt(d.PCI); f != nil {
 		c.PCI, c.NUMANode = &f.Address, f.NUMANode
+		alone = f.Driver != nil && slices.Contains(rdmaAlone, *f.Driver)
 	}
 	if d.Device != nil {
 		if kept, ok := s.kept[*d.Device]; ok {
 			rdma.HostInterface = &kept
 		}
 	}
-	if rdma.LinkLayer != nil && *rdma.LinkLayer == "Ethernet" {
+	if !alone && rdma.LinkLayer != nil && *rdma.LinkLayer == "Ethernet" {
 		reason := "its network interface is in another network namespace"
 		c.Withheld = &reason
 	}

@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 func TestScanJoinsNICs(t *testing.T) {
@@ -35,6 +37,63 @@ func TestScanJoinsNICs(t *testing.T) {
 	}
 	if m.Name != "small" || m.Architecture != "x86_64" {
 		t.Errorf("got %q %q, want what Options say", m.Name, m.Architecture)
+	}
+}
+
+// An adapter that is RDMA alone is a device of its own, whatever stands beside it:
+// EFA on AWS, whose interfaces may be EFA alone, and eRDMA on Alibaba Cloud, which
+// calls itself Ethernet. Another Ethernet one without its interface is not free.
+func TestScanOffersRDMAAlone(t *testing.T) {
+	b := &builder{}
+	b.line("devices/system/node/online = 0")
+	b.line("devices/system/cpu/present = 0")
+	efa := b.function("pci0000:10/0000:10:1b.0", "0x020000", -1)
+	b.rdma(efa, "rdmap16s27", "Unknown")
+	b.driver(efa, "efa")
+	b.line("class/infiniband_verbs/uverbs0 -> ../../%s/infiniband_verbs/uverbs0", efa)
+	b.line("%s/infiniband_verbs/uverbs0/ibdev = rdmap16s27", efa)
+	ena := b.function("pci0000:10/0000:10:1a.0", "0x020000", -1)
+	b.net(ena, "ens26", 3, 0)
+	b.driver(ena, "ena")
+	erdma := b.function("pci0000:00/0000:00:0b.0", "0x020000", -1)
+	b.rdma(erdma, "erdma_0", "Ethernet")
+	b.driver(erdma, "erdma")
+	away := b.function("pci0000:00/0000:00:0c.0", "0x020000", -1)
+	b.rdma(away, "mlx5_0", "Ethernet")
+	b.driver(away, "mlx5_core")
+	m, problems := scanned(t, Sources{Sys: tree(t, b)}, Options{})
+	want := `0000:00:0b.0 rdma erdma_0
+0000:00:0c.0 rdma mlx5_0 withheld: its network interface is in another network namespace
+0000:10:1a.0 interface ens26
+0000:10:1b.0 rdma rdmap16s27
+`
+	if diff := cmp.Diff(want, nicLines(m.NICs)); diff != "" {
+		t.Errorf("NICs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("", problemLines(problems)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"/dev/infiniband/uverbs0"}, m.NICs[3].RDMA.CharDevices); diff != "" {
+		t.Errorf("device files of EFA (-want +got):\n%s", diff)
+	}
+	published := map[string]map[string]any{}
+	for _, d := range slicecodec.Encode(m, slicecodec.DriverNet, slicecodec.CPUOptions{}) {
+		published[d.Name] = map[string]any{}
+		for _, name := range []string{"dra.net/ifName", "dra.net/rdma", "dra.net/rdmaDevice", "dra.net/pciAddress", "resource.kubernetes.io/pcieRoot"} {
+			switch v := d.Attributes[resourceapi.QualifiedName(name)]; {
+			case v.StringValue != nil:
+				published[d.Name][name] = *v.StringValue
+			case v.BoolValue != nil:
+				published[d.Name][name] = *v.BoolValue
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]map[string]any{
+		"pci-0000-00-0b-0": {"dra.net/rdma": true, "dra.net/rdmaDevice": "erdma_0", "dra.net/pciAddress": "0000:00:0b.0", "resource.kubernetes.io/pcieRoot": "pci0000:00"},
+		"pci-0000-10-1a-0": {"dra.net/rdma": false, "dra.net/ifName": "ens26", "dra.net/pciAddress": "0000:10:1a.0", "resource.kubernetes.io/pcieRoot": "pci0000:10"},
+		"pci-0000-10-1b-0": {"dra.net/rdma": true, "dra.net/rdmaDevice": "rdmap16s27", "dra.net/pciAddress": "0000:10:1b.0", "resource.kubernetes.io/pcieRoot": "pci0000:10"},
+	}, published); diff != "" {
+		t.Errorf("published (-want +got):\n%s", diff)
 	}
 }
 

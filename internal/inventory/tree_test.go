@@ -43,6 +43,12 @@ func (b *builder) net(device, name string, index, devPort int) {
 	b.line("%s/type = 1", dir)
 }
 
+// driver binds a kernel driver to a function.
+func (b *builder) driver(device, name string) {
+	b.line("%s/driver -> ../../../bus/pci/drivers/%s", device, name)
+	b.line("bus/pci/drivers/%s/module = %s", name, name)
+}
+
 // rdma adds an RDMA device of a device directory.
 func (b *builder) rdma(device, name, linkLayer string) {
 	dir := device + "/infiniband/" + name

@@ -6,9 +6,7 @@ package netdev
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
@@ -51,27 +49,4 @@ func refuseUnapplied(c *v1alpha1.NetworkConfig) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// refuseInterface refuses all but rdma, for a device without an interface.
-func refuseInterface(c *v1alpha1.NetworkConfig) error {
-	var errs []error
-	refuse := func(path string) {
-		errs = append(errs, fmt.Errorf("%s: an RDMA device without a network interface has none: leave it out", path))
-	}
-	eachSet(reflect.ValueOf(c.Interface), func(name string) { refuse("interface." + name) })
-	rest := *c
-	rest.Interface, rest.APIVersion, rest.Kind, rest.RDMA = v1alpha1.InterfaceConfig{}, "", "", nil
-	eachSet(reflect.ValueOf(rest), refuse)
-	return errors.Join(errs...)
-}
-
-// eachSet calls do with the JSON name of each field of a struct that is set.
-func eachSet(v reflect.Value, do func(name string)) {
-	for i := range v.NumField() {
-		if !v.Field(i).IsZero() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			do(name)
-		}
-	}
 }

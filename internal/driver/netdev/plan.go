@@ -139,7 +139,7 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	}
 	plan.RDMA = p.facts.rdmaPlan(plan.NIC.RDMA)
 	if plan.NIC.Interface == nil {
-		return errors.Join(refuseLoss(plan), refuseInterface(c))
+		return errors.Join(refuseLoss(plan), c.ValidateRDMAOnly())
 	}
 	if err := refuseUnapplied(c); err != nil {
 		return err

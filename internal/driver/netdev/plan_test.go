@@ -169,6 +169,32 @@ func TestPlanGolden(t *testing.T) {
 	}
 }
 
+// An RDMA device without an interface goes into the pod itself where the node shows
+// each in one namespace only, else by its device files alone.
+func TestPlanOfRDMAAlone(t *testing.T) {
+	for exclusive, want := range map[bool]*RDMA{false: nil, true: {Name: "mlx5_5", Exclusive: true}} {
+		c := claim("", "pci-0000-95-00-0")
+		r, err := (&knowing{facts: facts{exclusive: exclusive, rdmaCM: true}}).Plan(c, a3(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan Plan
+		if err := json.Unmarshal(r.Devices[0].Plan, &plan); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, plan.RDMA); diff != "" || plan.Host != nil || plan.Pod != nil {
+			t.Errorf("exclusive %t: host %v, pod %v, RDMA device (-want +got):\n%s", exclusive, plan.Host, plan.Pod, diff)
+		}
+		if got := (&Driver{}).Moves(r); got != exclusive {
+			t.Errorf("exclusive %t: something moves %t", exclusive, got)
+		}
+		files := []driver.DeviceNode{{Path: "/dev/infiniband/uverbs0", Permissions: "rw"}, {Path: "/dev/infiniband/rdma_cm", Permissions: "rw"}}
+		if diff := cmp.Diff(files, r.Devices[0].Edits.DeviceNodes); diff != "" {
+			t.Errorf("exclusive %t: device files (-want +got):\n%s", exclusive, diff)
+		}
+	}
+}
+
 func TestPlanRefuses(t *testing.T) {
 	share := claim("", "pci-0000-91-00-0")
 	share.Devices[0].ShareID = ptr(types.UID("s"))
@@ -187,7 +213,9 @@ func TestPlanRefuses(t *testing.T) {
 		{claim(`{"interface": {"name": "net0"}}`, "pci-0000-91-00-0", "pci-0000-93-00-0"),
 			`device pci-0000-93-00-0: interface.name: "net0" is in the pod already, for device pci-0000-91-00-0: give each its own name`},
 		{claim(`{"interface": {"gsoIPv4MaxSize": 65536}}`, "pci-0000-91-00-0"), "interface.gsoIPv4MaxSize: 65536: this node's kernel has no such setting"},
-		{claim(`{"interface": {"mtu": 9000}}`, "pci-0000-95-00-0"), "interface.mtu: an RDMA device without a network interface has none: leave it out"},
+		{claim(`{"interface": {"mtu": 9000}}`, "pci-0000-95-00-0"), "interface.mtu: Forbidden: the device has no network interface: want nothing but rdma"},
+		{claim(`{"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1"}], "interface": {"addresses": ["10.0.0.2/24"]}}`, "pci-0000-95-00-0"),
+			"routes[0].gateway: Forbidden: the device has no network interface"},
 		{claim(`{"interface": {"mtu": true}}`, "pci-0000-91-00-0"), "parameters of the claim: interface.mtu: Invalid value: true: is a boolean, want a whole number"},
 		{claim(`{"interface": {"name": "a/b"}}`, "pci-0000-91-00-0"), `parameters: interface.name: Invalid value: "a/b"`},
 	} {
