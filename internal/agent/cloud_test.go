@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
@@ -141,6 +142,40 @@ func TestOnlyClaimsOfNICsAreResolved(t *testing.T) {
 	claim.Devices[0].Configs[0].Raw = []byte(`{"interface": {"mtu": 9000}}`)
 	if _, err := nics.Resolve(t.Context(), claim); err != nil {
 		t.Errorf("a claim without a profile: %v", err)
+	}
+}
+
+// From the metadata server to the claim: the cloud's layer lies below the class's
+// and the claim's, and is waited for.
+func TestTheCloudsRoutesLieBelowTheClaim(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"compute": {"vmSize": "Standard_D2s_v5"}, "network": {"interface": [{"macAddress": "4201C0A80002",
+			"ipv4": {"ipAddress": [{"privateIpAddress": "10.9.0.4"}], "subnet": [{"address": "10.9.0.0", "prefix": "24"}]}}]}}`)
+	}))
+	t.Cleanup(s.Close)
+	a := newCloudAgent(t, []string{slicecodec.DriverNet}, providers.Options{
+		Provider: "AZURE", Profiles: providers.None, MetadataEndpoint: strings.TrimPrefix(s.URL, "http://"),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a.clouds.run(ctx)
+	nics := &claims.Preparer{Driver: claims.Driver{Planner: &netdev.Driver{}}}
+	a.clouds.serve(nics)
+	got, err := nics.Resolve(t.Context(), driver.Claim{ClaimRef: driver.ClaimRef{UID: "u1"}, Devices: []driver.Allocation{{
+		Request: "nic", Device: "eth0", Configs: []driver.Config{{Source: "claim", Raw: []byte(`{"routes": []}`)}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources []string
+	for _, l := range got.Devices[0].Configs {
+		sources = append(sources, l.Source)
+	}
+	if diff := cmp.Diff([]string{"cloud", "claim"}, sources); diff != "" {
+		t.Fatalf("layers (-want +got):\n%s", diff)
+	}
+	if text := string(got.Devices[0].Configs[0].Raw); !strings.Contains(text, `"source":"10.9.0.4/32"`) {
+		t.Errorf("the cloud's layer is %s", text)
 	}
 }
 

@@ -4,7 +4,10 @@
 package cloud
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -38,6 +41,27 @@ func TestSourceRouting(t *testing.T) {
 	}
 	if err != nil {
 		t.Errorf("the driver would refuse it: %v", err)
+	}
+}
+
+// What docs/clouds.md shows is what an interface gets.
+func TestDocumentedLayer(t *testing.T) {
+	page, err := os.ReadFile("../../docs/clouds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "<!-- layer: azure -->\n```json\n")
+	shown, _, _ := strings.Cut(rest, "```")
+	layer, err := SourceRouting(101, netip.MustParsePrefix("10.9.0.0/24"), addresses("10.9.0.4"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := json.Indent(&want, layer, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.String()+"\n", shown); diff != "" {
+		t.Errorf("docs/clouds.md (-want +got):\n%s", diff)
 	}
 }
 

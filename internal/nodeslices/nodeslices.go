@@ -15,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"plumbline.dev/plumbline/internal/cloud"
+	"plumbline.dev/plumbline/internal/cloud/aws"
+	"plumbline.dev/plumbline/internal/cloud/azure"
 	"plumbline.dev/plumbline/internal/cloud/gce"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
@@ -72,7 +75,7 @@ func OfFile(ctx context.Context, file *machine.File, o Options) ([]resourceapi.R
 		return nil, nil, fmt.Errorf("read %s: %w", file.Source, err)
 	}
 	if file.Facts != nil {
-		nameNetworks(m, file.Facts)
+		describe(m, file.Facts)
 	}
 	var all []resourceapi.ResourceSlice
 	for _, driver := range drivers {
@@ -81,25 +84,32 @@ func OfFile(ctx context.Context, file *machine.File, o Options) ([]resourceapi.R
 	return all, problems, nil
 }
 
-// gcp is the provider whose networks have an attribute.
-const gcp = "gcp"
-
-// nameNetworks says of each NIC what the cloud would, as far as the file does: on
-// which network it is.
-func nameNetworks(m *model.Machine, f *machine.Facts) {
-	if f.Provider != gcp {
-		return
-	}
+// describe says of each NIC what its cloud would, as far as the file does.
+func describe(m *model.Machine, f *machine.Facts) {
 	networks := map[string]string{}
 	for _, n := range f.NICs {
 		networks[n.Address.String()] = n.Network
 	}
 	for i := range m.NICs {
 		n := &m.NICs[i]
-		if n.PCI != nil && networks[n.PCI.String()] != "" {
-			n.Attributes = gce.Attributes(networks[n.PCI.String()])
+		if n.PCI != nil {
+			n.Attributes = attributes(f, cloud.DeviceOf(*n), networks[n.PCI.String()])
 		}
 	}
+}
+
+// attributes are those of a device on a network, by the provider that a file
+// names.
+func attributes(f *machine.Facts, d cloud.Device, network string) map[string]model.Attribute {
+	switch {
+	case f.Provider == "gcp" && network != "":
+		return gce.Attributes(network)
+	case f.Provider == "aws" && f.InstanceType != "":
+		return aws.Attributes(f.InstanceType, d)
+	case f.Provider == "azure" && f.InstanceType != "":
+		return azure.Attributes(f.InstanceType)
+	}
+	return nil
 }
 
 // Of is the slices of one driver's pool, the first of their generation.

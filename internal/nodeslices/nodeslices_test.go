@@ -5,6 +5,9 @@ package nodeslices_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +55,52 @@ func TestNodeNames(t *testing.T) {
 	}
 	if got := nodeslices.NodeName(""); got != "node" {
 		t.Errorf("a machine without a name is node %q", got)
+	}
+}
+
+// A class may select NICs by what their cloud says, as far as a machine file knows:
+// an EFA adapter is told from the interfaces beside it.
+func TestAttributesOfTheCloud(t *testing.T) {
+	for name, want := range map[string]string{
+		"aws-p4d.24xlarge":      "efa=true instanceType=p4d.24xlarge ×4; instanceType=p4d.24xlarge ×3",
+		"azure-nd96isr-h100-v5": "vmSize=Standard_ND96isr_H100_v5 ×8",
+		"a3-ultragpu-8g":        " ×8",
+	} {
+		file, err := machine.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		published, _, err := nodeslices.OfFile(t.Context(), file, nodeslices.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := map[string]int{}
+		for _, s := range published {
+			if s.Spec.Driver != "dra.net" {
+				continue
+			}
+			for _, d := range s.Spec.Devices {
+				var words []string
+				for _, attribute := range slices.Sorted(maps.Keys(d.Attributes)) {
+					domain, id, _ := strings.Cut(string(attribute), "/")
+					switch v := d.Attributes[attribute]; {
+					case domain != "aws.dra.net" && domain != "azure.dra.net" && domain != "gce.dra.net":
+					case v.StringValue != nil:
+						words = append(words, id+"="+*v.StringValue)
+					case v.BoolValue != nil:
+						words = append(words, fmt.Sprintf("%s=%t", id, *v.BoolValue))
+					}
+				}
+				counts[strings.Join(words, " ")]++
+			}
+		}
+		var got []string
+		for _, words := range slices.Sorted(maps.Keys(counts)) {
+			got = append(got, fmt.Sprintf("%s ×%d", words, counts[words]))
+		}
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s: %s, want %s", name, text, want)
+		}
 	}
 }
 

@@ -17,6 +17,9 @@ type Facts struct {
 	Name string
 	// Provider is who offers it, such as "gcp"; empty when not said.
 	Provider string
+	// InstanceType is the provider's own name of the machine, as its metadata
+	// server spells it, such as "p4d.24xlarge"; empty when not said.
+	InstanceType string
 	// Arch is uname's: x86_64 or aarch64.
 	Arch string
 	// Virtual is true for a virtual machine; nil when not said.

@@ -83,18 +83,19 @@ func (p *parser) facts(root *yaml.Node) *Facts {
 	var gpus, nics, numa, roots, cpu *yaml.Node
 	section := func(into **yaml.Node) reader { return func(_ string, n *yaml.Node) { *into = n } }
 	p.mapping("", root, map[string]reader{
-		"name":       p.text(&f.Name),
-		"provider":   p.text(&f.Provider),
-		"arch":       p.text(&f.Arch),
-		"virtual":    p.boolean(&f.Virtual),
-		"sources":    ignore,
-		"notes":      ignore,
-		"cpu":        section(&cpu),
-		"numa":       section(&numa),
-		"pcie_roots": section(&roots),
-		"gpus":       section(&gpus),
-		"nics":       section(&nics),
-		"kubernetes": p.kubernetes(&f.Kubernetes),
+		"name":          p.text(&f.Name),
+		"provider":      p.text(&f.Provider),
+		"instance_type": p.text(&f.InstanceType),
+		"arch":          p.text(&f.Arch),
+		"virtual":       p.boolean(&f.Virtual),
+		"sources":       ignore,
+		"notes":         ignore,
+		"cpu":           section(&cpu),
+		"numa":          section(&numa),
+		"pcie_roots":    section(&roots),
+		"gpus":          section(&gpus),
+		"nics":          section(&nics),
+		"kubernetes":    p.kubernetes(&f.Kubernetes),
 	})
 	f.CPU = p.cpu(cpu, f)
 	p.sequence("numa", numa, func(field string, n *yaml.Node) { p.numaNode(f, field, n) })
