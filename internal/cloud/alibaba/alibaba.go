@@ -20,11 +20,11 @@ const (
 	attrERDMA        = "alibaba.dra.net/erdma"
 )
 
-// Endpoint is where every instance finds its metadata service, and tokenHeader
+// usual is where every instance finds its metadata service, and tokenHeader
 // what a session's token is sent in
 // (alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata).
 const (
-	Endpoint    = "100.100.100.200"
+	usual       = "100.100.100.200"
 	tokenHeader = "X-aliyun-ecs-metadata-token"
 )
 
@@ -39,9 +39,9 @@ const erdma = "erdma"
 type Provider struct{ client *imds.Client }
 
 // New returns the provider that asks the metadata service at endpoint, a host or
-// host:port; empty: Endpoint.
+// host:port; empty: the usual one.
 func New(endpoint string) (*Provider, error) {
-	client, err := imds.New(endpoint, Endpoint)
+	client, err := imds.New(endpoint, usual)
 	if err != nil {
 		return nil, err
 	}

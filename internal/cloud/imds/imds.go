@@ -22,6 +22,9 @@ const LinkLocal = "169.254.169.254"
 // Bounds of one request. The server is one hop away.
 const (
 	requestLimit = 5 * time.Second
+	// atOnce is how many connections there are: clouds answer a machine that asks
+	// too much with errors.
+	atOnce = 8
 	// MaxBody is how long an answer may be, in bytes.
 	MaxBody = 1 << 20
 	// maxReason is how much of a refusal's body goes into an error.
@@ -54,7 +57,8 @@ func HTTPClient() *http.Client {
 	return &http.Client{
 		Timeout: requestLimit,
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, MaxIdleConns: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+			DialContext: dialer.DialContext, MaxConnsPerHost: atOnce, MaxIdleConnsPerHost: atOnce, IdleConnTimeout: time.Minute,
+			MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("a metadata server does not redirect")
