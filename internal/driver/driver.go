@@ -100,6 +100,7 @@ type DeviceStatus struct {
 	InterfaceName   string   `json:"interfaceName,omitempty"`
 	HardwareAddress string   `json:"hardwareAddress,omitempty"`
 	IPs             []string `json:"ips,omitempty"`
-	// Note says what the device still waits for; empty for nothing.
+	// Note says what the device still waits for, or came without; empty for
+	// nothing.
 	Note string `json:"note,omitempty"`
 }

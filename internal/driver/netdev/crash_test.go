@@ -131,7 +131,13 @@ func newCrashing(t *testing.T) *crashing {
 	c := &crashing{lab: newLab(t), pod: hosttest.NewNamespace(t)}
 	c.host.Run(t, busy+neighbourly)
 	c.host.Run(t, `
+		ip address add 10.46.0.2/24 dev nic1
 		ip link set nic1 up
+		ip route add 10.47.0.0/16 via 10.46.0.1 dev nic1 src 10.46.0.2
+		ip route add 10.48.0.1 dev nic1 table 88
+		ip route add 10.49.0.0/16 via 10.48.0.1 dev nic1 onlink
+		ip rule add from 10.45.0.0/16 lookup 88 pref 880
+		ip neighbour add 10.48.0.1 lladdr 02:00:00:00:48:01 nud permanent dev nic1
 		ip route add 172.16.0.0/16 nexthop dev nic0 weight 2 nexthop dev nic1`)
 	c.pod.Run(t, quiet)
 	c.before, c.empty, c.rules = look(t, c.host), look(t, c.pod), rulesOf(t, c.pod)

@@ -5,6 +5,7 @@ package netdev
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
@@ -22,6 +23,8 @@ type podUse struct {
 	// vrfs are tables by VRF, tables are those of anything.
 	vrfs   map[string]uint32
 	tables map[uint32]bool
+	// written are the places of routes that configurations write, outside of VRFs.
+	written map[podstate.Place]bool
 }
 
 // usedBy is what the claim's pods have by other claims.
@@ -32,6 +35,8 @@ func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
 		routes: map[string]string{},
 		vrfs:   map[string]uint32{},
 		tables: map[uint32]bool{},
+
+		written: map[podstate.Place]bool{},
 	}
 	for _, r := range held {
 		shared := slices.ContainsFunc(r.Pods, func(pod driver.PodRef) bool { return slices.Contains(claim.Pods, pod) })
@@ -52,7 +57,8 @@ func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
 }
 
 // reserve keeps the tables that the claim's own configurations name from being
-// chosen for a VRF of one of them.
+// chosen for a VRF of one of them, and the places of their routes from the
+// host's.
 func (u *podUse) reserve(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) {
 	if v := c.Interface.VRF; v != nil && v.Table != nil {
 		u.tables[uint32(*v.Table)] = true
@@ -61,8 +67,16 @@ func (u *podUse) reserve(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) {
 		}
 	}
 	for _, r := range c.Routes {
+		var table uint32
 		if r.Table != nil {
-			u.tables[uint32(*r.Table)] = true
+			table = uint32(*r.Table)
+			u.tables[table] = true
+		}
+		if c.Interface.VRF != nil || r.Destination == nil {
+			continue
+		}
+		if p, err := netip.ParsePrefix(*r.Destination); err == nil {
+			u.written[podstate.PlaceOf(p, table)] = true
 		}
 	}
 	for _, r := range c.Rules {
@@ -83,7 +97,7 @@ func (u *podUse) stateOf(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) (*pods
 	if err != nil {
 		return nil, err
 	}
-	return podstate.From(c, seen, vrf)
+	return podstate.From(c, seen, vrf, u.written)
 }
 
 // firstTable is the first that a VRF gets whose table is left out. Those below
@@ -159,6 +173,9 @@ func (u *podUse) take(s *podstate.State, by string) {
 	}
 	for _, r := range s.Own.Routes {
 		u.routes[routeKey(r)] = by
+		if s.VRF == nil {
+			u.written[podstate.PlaceOf(r.Destination, r.Table)] = true
+		}
 	}
 	for _, t := range s.Tables() {
 		u.tables[t] = true

@@ -107,6 +107,11 @@ func randomHost(r *rand.Rand) string {
 				[]string{"", " nodad", " noprefixroute"}[r.IntN(3)])
 		}
 		fmt.Fprintf(&b, "\nip route add 10.%d.255.1 dev nic%d table %d", nic, nic, []int{254, 254, 77}[r.IntN(3)])
+		if r.IntN(2) == 0 { // what fits beside these addresses only
+			fmt.Fprintf(&b, "\nip address add 10.3%d.0.2/24 dev nic%d", nic, nic)
+			fmt.Fprintf(&b, "\nip route add 172.2%d.0.0/16 via 10.3%d.0.1 dev nic%d src 10.3%d.0.2 table %d", nic+4, nic, nic, nic, []int{254, 77}[r.IntN(2)])
+			fmt.Fprintf(&b, "\nip rule add from 10.3%d.0.0/24 lookup 77 pref %d", nic, 700+nic)
+		}
 		for i := range r.IntN(4) {
 			fmt.Fprintf(&b, "\nip route add 172.16.%d.0/24 via 10.%d.255.1 dev nic%d onlink metric %d table %d",
 				nic*10+i, nic, nic, 1+r.IntN(9), []int{254, 77, 5000}[r.IntN(3)])
@@ -154,6 +159,8 @@ func randomParameters(r *rand.Rand, devices int, sizesOfIPv4 bool) string {
 	for _, field := range []string{
 		`"neighbors": [{"ipAddress": "10.77.0.9", "hardwareAddr": "02:00:00:00:77:09"}]`,
 		`"rules": [{"source": "10.77.0.0/16", "table": 77}, {"destination": "fd77::/48", "table": 78, "priority": 9}]`,
+		`"neighbors": []`,
+		`"rules": []`,
 		`"ethtool": {"features": {"tso": false, "tx-checksum-ip-generic": false}}`,
 		`"ethtool": {"features": {"gro": false, "highdma": false}}`,
 	} {
@@ -189,7 +196,7 @@ func randomChannels(r *rand.Rand) ethtool.Settings {
 
 func randomMeddling(r *rand.Rand, name string) string {
 	var lines []string
-	for range r.IntN(4) {
+	for i := range r.IntN(4) {
 		lines = append(lines, []string{
 			"ip link set " + name + " down",
 			"ip link set " + name + " mtu 1290",
@@ -198,7 +205,7 @@ func randomMeddling(r *rand.Rand, name string) string {
 			"ip link set " + name + " alias mine txqueuelen 7 group 9 promisc on arp off multicast off gso_max_segs 99 addrgenmode none",
 			"ip route flush dev " + name,
 			"sysctl -q -w net.ipv4.conf." + dotless(name) + ".rp_filter=1",
-			"ip link property add dev " + name + " altname mine" + name[len(name)-1:],
+			"ip link property add dev " + name + " altname mine" + strconv.Itoa(i) + name[len(name)-1:],
 			"ip link set " + name + " mode dormant broadcast ff:ff:ff:ff:ff:fd",
 			"ip neighbour replace proxy 192.0.2.7 dev " + name,
 			"bridge fdb replace 02:00:00:00:78:00 dev " + name + " self permanent",

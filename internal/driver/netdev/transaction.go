@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -60,17 +61,42 @@ func (t *transaction) attach(ctx context.Context, r driver.Record, plans []Plan)
 		if links[i] == nil {
 			continue
 		}
-		statuses[i].Note = t.ranOut(plan)
-		addresses, err := t.pod.PrefixesOf(links[i].Index)
-		if err == nil {
-			have := describe(&statuses[i], links[i], addresses)
-			err = plan.Pod.Finish(t.pod, links[i].Index, have, plan.lease())
-		}
-		if err != nil {
+		if err := t.finish(plan, links[i], &statuses[i]); err != nil {
 			return nil, fmt.Errorf("device %s: interface %s: %w", r.Devices[i].Device, links[i].Name, err)
 		}
 	}
 	return statuses, nil
+}
+
+// finish adds what needs the interface up, and says what there is.
+func (t *transaction) finish(plan Plan, link *rtnl.Link, status *driver.DeviceStatus) error {
+	addresses, err := t.pod.PrefixesOf(link.Index)
+	if err != nil {
+		return err
+	}
+	have := describe(status, link, addresses)
+	leftOut, err := plan.Pod.Finish(t.pod, link.Index, have, plan.lease())
+	status.Note = noteOf(t.ranOut(plan), leftOut)
+	return err
+}
+
+// maxLeftOut bounds how many entries a note names: a host that takes part in
+// routing has thousands of routes.
+const maxLeftOut = 3
+
+// noteOf adds what of the host's is left out to a note.
+func noteOf(note string, leftOut []string) string {
+	if len(leftOut) == 0 {
+		return note
+	}
+	if note != "" {
+		note += "; "
+	}
+	note += "left out, as the kernel refuses it beside the pod's addresses: " + strings.Join(leftOut[:min(len(leftOut), maxLeftOut)], "; ")
+	if more := len(leftOut) - maxLeftOut; more > 0 {
+		note += fmt.Sprintf("; and %d more", more)
+	}
+	return note
 }
 
 // nicsIn lists the links in the pod that the plans could be about.

@@ -208,31 +208,42 @@ func routeText(m message, r Route) string {
 // as long as that helps: a gateway is reachable only when the route to it is
 // there. Their link must be up. It is no error when a route is there already.
 func (c *Conn) RestoreRoutes(index int, routes []Saved) error {
-	var damaged []error
-	var texts []string
+	return errors.Join(c.TryRoutes(index, routes)...)
+}
+
+// TryRoutes is RestoreRoutes with an error for each route, nil for one that is
+// there.
+func (c *Conn) TryRoutes(index int, routes []Saved) []error {
+	errs := make([]error, len(routes))
+	var left []int // the positions of requests among the routes
 	var requests []*nl.NetlinkRequest
-	for _, s := range routes {
+	failed := func(i int, err error) {
+		errs[i] = fmt.Errorf("restore route %s on link %d: %w", routes[i].Text, index, err)
+	}
+	for i, s := range routes {
 		r, err := c.restoreRequest(index, s)
 		if err != nil {
-			damaged = append(damaged, fmt.Errorf("restore route %s on link %d: %w", s.Text, index, err))
+			failed(i, err)
 			continue
 		}
-		texts, requests = append(texts, s.Text), append(requests, r)
+		left, requests = append(left, i), append(requests, r)
 	}
 	for {
-		var errs []error
-		failed := 0
-		for i, err := range c.changeAll(requests) {
-			if err != nil && !errors.Is(err, unix.EEXIST) {
-				errs = append(errs, fmt.Errorf("restore route %s on link %d: %w", texts[i], index, err))
-				texts[failed], requests[failed] = texts[i], requests[i]
-				failed++
+		again := 0
+		for k, err := range c.changeAll(requests) {
+			i := left[k]
+			errs[i] = nil
+			if err == nil || errors.Is(err, unix.EEXIST) {
+				continue
 			}
+			failed(i, err)
+			left[again], requests[again] = i, requests[k]
+			again++
 		}
-		if failed == 0 || failed == len(requests) {
-			return errors.Join(append(damaged, errs...)...)
+		if again == 0 || again == len(requests) {
+			return errs
 		}
-		texts, requests = texts[:failed], requests[:failed]
+		left, requests = left[:again], requests[:again]
 	}
 }
 

@@ -88,15 +88,39 @@ func (s *State) enslave(p *Pod, link *rtnl.Link) error {
 // Finish adds what needs the interface up: routes, rules and neighbours. have
 // are the interface's addresses: a pod that has taken some away has its own idea
 // of routes, too, and is left alone. One whose lease ran out has none to route
-// by until ChangeLease.
-func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease) error {
+// by until ChangeLease. leftOut are the host's entries that do not fit beside
+// addresses that are not the host's.
+func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease) (leftOut []string, err error) {
 	for _, a := range s.expected(lease) {
 		if !slices.Contains(have, a) {
-			return nil
+			return nil, nil
 		}
 	}
+	f := fitter{strict: !s.OtherAddresses}
+	if err := s.addNeighbours(p, index, &f); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for i, err := range p.TryRoutes(index, s.Routes) {
+		errs = append(errs, f.fit("route", s.Routes[i], err))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, r := range append(s.leaseRoutes(lease), s.Own.Routes...) {
+		if err := p.AddRoute(index, r); err != nil {
+			return nil, fmt.Errorf("routes: %s: %w", r, err)
+		}
+	}
+	if err := s.addRules(p, &f); err != nil {
+		return nil, err
+	}
+	return f.leftOut, nil
+}
+
+func (s *State) addNeighbours(p *Pod, index int, f *fitter) error {
 	for _, n := range s.Neighbours {
-		if err := p.RestoreNeighbour(index, n); err != nil {
+		if err := f.fit("neighbour", n, p.RestoreNeighbour(index, n)); err != nil {
 			return err
 		}
 	}
@@ -109,15 +133,7 @@ func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease
 			return fmt.Errorf("neighbors[%d]: %w", i, err)
 		}
 	}
-	if err := p.RestoreRoutes(index, s.Routes); err != nil {
-		return err
-	}
-	for _, r := range append(s.leaseRoutes(lease), s.Own.Routes...) {
-		if err := p.AddRoute(index, r); err != nil {
-			return fmt.Errorf("routes: %s: %w", r, err)
-		}
-	}
-	return s.addRules(p)
+	return nil
 }
 
 func (s *State) expected(lease *dhcp.Lease) []netip.Prefix {
@@ -128,10 +144,10 @@ func (s *State) expected(lease *dhcp.Lease) []netip.Prefix {
 	return list
 }
 
-func (s *State) addRules(p *Pod) error {
+func (s *State) addRules(p *Pod, f *fitter) error {
 	var errs []error
 	for _, r := range s.Rules {
-		errs = append(errs, p.RestoreRule(r))
+		errs = append(errs, f.fit("rule", r, p.RestoreRule(r)))
 	}
 	for _, r := range s.Own.Rules {
 		if err := p.AddRule(r); err != nil {

@@ -20,8 +20,9 @@ import (
 // From is the interface that a configuration asks for, given the host's: name,
 // addresses, routes, rules and neighbours are the host's unless the
 // configuration says otherwise. vrf is the one that the configuration names,
-// with its table.
-func From(c *v1alpha1.NetworkConfig, host *hoststate.Seen, vrf *VRF) (*State, error) {
+// with its table; written are the places of the routes that configurations of
+// the pod's interfaces write, outside of VRFs.
+func From(c *v1alpha1.NetworkConfig, host *hoststate.Seen, vrf *VRF, written map[Place]bool) (*State, error) {
 	i := c.Interface
 	s := &State{Name: host.State.Name, VRF: vrf, Forwarding: i.Forwarding}
 	if i.Name != nil {
@@ -33,9 +34,7 @@ func From(c *v1alpha1.NetworkConfig, host *hoststate.Seen, vrf *VRF) (*State, er
 		s.setSettings(&i, &host.State),
 		s.setAddresses(&i, host),
 		s.setOwn(c),
-	}
-	if keepsHost(&i) {
-		errs = append(errs, s.takeOver(c, host))
+		s.takeOver(c, host, written),
 	}
 	s.Sysctls = sysctls(&i)
 	if err := errors.Join(append(errs, s.checkMTU())...); err != nil {
@@ -50,8 +49,7 @@ func DHCP(c *v1alpha1.NetworkConfig) bool {
 	return i.DHCP != nil && *i.DHCP || i.Addressing != nil && *i.Addressing == v1alpha1.AddressingDHCP
 }
 
-// keepsHost tells whether the pod gets the host's addresses. Its routes,
-// neighbours and rules mean nothing beside others.
+// keepsHost tells whether the pod gets the host's addresses.
 func keepsHost(i *v1alpha1.InterfaceConfig) bool {
 	dynamic := DHCP(&v1alpha1.NetworkConfig{Interface: *i})
 	bare := i.Addressing != nil && *i.Addressing == v1alpha1.AddressingUnnumbered
@@ -63,6 +61,7 @@ func (s *State) setAddresses(i *v1alpha1.InterfaceConfig, host *hoststate.Seen) 
 		s.Addresses = host.Addresses
 		return nil
 	}
+	s.OtherAddresses = true
 	for _, text := range i.Addresses {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {

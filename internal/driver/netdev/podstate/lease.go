@@ -44,7 +44,8 @@ func (s *State) ChangeLease(p *Pod, index int, old, lease *dhcp.Lease, now time.
 	if err := setLease(p.Conn, index, lease); err != nil {
 		return err
 	}
-	return s.Finish(p, index, s.expected(lease), lease)
+	_, err := s.Finish(p, index, s.expected(lease), lease) // attaching has told what is left out
+	return err
 }
 
 // leaseRoutes are the routes that a DHCP server gave, less those that the

@@ -95,18 +95,21 @@ func neighbourOf(n v1alpha1.NeighborConfig) (Neighbour, error) {
 	return out, p.err
 }
 
-// takeOver adds the host's entries. One of the configuration takes the place of
-// the host's for the same destination and table; an empty list is one, too.
-func (s *State) takeOver(c *v1alpha1.NetworkConfig, host *hoststate.Seen) error {
-	if !none(c.Routes) {
-		if err := s.takeOverRoutes(host.Routes); err != nil {
+// takeOver adds the host's entries. Beside the host's addresses one of the
+// configuration takes the place of the host's, and an empty list is none; beside
+// others a list of the configuration is all there is of its kind: who wrote both
+// has laid out the network himself.
+func (s *State) takeOver(c *v1alpha1.NetworkConfig, host *hoststate.Seen, written map[Place]bool) error {
+	// A DHCP server's routes are the ones that go with its address.
+	if !DHCP(c) && comesAlong(s, c.Routes) {
+		if err := s.takeOverRoutes(host.Routes, written); err != nil {
 			return err
 		}
 	}
-	if !none(c.Neighbors) {
+	if comesAlong(s, c.Neighbors) {
 		s.Neighbours = host.State.Neighbours
 	}
-	if s.VRF != nil || none(c.Rules) {
+	if s.VRF != nil || !comesAlong(s, c.Rules) {
 		return nil // a VRF brings its own
 	}
 	for _, r := range host.Rules {
@@ -115,16 +118,15 @@ func (s *State) takeOver(c *v1alpha1.NetworkConfig, host *hoststate.Seen) error 
 	return nil
 }
 
-// none tells whether a configuration asks for none of something: a list that is
-// there, and empty.
-func none[T any](list []T) bool { return list != nil && len(list) == 0 }
+// comesAlong tells whether the pod gets the host's entries of a kind, given those
+// that the configuration has.
+func comesAlong[T any](s *State, own []T) bool {
+	return own == nil || len(own) > 0 && !s.OtherAddresses
+}
 
-func (s *State) takeOverRoutes(routes []rtnl.Route) error {
+func (s *State) takeOverRoutes(routes []rtnl.Route, written map[Place]bool) error {
 	for _, r := range routes {
-		own := func(c rtnl.RouteConfig) bool {
-			return c.Destination == r.Destination.Masked() && (s.VRF != nil || tableOf(c.Table) == r.Table)
-		}
-		if slices.ContainsFunc(s.Own.Routes, own) {
+		if s.writes(r, written) {
 			continue
 		}
 		saved := r.Saved
@@ -142,11 +144,12 @@ func (s *State) takeOverRoutes(routes []rtnl.Route) error {
 	return nil
 }
 
-func tableOf(table uint32) uint32 {
-	if table == 0 {
-		return unix.RT_TABLE_MAIN
+// writes tells whether a configuration has a route in place of one of the host.
+func (s *State) writes(r rtnl.Route, written map[Place]bool) bool {
+	if s.VRF == nil {
+		return written[PlaceOf(r.Destination, r.Table)]
 	}
-	return table
+	return slices.ContainsFunc(s.Own.Routes, func(c rtnl.RouteConfig) bool { return c.Destination == r.Destination.Masked() })
 }
 
 // parser reads addresses and keeps the first mistake.

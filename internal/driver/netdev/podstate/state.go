@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysctl"
 )
@@ -23,10 +25,13 @@ type State struct {
 	Sysctls sysctl.Settings `json:"sysctls,omitempty"`
 	// Forwarding is set for both families; nil leaves the kernel's.
 	Forwarding *bool `json:"forwarding,omitempty"`
-	// Routes, Rules and Neighbours are the host's, where its addresses are.
+	// Routes, Rules and Neighbours are the host's.
 	Routes     []rtnl.Saved `json:"routes,omitempty"`
 	Rules      []rtnl.Saved `json:"rules,omitempty"`
 	Neighbours []rtnl.Saved `json:"neighbours,omitempty"`
+	// OtherAddresses: the pod's are not the host's, so that the kernel may refuse
+	// some of Routes, Rules and Neighbours. These are left out.
+	OtherAddresses bool `json:"otherAddresses,omitempty"`
 	// HostTables are the tables of Routes beside the main one.
 	HostTables []uint32 `json:"hostTables,omitempty"`
 	// Own are those that the configuration adds.
@@ -50,6 +55,21 @@ type Neighbour struct {
 type VRF struct {
 	Name  string `json:"name"`
 	Table uint32 `json:"table"`
+}
+
+// Place is what a route of a configuration and one of the host have in common
+// where the former takes the place of the latter.
+type Place struct {
+	Destination netip.Prefix
+	Table       uint32
+}
+
+// PlaceOf is the place of a route; table 0 is the main one.
+func PlaceOf(destination netip.Prefix, table uint32) Place {
+	if table == unix.RT_TABLE_UNSPEC {
+		table = unix.RT_TABLE_MAIN
+	}
+	return Place{Destination: destination.Masked(), Table: table}
 }
 
 // Tables are the routing tables that the interface uses in the pod.
