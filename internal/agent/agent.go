@@ -34,8 +34,9 @@ import (
 )
 
 const (
-	// resync is how often the host is looked at without an event.
-	resync = 5 * time.Minute
+	// resync is how often the host is looked at without an event. The kernel tells
+	// nobody that a program of tcx came or went.
+	resync = time.Minute
 	// settled is how long after its start the agent has done what it does only then.
 	settled = 20 * time.Second
 )

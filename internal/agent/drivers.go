@@ -53,7 +53,7 @@ func newNetDriver(o Options, bootID string) (*netdev.Driver, error) {
 }
 
 // askDriver has a scan ask the driver of NICs which of them it would refuse to
-// every claim, by connections of its own: it looks before the drivers are opened,
+// every claim, and what programs are on them, by connections of its own: it looks before the drivers are opened,
 // and after. The function closes them.
 func askDriver(o Options, look *inventory.Options) (func(), error) {
 	if !slices.Contains(o.Drivers, slicecodec.DriverNet) {
@@ -63,7 +63,7 @@ func askDriver(o Options, look *inventory.Options) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	look.Refusals = d.Refusals
+	look.Judge = d.Judge
 	return d.Close, nil
 }
 

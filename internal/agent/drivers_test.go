@@ -23,14 +23,14 @@ func TestScanAsksTheDriver(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer closeAsked()
-		if asks := look.Refusals != nil; asks != want {
+		if asks := look.Judge != nil; asks != want {
 			t.Errorf("with driver %s: asks %t, want %t", driver, asks, want)
 		}
-		if look.Refusals == nil {
+		if look.Judge == nil {
 			continue
 		}
-		if refusals, err := look.Refusals(nil); err != nil || len(refusals) > 0 {
-			t.Errorf("about nothing: %v, %v", refusals, err)
+		if refusals, programs, err := look.Judge(nil); err != nil || len(refusals)+len(programs) > 0 {
+			t.Errorf("about nothing: %v, %v, %v", refusals, programs, err)
 		}
 	}
 }

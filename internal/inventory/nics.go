@@ -16,28 +16,34 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// withholdRefused keeps back what the driver would refuse to every claim.
-func (s *scan) withholdRefused() error {
+// judge asks the driver about the NICs that are free so far: it keeps back what
+// the driver would refuse to every claim, and adds what programs are on them.
+func (s *scan) judge() error {
 	var indexes []int
 	for _, n := range s.parts.NICs {
 		if n.Withheld == nil && n.Interface != nil {
 			indexes = append(indexes, n.Interface.Index)
 		}
 	}
-	if s.opt.Refusals == nil || len(indexes) == 0 {
+	if s.opt.Judge == nil || len(indexes) == 0 {
 		return nil
 	}
-	refusals, err := s.opt.Refusals(indexes)
+	refusals, programs, err := s.opt.Judge(indexes)
 	if err != nil {
 		return fmt.Errorf("ask which NICs may leave the host: %w", err)
 	}
 	for i := range s.parts.NICs {
 		n := &s.parts.NICs[i]
-		if n.Withheld != nil || n.Interface == nil || refusals[n.Interface.Index] == nil {
+		if n.Withheld != nil || n.Interface == nil {
 			continue
 		}
-		reason := "cannot leave the host: " + strings.ReplaceAll(refusals[n.Interface.Index].Error(), "\n", "; ")
-		n.Withheld = &reason
+		if p, known := programs[n.Interface.Index]; known {
+			n.Interface.Programs = &p
+		}
+		if refused := refusals[n.Interface.Index]; refused != nil {
+			reason := "cannot leave the host: " + strings.ReplaceAll(refused.Error(), "\n", "; ")
+			n.Withheld = &reason
+		}
 	}
 	return nil
 }

@@ -47,10 +47,10 @@ type Options struct {
 	// PhysicalFunctions offers also those with virtual functions, whose links go
 	// down with them when they move.
 	PhysicalFunctions bool
-	// Refusals are why the driver would refuse to move interfaces whatever it is
-	// told, by ifindex; nil: it is not asked. It is asked about those that nothing
-	// else withholds.
-	Refusals func(indexes []int) (map[int]error, error)
+	// Judge says why the driver would refuse to move interfaces whatever it is
+	// told, and which eBPF programs are on them, by ifindex; nil: it is not asked.
+	// It is asked about those that nothing else withholds.
+	Judge func(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error)
 	// Lost is called by Watch when the kernel dropped events, before everything
 	// is looked at again; nil: nobody is told.
 	Lost func()
@@ -83,7 +83,7 @@ func Scan(ctx context.Context, src Sources, opt Options) (*model.Machine, []Prob
 		s.withheld = protect(links)
 	}
 	s.readNICs()
-	if err := s.withholdRefused(); err != nil {
+	if err := s.judge(); err != nil {
 		return nil, nil, err
 	}
 	s.markStandIns()

@@ -233,7 +233,8 @@ func TestScanWithholdsPhysicalFunctions(t *testing.T) {
 	}
 }
 
-// What Prepare would refuse to every claim is not free.
+// What Prepare would refuse to every claim is not free, and what programs are on
+// the others is known.
 func TestScanWithholdsWhatTheDriverRefuses(t *testing.T) {
 	b := &builder{}
 	for i, name := range []string{"eth0", "eth1", "eth2"} {
@@ -243,11 +244,12 @@ func TestScanWithholdsWhatTheDriverRefuses(t *testing.T) {
 	source := Sources{Sys: tree(t, b), Links: &fakeLinks{links: []LinkFacts{
 		{Name: "eth0", Index: 2, Uplink: new("carries the default route")}, {Name: "eth1", Index: 3}, {Name: "eth2", Index: 4},
 	}}}
-	m, _ := scanned(t, source, Options{Refusals: func(indexes []int) (map[int]error, error) {
+	m, _ := scanned(t, source, Options{Judge: func(indexes []int) (map[int]error, map[int]model.Programs, error) {
 		if !slices.Equal(indexes, []int{3, 4}) {
 			t.Errorf("asked about %v, want those that nothing else withholds", indexes)
 		}
-		return map[int]error{3: errors.Join(errors.New("interface eth1 has an XDP program"), errors.New("and more"))}, nil
+		return map[int]error{3: errors.Join(errors.New("interface eth1 has an XDP program"), errors.New("and more"))},
+			map[int]model.Programs{2: {Attached: true}, 4: {Attached: true, Filters: []string{"from-container"}}}, nil
 	}})
 	want := `0000:10:00.0 interface eth0 withheld: carries the default route
 0000:11:00.0 interface eth1 withheld: cannot leave the host: interface eth1 has an XDP program; and more
@@ -257,8 +259,18 @@ func TestScanWithholdsWhatTheDriverRefuses(t *testing.T) {
 		t.Errorf("NICs (-want +got):\n%s", diff)
 	}
 
+	var programs []*model.Programs
+	for _, n := range m.NICs {
+		programs = append(programs, n.Interface.Programs)
+	}
+	if diff := cmp.Diff([]*model.Programs{nil, nil, {Attached: true, Filters: []string{"from-container"}}}, programs); diff != "" {
+		t.Errorf("eBPF programs (-want +got):\n%s", diff)
+	}
+
 	// Who cannot tell which NICs are free offers none.
-	_, _, err := Scan(t.Context(), source, Options{Refusals: func([]int) (map[int]error, error) { return nil, errors.New("no answer") }})
+	_, _, err := Scan(t.Context(), source, Options{Judge: func([]int) (map[int]error, map[int]model.Programs, error) {
+		return nil, nil, errors.New("no answer")
+	}})
 	if err == nil || !strings.Contains(err.Error(), "ask which NICs may leave the host: no answer") {
 		t.Errorf("error %v", err)
 	}

@@ -58,6 +58,19 @@ type Interface struct {
 	SpeedMbps *int `json:"speedMbps,omitempty"`
 	// Addresses are the global ones, sorted.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
+	// Programs are the eBPF programs on it; nil when nobody looked.
+	Programs *Programs `json:"programs,omitempty"`
+}
+
+// Programs are the eBPF programs that see an interface's packets.
+type Programs struct {
+	// Attached: there is one, whatever its name.
+	Attached bool `json:"attached,omitempty"`
+	// Filters are the names of tc's filters that are programs (TCA_BPF_NAME), and
+	// TCX those of the programs of tcx; sorted, each once, and no more than an
+	// attribute has room for.
+	Filters []string `json:"filters,omitempty"`
+	TCX     []string `json:"tcx,omitempty"`
 }
 
 // RDMADevice is an RDMA device (/sys/class/infiniband/*).

@@ -71,14 +71,14 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 	return &knowing{bootID: d.bootID, facts: k}, nil
 }
 
-// Refusals are why Read would refuse interfaces on the host, whatever a claim
-// asks of them, by their ifindexes: such NICs must not be offered.
-func (d *Driver) Refusals(indexes []int) (map[int]error, error) {
-	refusals, err := d.host.Refusals(indexes)
-	if err != nil {
-		return nil, fmt.Errorf("driver %s: judge the host's interfaces: %w", Name, err)
+// Judge says why Read would refuse interfaces on the host, whatever a claim asks
+// of them, and which eBPF programs are on them, by their ifindexes: NICs that
+// would be refused must not be offered.
+func (d *Driver) Judge(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error) {
+	if refusals, programs, err = d.host.Judge(indexes); err != nil {
+		return nil, nil, fmt.Errorf("driver %s: judge the host's interfaces: %w", Name, err)
 	}
-	return refusals, nil
+	return refusals, programs, nil
 }
 
 // readNICs reads NICs by one look at the host, as many at a time as there are

@@ -83,33 +83,60 @@ func List(namespace int, conn *rtnl.Conn, index int, bpffs string) ([]Attachment
 }
 
 func attached(namespace int, conn *rtnl.Conn, index int) ([]Attachment, error) {
-	var list []Attachment
-	err := netns.Do(namespace, func() error {
-		for _, direction := range []string{rtnl.Ingress, rtnl.Egress} {
-			some, err := queryTCX(index, direction)
-			if err != nil {
-				return err
-			}
-			list = append(list, some...)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
 	queueing, err := conn.Queueing(index)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range queueing.Filters {
-		if f.Program != 0 && f.Direction != "" {
-			list = append(list, Attachment{Kind: TC, Direction: f.Direction, Program: f.Program, Filter: &f})
+	lists, failed := Among(namespace, map[int]rtnl.Queueing{index: queueing})
+	return lists[index], failed[index]
+}
+
+// Among finds the programs on several links, by their ifindexes, whose queueing
+// disciplines were read before. It is List but for pins, with an error for each
+// link that could not be asked.
+func Among(namespace int, queueings map[int]rtnl.Queueing) (lists map[int][]Attachment, failed map[int]error) {
+	lists, failed = make(map[int][]Attachment, len(queueings)), map[int]error{}
+	err := netns.Do(namespace, func() error {
+		for index := range queueings {
+			list, err := allTCX(index)
+			if err != nil {
+				failed[index] = err
+			}
+			lists[index] = list
+		}
+		return nil
+	})
+	for index, queueing := range queueings {
+		if err != nil {
+			failed[index] = err
+		}
+		if failed[index] != nil {
+			delete(lists, index)
+			continue
+		}
+		for _, f := range queueing.Filters {
+			if f.Program != 0 && f.Direction != "" {
+				lists[index] = append(lists[index], Attachment{Kind: TC, Direction: f.Direction, Program: f.Program, Filter: &f})
+			}
+		}
+		for i := range lists[index] {
+			if err := lists[index][i].describe(); err != nil {
+				failed[index] = err
+			}
 		}
 	}
-	for i := range list {
-		if err := list[i].describe(); err != nil {
+	return lists, failed
+}
+
+// allTCX asks in the calling thread's namespace.
+func allTCX(index int) ([]Attachment, error) {
+	var list []Attachment
+	for _, direction := range []string{rtnl.Ingress, rtnl.Egress} {
+		some, err := queryTCX(index, direction)
+		if err != nil {
 			return nil, err
 		}
+		list = append(list, some...)
 	}
 	return list, nil
 }

@@ -54,6 +54,11 @@ const (
 	attrRDMALinkLayer = "dra.net/rdmaLinkLayer"
 	attrLinkSpeed     = "dra.net/linkSpeed"
 	attrKernelDriver  = "dra.net/driver"
+	// DRANET's: whether there are eBPF programs, and what tc's filters and the
+	// programs of tcx are called.
+	attrEBPF        = "dra.net/ebpf"
+	attrTCFilters   = "dra.net/tcFilterNames"
+	attrTCXPrograms = "dra.net/tcxProgramNames"
 )
 
 // Attributes and capacities of CPUs.
@@ -101,7 +106,7 @@ const (
 // capacities than the API takes: what describes goes before what identifies.
 // After these go the cloud's other attributes, from the last name to the first.
 var dropOrder = []string{
-	attrAlias, attrEncapsulation, "gce.dra.net/ipAliases", attrIPv6, attrPCISubsystem, "gce.dra.net/host", attrIPv4,
+	attrAlias, attrTCFilters, attrTCXPrograms, attrEncapsulation, "gce.dra.net/ipAliases", attrIPv6, attrPCISubsystem, "gce.dra.net/host", attrIPv4,
 	attrState, attrMAC, attrPCIDevice, attrPCIVendor,
 }
 
@@ -113,5 +118,5 @@ var ownAttributes = map[string]bool{
 	attrType: true, attrIPv4: true, attrIPv6: true, attrSRIOV: true, attrSRIOVVFs: true, attrIsVF: true,
 	attrPFName: true, attrPFAddress: true, attrVirtual: true, attrPCIAddress: true, attrPCIVendor: true,
 	attrPCIDevice: true, attrPCISubsystem: true, attrRDMADevice: true, attrRDMALinkLayer: true,
-	attrLinkSpeed: true, attrKernelDriver: true,
+	attrLinkSpeed: true, attrKernelDriver: true, attrEBPF: true, attrTCFilters: true, attrTCXPrograms: true,
 }

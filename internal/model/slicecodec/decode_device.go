@@ -57,6 +57,7 @@ func (r *reader) netInterface(name string) *model.Interface {
 	if ptr.Deref(i.Kind, "") == typeDevice {
 		i.Kind = nil
 	}
+	i.Programs = r.programs()
 	for _, list := range []*string{r.text(attrIPv4), r.text(attrIPv6)} {
 		if list == nil {
 			continue
@@ -71,6 +72,21 @@ func (r *reader) netInterface(name string) *model.Interface {
 		}
 	}
 	return i
+}
+
+// programs are nil where the device does not say whether there are any.
+func (r *reader) programs() *model.Programs {
+	if _, there := r.get(attrEBPF); !there {
+		return nil
+	}
+	names := func(attribute string) []string {
+		text := r.text(attribute)
+		if text == nil {
+			return nil
+		}
+		return strings.Split(*text, ",")
+	}
+	return &model.Programs{Attached: r.flag(attrEBPF), Filters: names(attrTCFilters), TCX: names(attrTCXPrograms)}
 }
 
 func (r *reader) nicFunction(a model.PCIAddress, node *int) model.PCIFunction {

@@ -91,6 +91,7 @@ func randomNICs(r *rand.Rand, parts *model.Machine, f *model.PCIFunction) {
 				Name: fmt.Sprintf("eth%d", len(parts.NICs)), MTU: maybe(r, 1500), State: ptr.To("up"), Alias: maybeText(r),
 				Kind: nil, SpeedMbps: maybe(r, 400000),
 			}
+			n.Interface.Programs = maybePrograms(r)
 			for i := range r.IntN(6) {
 				n.Interface.Addresses = append(n.Interface.Addresses,
 					netip.MustParsePrefix(fmt.Sprintf("10.%d.0.%d/24", i, r.IntN(255))))
@@ -120,4 +121,17 @@ func maybeText(r *rand.Rand) *string {
 		nil, ptr.To("mlx5_core"), ptr.To(strings.Repeat("ü", 40)), ptr.To("bad\xffbytes"),
 		ptr.To("BF4 [BlueField-4 integrated network controller] " + strings.Repeat("x", 40)),
 	}[r.IntN(5)]
+}
+
+func maybePrograms(r *rand.Rand) *model.Programs {
+	pieces := []string{"", "a", "from-container", "cil_from_netdev.o:[from-netdev]", "a,b", ",", "ü\xff", strings.Repeat("n", 255), strings.Repeat("ü", 40)}
+	if r.IntN(3) == 0 {
+		return nil
+	}
+	p := &model.Programs{Attached: r.IntN(2) == 0}
+	for range r.IntN(40) {
+		p.Filters = append(p.Filters, pieces[r.IntN(len(pieces))])
+		p.TCX = append(p.TCX, pieces[r.IntN(len(pieces))])
+	}
+	return p
 }

@@ -5,6 +5,8 @@ package slicecodec
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -57,6 +59,32 @@ func (b *builder) netInterface(i *model.Interface) {
 	}
 	b.text(attrIPv4, boundList(v4))
 	b.text(attrIPv6, boundList(v6))
+	b.programs(i.Programs)
+}
+
+func (b *builder) programs(p *model.Programs) {
+	if p == nil {
+		return
+	}
+	b.flag(attrEBPF, p.Attached)
+	b.text(attrTCFilters, boundList(bounded(p.Filters)))
+	b.text(attrTCXPrograms, boundList(bounded(p.TCX)))
+}
+
+// bounded are names that fit into an attribute each, once each. A filter's name
+// is whatever its owner wrote, up to 255 bytes; one with a comma cannot be told
+// from two.
+func bounded(names []string) []string {
+	var list []string
+	for _, name := range names {
+		for part := range strings.SplitSeq(name, ",") {
+			if part = boundText(part); part != "" {
+				list = append(list, part)
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 func (b *builder) pci(m *model.Machine, a model.PCIAddress) {

@@ -78,7 +78,11 @@ func TestRoundTrip(t *testing.T) {
 // cloud.
 func TestAttributesOfDrivers(t *testing.T) {
 	for _, driver := range Drivers() {
-		if n := len(AttributesOf(driver)); n > resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
+		names := AttributesOf(driver)
+		if driver == DriverNet { // a virtual function has none of its own
+			names = slices.DeleteFunc(names, func(name string) bool { return name == attrSRIOVVFs })
+		}
+		if n := len(names); n > resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 			t.Errorf("%s has %d attributes, more than a device has room for", driver, n)
 		}
 	}
@@ -409,5 +413,49 @@ func TestTaints(t *testing.T) {
 	}
 	if got[0].Taints != nil || devices[1].Taints != nil {
 		t.Error("another device was tainted")
+	}
+}
+
+// Names of programs are their owners': as many whole ones as fit, sorted, so that
+// their order changes nothing.
+func TestProgramNames(t *testing.T) {
+	long := strings.Repeat("n", 255)
+	for name, c := range map[string]struct {
+		programs     *model.Programs
+		ebpf         *bool
+		filters, tcx *string
+	}{
+		"nobody looked": {},
+		"none":          {programs: &model.Programs{}, ebpf: ptr.To(false)},
+		"nameless":      {programs: &model.Programs{Attached: true, Filters: []string{""}}, ebpf: ptr.To(true)},
+		"some": {
+			programs: &model.Programs{Attached: true, Filters: []string{"to", "from", "to"}, TCX: []string{"cil_from_netdev"}},
+			ebpf:     ptr.To(true), filters: ptr.To("from,to"), tcx: ptr.To("cil_from_netdev"),
+		},
+		"too many": {
+			programs: &model.Programs{Attached: true, TCX: []string{long[:40], "m", long[:30]}},
+			ebpf:     ptr.To(true), tcx: ptr.To("m," + long[:30]),
+		},
+		"too long": {programs: &model.Programs{Attached: true, Filters: []string{long}}, ebpf: ptr.To(true), filters: ptr.To(long[:64])},
+		"hostile": {
+			programs: &model.Programs{Attached: true, Filters: []string{"b,a", ",", "\xff"}},
+			ebpf:     ptr.To(true), filters: ptr.To("a,b,\uFFFD"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := model.New(model.Machine{NICs: []model.NIC{{Interface: &model.Interface{Name: "eth0", Programs: c.programs}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := Encode(m, DriverNet, CPUOptions{})[0]
+			checkLimits(t, d)
+			for attribute, want := range map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				attrEBPF: {BoolValue: c.ebpf}, attrTCFilters: {StringValue: c.filters}, attrTCXPrograms: {StringValue: c.tcx},
+			} {
+				if diff := cmp.Diff(want, d.Attributes[attribute]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", attribute, diff)
+				}
+			}
+		})
 	}
 }

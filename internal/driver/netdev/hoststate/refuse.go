@@ -13,43 +13,76 @@ import (
 
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/rtnl"
+	"plumbline.dev/plumbline/internal/model"
 )
 
-// Refusals are why Take would refuse links, whatever a claim asks of them, by
-// their ifindexes; those that it would take are left out. It is for the
-// inventory, which must not offer the others, and reads no more than it needs.
-// What the inventory has found out by itself, such as the default route, is not
-// looked at again.
-func (h *Host) Refusals(indexes []int) (map[int]error, error) {
+// Judge says why Take would refuse links, whatever a claim asks of them, and
+// which eBPF programs are on them, by their ifindexes; refusals have none of a
+// link that it would take. It is for the inventory, which must not offer the
+// others, and reads no more than it needs. What the inventory has found out by
+// itself, such as the default route, is not looked at again.
+func (h *Host) Judge(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error) {
 	v, err := h.lookForRefusals()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	queueings, err := h.Queueings(indexes)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	refusals := map[int]error{}
+	attached, failed := bpf.Among(h.Fd(), queueings)
+	refusals, programs = map[int]error{}, make(map[int]model.Programs, len(indexes))
 	for i := range v.links {
 		l := &v.links[i]
 		if !slices.Contains(indexes, l.Index) {
 			continue
 		}
 		s := seenOf(l)
+		s.State.Programs = attached[l.Index]
 		err := errors.Join(refusePort(v.links, l), s.readRoutes(v), h.refuseQueueing(l.Name, queueings[l.Index]),
-			h.refuseTake(v, &s.State))
-		if h.BPFFS == "" && err == nil {
-			s.State.Programs, err = bpf.List(h.Fd(), h.Conn, l.Index, "")
-			if err != nil && !errors.Is(err, unix.ENODEV) { // it may be gone by now
-				return nil, err
-			}
-			err = RefuseUnkept(&s.State, false)
-		}
+			h.refuseTake(v, &s.State), h.refusePrograms(s, failed[l.Index]))
 		if err != nil {
 			refusals[l.Index] = err
 		}
+		if failed[l.Index] == nil {
+			programs[l.Index] = namesOf(s.State.Programs)
+		}
 	}
-	return refusals, nil
+	return refusals, programs, nil
+}
+
+// refusePrograms refuses programs that could not be kept, or not be listed.
+func (h *Host) refusePrograms(s *Seen, failed error) error {
+	if failed != nil && !errors.Is(failed, unix.ENODEV) { // it may be gone by now
+		return fmt.Errorf("list eBPF programs of interface %s: %w", s.State.Name, failed)
+	}
+	if h.BPFFS != "" {
+		return nil
+	}
+	return RefuseUnkept(&s.State, false)
+}
+
+// maxNames is more than an attribute has room for: 64 bytes of names of one
+// character, and a comma after each.
+const maxNames = 32
+
+// namesOf is what programs are called.
+func namesOf(list []bpf.Attachment) model.Programs {
+	p := model.Programs{Attached: len(list) > 0}
+	for _, a := range list {
+		switch {
+		case a.Kind == bpf.TC && a.Filter != nil && a.Filter.Name != "":
+			p.Filters = append(p.Filters, a.Filter.Name)
+		case a.Kind == bpf.TCX && a.ProgramName != "":
+			p.TCX = append(p.TCX, a.ProgramName)
+		}
+	}
+	for _, names := range []*[]string{&p.Filters, &p.TCX} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+		*names = (*names)[:min(len(*names), maxNames)]
+	}
+	return p
 }
 
 // lookForRefusals reads the links, and of addresses and routes those that
