@@ -30,7 +30,9 @@ var Modules = []string{"bonding", "tun", "ifb", "macvtap", "vxlan", "sch_ingress
 	// One for each kind of link that stands on another, or could; batman-adv asks
 	// for crc32c without saying so.
 	"crc32c_generic", "ipvtap", "macsec", "geneve", "ip_gre", "ip6_gre", "ipip", "sit", "ip_vti", "ip6_vti", "ip6_tunnel", "xfrm_interface",
-	"team", "batman-adv", "wireguard", "nlmon", "vcan", "vxcan"}
+	"team", "batman-adv", "wireguard", "nlmon", "vcan", "vxcan",
+	// Has a private flag.
+	"slcan"}
 
 // sysctls keep the namespaces that tests make empty: the drivers of tunnels put
 // one such as sit0 into each.

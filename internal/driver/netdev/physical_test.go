@@ -6,6 +6,7 @@ package netdev
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -173,6 +174,79 @@ func TestPhysicalSettings(t *testing.T) {
 	list, err := d.host.Ethtool.Settings(*physicalNIC)
 	if err != nil || list["pause.autoneg"] != "1" || list["link.autoneg"] != "1" {
 		t.Errorf("%v, %v, want a link and pauses that are negotiated", list, err)
+	}
+}
+
+// What a claim asks of a real driver's private flags is set for the pod and
+// restored after it, or refused at its field with nothing changed: of those that
+// QEMU has, an 82574L has a flag that its driver sets for later chips alone
+// (drivers/net/ethernet/intel/e1000e/ethtool.c, s0ix-enabled), and an 82576 one
+// that it sets (igb, legacy-rx).
+func TestPhysicalPrivateFlags(t *testing.T) {
+	if *physicalNIC == "" {
+		t.Skip("needs a virtual machine's PCI NIC, named by -physical-nic")
+	}
+	d, err := New(Options{Host: netns.Self, BootID: "boot", Sys: os.DirFS("/sys")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	nic, m := machineOf(t, d, *physicalNIC)
+	before := physicalState(t, d, nic)
+	flags, err := d.host.Ethtool.PrivateFlags(*physicalNIC)
+	if err != nil || len(flags) == 0 {
+		t.Fatalf("%s has private flags %v, %v: want one at least", *physicalNIC, flags, err)
+	}
+	for flag, was := range flags {
+		for _, want := range []bool{was, !was} {
+			parameters := fmt.Sprintf(`{"interface": {"name": "net1"}, "ethtool": {"privateFlags": {%q: %t}}}`, flag, want)
+			r, err := d.Plan(claim(parameters, "pci-"+dashes(nic.PCI.String())), m, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			staged, err := d.Stage(t.Context(), r)
+			switch {
+			case err == nil:
+				flagInPod(t, d, staged, flag, want)
+			case want == was:
+				t.Errorf("%s: %t is what it was: %v", flag, want, err)
+			case !strings.Contains(err.Error(), "ethtool.privateFlags: "):
+				t.Errorf("%s: %t: %v: want the field named", flag, want, err)
+			default:
+				t.Logf("%s: %t is refused: %v", flag, want, err)
+			}
+			if diff := cmp.Diff(before, physicalState(t, d, nic)); diff != "" {
+				t.Errorf("%s: %t, and the host (-before +after):\n%s", flag, want, diff)
+			}
+		}
+	}
+}
+
+// flagInPod looks at a flag in a pod, which then sets it to the contrary where
+// it can, and gives the NIC back.
+func flagInPod(t *testing.T, d *Driver, r driver.Record, flag string, want bool) {
+	t.Helper()
+	pod := hosttest.NewNamespace(t)
+	if _, err := d.Attach(t.Context(), r, pod.Path()); err != nil {
+		t.Fatal(err)
+	}
+	tool, err := ethtool.Dial(pod.Fd())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tool.Close()
+	flags, err := tool.PrivateFlags("net1")
+	if err != nil || flags[flag] != want {
+		t.Errorf("the pod has private flags %v, %v, want %s: %t", flags, err, flag, want)
+	}
+	if err := tool.SetPrivateFlags("net1", map[string]bool{flag: !want}); err != nil {
+		t.Logf("the pod cannot set %s: %v", flag, err)
+	}
+	if err := d.Detach(t.Context(), r, pod.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Unstage(t.Context(), r); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -216,6 +216,8 @@ func TestPlanRefuses(t *testing.T) {
 		{claim(`{"interface": {"mtu": 9000}}`, "pci-0000-95-00-0"), "interface.mtu: Forbidden: the device has no network interface: want nothing but rdma"},
 		{claim(`{"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1"}], "interface": {"addresses": ["10.0.0.2/24"]}}`, "pci-0000-95-00-0"),
 			"routes[0].gateway: Forbidden: the device has no network interface"},
+		{claim(`{"ethtool": {"privateFlags": {"legacy-rx": true, "a": false}}}`, "pci-0000-91-00-0"),
+			`ethtool.privateFlags: "a", "legacy-rx": interface gpu0rdma0 has rx_striding_rq, tx_port_ts`},
 		{claim(`{"interface": {"mtu": true}}`, "pci-0000-91-00-0"), "parameters of the claim: interface.mtu: Invalid value: true: is a boolean, want a whole number"},
 		{claim(`{"interface": {"name": "a/b"}}`, "pci-0000-91-00-0"), `parameters: interface.name: Invalid value: "a/b"`},
 	} {

@@ -5,6 +5,8 @@ package ethtool
 
 import (
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/netns"
 )
 
 func pair(t *testing.T) *Conn {
@@ -217,4 +220,41 @@ func FuzzExpand(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A private flag of a real driver is set, read back and restored, and stays as it
+// was beside one that is refused.
+func TestPrivateFlagOfADriver(t *testing.T) {
+	name := hosttest.SerialCAN(t)
+	self, err := os.Open(netns.Self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = self.Close() }()
+	conn, err := Dial(int(self.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const flag = "err-rst-on-open"
+	expect := func(want bool) {
+		t.Helper()
+		have, err := conn.PrivateFlags(name)
+		if diff := cmp.Diff(map[string]bool{flag: want}, have); err != nil || diff != "" {
+			t.Errorf("%v; private flags (-want +got):\n%s", err, diff)
+		}
+	}
+	expect(false)
+	for _, on := range []bool{true, true, false} {
+		if err := conn.SetPrivateFlags(name, map[string]bool{flag: on}); err != nil {
+			t.Fatal(err)
+		}
+		expect(on)
+	}
+	var unknown *UnknownError
+	err = conn.SetPrivateFlags(name, map[string]bool{flag: true, "legacy-rx": true})
+	if !errors.As(err, &unknown) || !slices.Equal(unknown.Known, []string{flag}) {
+		t.Errorf("error %v, want that legacy-rx is unknown, and %s known", err, flag)
+	}
+	expect(false)
 }
