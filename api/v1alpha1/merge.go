@@ -28,8 +28,8 @@ const SourceDefault = "default"
 type Origins map[string]string
 
 // MergeNetworkConfigs lays later layers over earlier ones, field by field. A
-// list replaces the list below it, also when it is empty; features and flags
-// merge by name. The layers stay as they are.
+// list replaces the list below it, also when it is empty; features, flags and
+// sysctls merge by name. The layers stay as they are.
 func MergeNetworkConfigs(layers ...*NetworkConfig) *NetworkConfig {
 	var unnamed []Layer
 	for _, l := range layers {

@@ -30,6 +30,11 @@ type NetworkConfig struct {
 	// Neighbors are permanent ARP and NDP entries. They replace those of lower
 	// layers.
 	Neighbors []NeighborConfig `json:"neighbors,omitzero"`
+	// Sysctls are settings of the pod's network namespace, such as
+	// net.ipv4.tcp_rmem, set before a container starts. One of the whole node, such
+	// as net.core.rmem_max, is refused. Of conf and neigh those of the interface
+	// itself can be set, and of conf all and default. Layers merge by name.
+	Sysctls map[string]string `json:"sysctls,omitzero"`
 	// Ethtool is what the ethtool command sets.
 	Ethtool *EthtoolConfig `json:"ethtool,omitempty"`
 	// RDMA is what a NIC with an RDMA device gives beside its verbs.

@@ -46,6 +46,9 @@ func requireSchema(t *testing.T, kind string, config any) {
 		r.CommentMap[name] = strings.Join(strings.Fields(comment), " ")
 	}
 	s := r.Reflect(config)
+	if kind == "NetworkConfig" {
+		limitSysctls(t, s)
+	}
 	s.ID, s.Title = generator.ID("https://plumbline.dev/schema/"+filepath.Base(published(kind))), kind
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -66,6 +69,22 @@ func requireSchema(t *testing.T, kind string, config any) {
 	if diff := cmp.Diff(string(want), text.String()); diff != "" {
 		t.Errorf("%s is not of these types; -update rewrites it (-is +want):\n%s", published(kind), diff)
 	}
+}
+
+// limitSysctls says of a map's names and values what a tag cannot.
+func limitSysctls(t *testing.T, s *generator.Schema) {
+	t.Helper()
+	sysctls, ok := s.Properties.Get("sysctls")
+	if !ok {
+		t.Fatal("the schema has no sysctls")
+	}
+	most, longest := uint64(64), uint64(256)
+	names := strings.ReplaceAll(strings.Join(v1alpha1.PodSysctls(), "|"), ".", `\.`)
+	sysctls.MaxProperties = &most
+	sysctls.PropertyNames = &generator.Schema{
+		Pattern: `^(` + names + `|net\.ipv[46]\.(conf\.[A-Za-z0-9_-]{1,15}|neigh\.[A-Za-z0-9_-]{1,15})\.[a-z0-9_]{1,63})$`,
+	}
+	sysctls.AdditionalProperties.Pattern, sysctls.AdditionalProperties.MaxLength = `^[!-~]+( [!-~]+)*$`, &longest
 }
 
 func compileSchema(t *testing.T, kind string) *jsonschema.Schema {
@@ -142,6 +161,10 @@ func TestSchemaRefuses(t *testing.T) {
 		`{"neighbors": [{"ipAddress": "10.0.0.1"}]}`,
 		`{"ethtool": {"features": {"tso": 1}}}`,
 		`{"rdma": {"umad": "yes"}}`,
+		`{"sysctls": {"net.core.rmem_max": "1"}}`,
+		`{"sysctls": {"net.ipv4.tcp_fin_timeout": 30}}`,
+		`{"sysctls": {"net.ipv4.tcp_fin_timeout": "30\n"}}`,
+		`{"sysctls": {"net.ipv4.conf.a/b.rp_filter": "1"}}`,
 	} {
 		if conforms(t, schema, []byte(text)) == nil {
 			t.Errorf("%s is taken", text)

@@ -30,9 +30,26 @@ func (c *NetworkConfig) Mistakes() field.ErrorList {
 	errs = append(errs, c.validateRoutes(field.NewPath("routes"))...)
 	errs = append(errs, c.validateRules(field.NewPath("rules"))...)
 	errs = append(errs, c.validateNeighbors(field.NewPath("neighbors"))...)
+	errs = append(errs, checkSysctls(field.NewPath("sysctls"), c.Sysctls)...)
 	if c.Ethtool != nil {
 		errs = append(errs, checkFlagNames(field.NewPath("ethtool", "features"), c.Ethtool.Features)...)
 		errs = append(errs, checkFlagNames(field.NewPath("ethtool", "privateFlags"), c.Ethtool.PrivateFlags)...)
+	}
+	return errs
+}
+
+// Unapplied refuses what a later driver may apply, and this one does not: a pod
+// must not run without what its claim says. Another layer can set right what is
+// refused.
+func (c *NetworkConfig) Unapplied() field.ErrorList {
+	const why = "this build does not apply it yet: leave it out"
+	var errs field.ErrorList
+	at := field.NewPath("interface")
+	if c.Interface.Type != nil && *c.Interface.Type != TypePassthrough {
+		errs = append(errs, field.Forbidden(at.Child("type"), why))
+	}
+	if c.Interface.IPAM != nil {
+		errs = append(errs, field.Forbidden(at.Child("ipam"), why))
 	}
 	return errs
 }

@@ -5,7 +5,6 @@ package v1alpha1
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -44,8 +43,10 @@ func walk(path string, v reflect.Value, leaf func(string, reflect.Value)) {
 	case reflect.Struct:
 		eachField(path, v, func(at string, i int) { walk(at, v.Field(i), leaf) })
 	case reflect.Map:
-		for _, k := range slices.Sorted(maps.Keys(v.Interface().(map[string]bool))) {
-			leaf(path+"["+k+"]", v.MapIndex(reflect.ValueOf(k)))
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, k := range keys {
+			leaf(path+"["+k.String()+"]", v.MapIndex(k))
 		}
 	case reflect.Slice:
 		if !v.IsNil() && v.Len() == 0 {
@@ -99,7 +100,9 @@ func layValue(path string, below, above reflect.Value, note func(string, reflect
 		if below.IsNil() {
 			below.Set(reflect.MakeMap(above.Type()))
 		}
-		maps.Copy(below.Interface().(map[string]bool), above.Interface().(map[string]bool))
+		for entries := above.MapRange(); entries.Next(); {
+			below.SetMapIndex(entries.Key(), entries.Value())
+		}
 		note(path, above)
 	default:
 		below.Set(above)

@@ -48,7 +48,7 @@ var fields = []place{
 	{"rules[]", "priority", "number"}, {"rules[]", "source", "text"}, {"rules[]", "destination", "text"}, {"rules[]", "table", "number"},
 	{"neighbors[]", "ipAddress", "text"}, {"neighbors[]", "destination", "text"}, {"neighbors[]", "hardwareAddr", "text"},
 	{"ethtool", "features", "object"}, {"ethtool", "privateFlags", "object"}, {"rdma", "umad", "flag"}, {"rdma", "issm", "flag"},
-	{"", "interface", "object"}, {"", "routes", "list"}, {"", "rules", "list"}, {"", "neighbors", "list"}, {"", "ethtool", "object"}, {"", "rdma", "object"},
+	{"", "interface", "object"}, {"", "routes", "list"}, {"", "rules", "list"}, {"", "neighbors", "list"}, {"", "sysctls", "object"}, {"", "ethtool", "object"}, {"", "rdma", "object"},
 }
 
 // misspell adds a field that there is not.

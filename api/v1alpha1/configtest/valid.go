@@ -27,6 +27,10 @@ func Valid(r *rand.Rand) map[string]any {
 		g.set(doc, "rules", g.rules)
 	}
 	g.set(doc, "neighbors", g.neighbors)
+	g.set(doc, "sysctls", func() any {
+		// Values of their own would differ between the NICs of a pod.
+		return map[string]any{"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv6.conf.all.accept_ra": "0"}
+	})
 	g.set(doc, "ethtool", func() any {
 		e := map[string]any{}
 		g.set(e, "features", func() any { return map[string]any{"tso": g.maybe(), "tx-checksum-ip-generic": g.maybe()} })
