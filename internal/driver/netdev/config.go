@@ -10,6 +10,8 @@ import (
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
 // profileSource is the layer that a named profile was resolved to.
@@ -17,13 +19,9 @@ const profileSource = "profile"
 
 // configOf merges and checks the layers of parameters of one device.
 func configOf(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
-	decoded, err := driver.DecodeLayers(layers, v1alpha1.DecodeNetworkConfig)
+	merged, err := merge(layers)
 	if err != nil {
 		return nil, err
-	}
-	merged := v1alpha1.MergeNetworkConfigs(decoded...)
-	if err := merged.Validate(); err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
 	}
 	resolved := slices.ContainsFunc(layers, func(l driver.Config) bool { return l.Source == profileSource })
 	if merged.Profile != nil && !resolved {
@@ -32,21 +30,57 @@ func configOf(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
 	return merged, nil
 }
 
-// refuseUnapplied refuses every field that this driver would not apply: a pod
-// must not run without what its claim says.
-func refuseUnapplied(c *v1alpha1.NetworkConfig) error {
-	i := c.Interface
-	var errs []error
-	for _, f := range []struct {
-		path string
-		set  bool
-	}{
-		{"interface.type", i.Type != nil && *i.Type != v1alpha1.TypePassthrough},
-		{"interface.ipam", i.IPAM != nil},
-	} {
-		if f.set {
-			errs = append(errs, fmt.Errorf("%s: this build does not apply it yet: leave it out", f.path))
+func merge(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
+	decoded, err := driver.DecodeLayers(layers, v1alpha1.DecodeNetworkConfig)
+	if err != nil {
+		return nil, err
+	}
+	merged := v1alpha1.MergeNetworkConfigs(decoded...)
+	if err := merged.Validate(); err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	return merged, nil
+}
+
+// JudgeParameters is why Plan would refuse devices of one claim on the grounds of
+// their parameters alone, on whatever node: an error for each, nil where there is
+// no reason, in the words of Plan. Devices have the names of their requests. What a
+// profile holds is not known, and taken to be nothing.
+func JudgeParameters(devices []driver.Allocation) []error {
+	configs, errs := make([]*v1alpha1.NetworkConfig, len(devices)), make([]error, len(devices))
+	use := newPodUse()
+	for i, a := range devices {
+		if configs[i], errs[i] = merge(a.Configs); errs[i] == nil {
+			use.reserve(configs[i], nil)
 		}
 	}
-	return errors.Join(errs...)
+	for i, c := range configs {
+		if errs[i] == nil {
+			errs[i] = c.Unapplied().ToAggregate()
+		}
+		if errs[i] != nil {
+			continue
+		}
+		state, err := use.stateOf(c, anyNIC(c, i))
+		if err == nil {
+			err = use.add(state, "for request "+devices[i].Request)
+		}
+		errs[i] = err
+	}
+	return errs
+}
+
+// anyNIC is a NIC that takes all that a configuration says. Its name on the host is
+// its own.
+func anyNIC(c *v1alpha1.NetworkConfig, i int) *hoststate.Seen {
+	name := fmt.Sprintf("any-nic-%d", i)
+	for sysctl := range c.Sysctls {
+		if ifname, _, ok := v1alpha1.InterfaceOfSysctl(sysctl); ok && ifname != "all" && ifname != "default" {
+			name = ifname
+		}
+	}
+	size := uint32(0)
+	return &hoststate.Seen{State: hoststate.State{Name: name, Settings: rtnl.Settings{
+		MAC: c.Interface.HardwareAddr, GSOMax: &size, GROMax: &size, GSOIPv4Max: &size, GROIPv4Max: &size,
+	}}}
 }

@@ -105,6 +105,10 @@ func TestEachField(t *testing.T) {
 		{"arp", "sysctl -q -w net.ipv4.conf.nic0.arp_ignore=2 net.ipv4.conf.nic0.rp_filter=2 net.ipv4.neigh.nic0.gc_stale_time=77",
 			`{"interface": {"arpIgnore": 1, "arpAnnounce": 2}}`,
 			"sysctl net.ipv4.conf.nic0.arp_ignore net.ipv4.conf.nic0.arp_announce", []string{"arp_ignore = 1", "arp_announce = 2"}},
+		{"sysctls", "", `{"sysctls": {"net.ipv4.tcp_rmem": "4096 131073 6291457", "net.core.somaxconn": "4097",
+			"net.ipv4.conf.default.arp_notify": "1", "net.ipv4.conf.nic0.arp_ignore": "2", "net.ipv4.neigh.nic0.gc_stale_time": "77"}}`,
+			"sysctl net.ipv4.tcp_rmem net.core.somaxconn net.ipv4.conf.nic0.arp_notify net.ipv4.conf.nic0.arp_ignore net.ipv4.neigh.nic0.gc_stale_time",
+			[]string{"tcp_rmem = 4096\t131073\t6291457", "somaxconn = 4097", "arp_notify = 1", "arp_ignore = 2", "gc_stale_time = 77"}},
 		{"routes", "", `{"interface": {"addresses": ["10.44.0.2/32", "fd44::2/64"]}, "routes": [
 			{"destination": "10.60.0.9/16", "gateway": "10.44.0.1", "source": "10.44.0.2", "metric": 50, "mtu": 1300},
 			{"destination": "10.44.0.1/32", "scope": 253},

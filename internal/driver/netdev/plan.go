@@ -96,8 +96,10 @@ func (p planner) device(a driver.Allocation, c *v1alpha1.NetworkConfig, problem 
 			return driver.DeviceRecord{}, err
 		}
 	}
-	if err := p.pod.add(&plan, a.Device); err != nil {
-		return driver.DeviceRecord{}, err
+	if plan.Pod != nil {
+		if err := p.pod.add(plan.Pod, "for device "+a.Device); err != nil {
+			return driver.DeviceRecord{}, err
+		}
 	}
 	var err error
 	d.Plan, err = json.Marshal(plan)
@@ -141,7 +143,7 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	if plan.NIC.Interface == nil {
 		return errors.Join(refuseLoss(plan), c.ValidateRDMAOnly())
 	}
-	if err := refuseUnapplied(c); err != nil {
+	if err := c.Unapplied().ToAggregate(); err != nil {
 		return err
 	}
 	if err := p.checkMTU(plan.NIC, c); err != nil {

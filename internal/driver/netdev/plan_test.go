@@ -235,7 +235,7 @@ func TestPlanRefusesWhatItDoesNotApply(t *testing.T) {
 		"interface.ipam": `{"interface": {"ipam": {"pool": "p"}}}`,
 	} {
 		_, err := planIn(t, claim(parameters, "pci-0000-91-00-0"))
-		want := fmt.Sprintf(": %s: this build does not apply it yet: leave it out", field)
+		want := fmt.Sprintf(": %s: Forbidden: this build does not apply it yet: leave it out", field)
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: error %v\nwant %s", parameters, err, want)
 		}

@@ -5,6 +5,7 @@ package netdev
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -15,11 +16,14 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// podUse is what the interfaces of a claim's pods use up: names, MACs, VRFs and
-// routing tables, which are the namespace's and not each interface's own.
+// podUse is what the interfaces of a claim's pods use up: names, MACs, VRFs,
+// routing tables and sysctls, which are the namespace's and not each interface's
+// own.
 type podUse struct {
 	// names, macs and routes are taken by whom.
 	names, macs, routes map[string]string
+	// sysctls are set to what, by whom.
+	sysctls map[string]sysctlUse
 	// vrfs are tables by VRF, tables are those of anything.
 	vrfs   map[string]uint32
 	tables map[uint32]bool
@@ -27,17 +31,22 @@ type podUse struct {
 	written map[podstate.Place]bool
 }
 
-// usedBy is what the claim's pods have by other claims.
-func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
-	u := &podUse{
-		names:  map[string]string{"eth0": "from the cluster's network"},
-		macs:   map[string]string{},
-		routes: map[string]string{},
-		vrfs:   map[string]uint32{},
-		tables: map[uint32]bool{},
-
+// newPodUse is what every pod has.
+func newPodUse() *podUse {
+	return &podUse{
+		names:   map[string]string{"eth0": "from the cluster's network"},
+		macs:    map[string]string{},
+		routes:  map[string]string{},
+		sysctls: map[string]sysctlUse{},
+		vrfs:    map[string]uint32{},
+		tables:  map[uint32]bool{},
 		written: map[podstate.Place]bool{},
 	}
+}
+
+// usedBy is what the claim's pods have by other claims.
+func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
+	u := newPodUse()
 	for _, r := range held {
 		shared := slices.ContainsFunc(r.Pods, func(pod driver.PodRef) bool { return slices.Contains(claim.Pods, pod) })
 		if !shared || r.Claim.UID == claim.UID {
@@ -130,12 +139,8 @@ func (u *podUse) vrf(c *v1alpha1.VRFConfig) (*podstate.VRF, error) {
 	return &podstate.VRF{Name: *c.Name, Table: table}, nil
 }
 
-// add takes what a plan uses, if it is free.
-func (u *podUse) add(plan *Plan, device string) error {
-	if plan.Pod == nil {
-		return nil
-	}
-	s := plan.Pod
+// add takes what an interface uses, if it is free. By is who, in words.
+func (u *podUse) add(s *podstate.State, by string) error {
 	if by, used := u.names[s.Name]; used {
 		return fmt.Errorf("interface.name: %q is in the pod already, %s: give each its own name", s.Name, by)
 	}
@@ -155,7 +160,24 @@ func (u *podUse) add(plan *Plan, device string) error {
 			return fmt.Errorf("routes: %s is in the pod already, %s: give one of them a metric or a table of its own", routeKey(r), by)
 		}
 	}
-	u.take(s, "for device "+device)
+	if err := u.checkSysctls(s); err != nil {
+		return err
+	}
+	u.take(s, by)
+	return nil
+}
+
+// sysctlUse is a sysctl that somebody sets.
+type sysctlUse struct{ value, by string }
+
+// checkSysctls refuses a sysctl that has another value in the pod: which of the two
+// it would have would depend on who comes first.
+func (u *podUse) checkSysctls(s *podstate.State) error {
+	for _, name := range slices.Sorted(maps.Keys(s.PodSysctls)) {
+		if other, used := u.sysctls[name]; used && other.value != s.PodSysctls[name] {
+			return fmt.Errorf("sysctls[%s]: %q: the pod has %q already, %s: want one value of both", name, s.PodSysctls[name], other.value, other.by)
+		}
+	}
 	return nil
 }
 
@@ -179,6 +201,9 @@ func (u *podUse) take(s *podstate.State, by string) {
 	}
 	for _, t := range s.Tables() {
 		u.tables[t] = true
+	}
+	for name, value := range s.PodSysctls {
+		u.sysctls[name] = sysctlUse{value, by}
 	}
 }
 

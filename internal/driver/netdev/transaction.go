@@ -190,6 +190,9 @@ func (t *transaction) move(plan Plan, link *rtnl.Link) (*rtnl.Link, error) {
 	if err := hoststate.RefuseUpper(t.onHost, link.Index, link.Name); err != nil {
 		return nil, err
 	}
+	if err := plan.Pod.PrepareNamespace(t.pod); err != nil {
+		return nil, err
+	}
 	t.moved = append(t.moved, plan)
 	// An alternative name goes along, and would be in the way of an interface
 	// that shall have it as its name. It comes back with the NIC.

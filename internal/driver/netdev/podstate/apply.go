@@ -31,7 +31,7 @@ func (s *State) Configure(p *Pod, link *rtnl.Link, lease *dhcp.Lease) error {
 	if ignored := s.Settings.Beyond(link.Settings); ignored != (rtnl.Settings{}) {
 		return fmt.Errorf("interface %s: the kernel did not set %s", link.Name, ignored)
 	}
-	if err := s.setSysctls(p, link.Name); err != nil {
+	if err := s.writeSysctls(p, link.Name); err != nil {
 		return fmt.Errorf("interface %s: %w", link.Name, err)
 	}
 	// Before the addresses: enslaving drops those of IPv6.
@@ -53,7 +53,7 @@ func (s *State) Configure(p *Pod, link *rtnl.Link, lease *dhcp.Lease) error {
 	return nil
 }
 
-func (s *State) setSysctls(p *Pod, name string) error {
+func (s *State) writeSysctls(p *Pod, name string) error {
 	for _, key := range slices.Sorted(maps.Keys(s.Sysctls)) {
 		if err := p.Sysctl.Write(name, key, s.Sysctls[key]); err != nil {
 			return err

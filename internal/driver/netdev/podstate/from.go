@@ -9,12 +9,10 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/host/rtnl"
-	"plumbline.dev/plumbline/internal/host/sysctl"
 )
 
 // From is the interface that a configuration asks for, given the host's: name,
@@ -34,9 +32,9 @@ func From(c *v1alpha1.NetworkConfig, host *hoststate.Seen, vrf *VRF, written map
 		s.setSettings(&i, &host.State),
 		s.setAddresses(&i, host),
 		s.setOwn(c),
+		s.setSysctls(c),
 		s.takeOver(c, host, written),
 	}
-	s.Sysctls = sysctls(&i)
 	if err := errors.Join(append(errs, s.checkMTU())...); err != nil {
 		return nil, err
 	}
@@ -126,22 +124,6 @@ func (s *State) checkMTU() error {
 		return nil
 	}
 	return fmt.Errorf("interface.mtu: %d: the interface has the IPv6 address %s, which needs at least %d", *s.Settings.MTU, s.Addresses[six], least)
-}
-
-func sysctls(i *v1alpha1.InterfaceConfig) sysctl.Settings {
-	var s sysctl.Settings
-	set := func(key string, v *int32) {
-		if v == nil {
-			return
-		}
-		if s == nil {
-			s = sysctl.Settings{}
-		}
-		s[key] = strconv.Itoa(int(*v))
-	}
-	set("ipv4/conf/arp_ignore", i.ARPIgnore)
-	set("ipv4/conf/arp_announce", i.ARPAnnounce)
-	return s
 }
 
 // missing refuses a size that the kernel would silently ignore.

@@ -23,6 +23,9 @@ type State struct {
 	VRF *VRF `json:"vrf,omitempty"`
 	// Sysctls are the interface's own, such as arp_ignore.
 	Sysctls sysctl.Settings `json:"sysctls,omitempty"`
+	// PodSysctls are those of the whole namespace, such as net.ipv4.tcp_rmem, and of
+	// all its interfaces.
+	PodSysctls map[string]string `json:"podSysctls,omitempty"`
 	// Forwarding is set for both families; nil leaves the kernel's.
 	Forwarding *bool `json:"forwarding,omitempty"`
 	// Routes, Rules and Neighbours are the host's.
