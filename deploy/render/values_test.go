@@ -107,7 +107,7 @@ func TestClaimPolicyFollowsItsValues(t *testing.T) {
 	const (
 		policy  = "plumbline-claim-parameters "
 		denying = "plumbline-claim-parameters-denied "
-		all     = "addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules umad"
+		all     = "addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules sysctls umad"
 	)
 	tests := []struct {
 		name, values string
@@ -118,7 +118,7 @@ func TestClaimPolicyFollowsItsValues(t *testing.T) {
 		{"refusals", "claimPolicy: {action: Deny}", []string{policy + "Deny " + all}},
 		{"notes", "claimPolicy: {action: Audit}", []string{policy + "Audit " + all}},
 		{"one refusal", "claimPolicy: {deny: [umad]}", []string{
-			policy + "Warn addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules", denying + "Deny umad",
+			policy + "Warn addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules sysctls", denying + "Deny umad",
 		}},
 		{"two refusals and notes", "claimPolicy: {action: Audit, deny: [umad, rules, umad], guarded: [rules, addresses]}", []string{
 			policy + "Audit addresses", denying + "Deny rules umad",
