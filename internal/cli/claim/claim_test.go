@@ -72,7 +72,7 @@ func TestLintOutputForPrograms(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Errors+r.Warnings != len(r.Findings) || r.Errors == 0 || r.Findings[0].Source != "-" || r.Findings[0].Name != "fast" {
+	if r.Errors+r.Warnings+r.Notes != len(r.Findings) || r.Errors == 0 || r.Findings[0].Source != "-" || r.Findings[0].Name != "fast" {
 		t.Errorf("%+v", r)
 	}
 	out, err = run(t, "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n", "lint", "-f", "-", "-o", "yaml")

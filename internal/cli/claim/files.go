@@ -60,6 +60,9 @@ func (in *inputs) add(o *object) {
 	if o.rule != nil {
 		in.rules = append(in.rules, o.rule)
 	}
+	if o.slice != nil {
+		in.addSlice(o.slice)
+	}
 	in.objects = append(in.objects, o)
 	if o.class != nil {
 		in.classes[o.name] = o
@@ -155,6 +158,9 @@ func (o *object) convert(typed runtime.Object, scheme *runtime.Scheme) error {
 			return err
 		}
 		o.class = &c.Spec
+	case kindSlice:
+		o.slice = &resourceapi.ResourceSlice{}
+		return scheme.Convert(typed, o.slice, nil)
 	case kindRule:
 		o.rule = &resourceapi.DeviceTaintRule{}
 		return scheme.Convert(typed, o.rule, nil)
@@ -162,8 +168,11 @@ func (o *object) convert(typed runtime.Object, scheme *runtime.Scheme) error {
 	return nil
 }
 
-// kindRule taints devices.
-const kindRule = "DeviceTaintRule"
+// kindRule taints devices, kindSlice shows them.
+const (
+	kindRule  = "DeviceTaintRule"
+	kindSlice = "ResourceSlice"
+)
 
 // Kinds that have parameters.
 const (

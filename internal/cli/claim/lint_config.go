@@ -15,6 +15,9 @@ import (
 
 	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/internal/cli/claim/guarded"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -52,10 +55,11 @@ type linter struct {
 
 func (l linter) error(e *field.Error)   { l.report.add(l.o, severityError, e) }
 func (l linter) warning(e *field.Error) { l.report.add(l.o, severityWarning, e) }
+func (l linter) note(e *field.Error)    { l.report.add(l.o, severityNote, e) }
 
 func (l linter) class() {
 	spec := field.NewPath("spec")
-	l.selectors(spec, l.o.class.Selectors)
+	l.selectors(spec, l.o.class.Selectors, "")
 	for i, c := range l.o.class.Config {
 		at := spec.Child("config").Index(i)
 		l.driverName(at, c.Opaque)
@@ -93,7 +97,7 @@ func (l linter) claim() {
 	for _, r := range requests {
 		main, _, _ := strings.Cut(r.name, "/")
 		known[r.name], known[main] = true, true
-		l.selectors(r.path, r.selectors)
+		l.selectors(r.path, r.selectors, l.in.driverOf(r.class))
 		l.wholeGroup(r)
 	}
 	for i, c := range l.o.claim.Devices.Constraints {
@@ -118,6 +122,7 @@ func (l linter) claim() {
 		for _, e := range unreadable {
 			l.error(e)
 		}
+		l.guarded(at, c.Opaque)
 		for _, e := range mistakes {
 			if dependsOnOthers(e) {
 				continue // what counts is what it merges to
@@ -133,6 +138,54 @@ func (l linter) claim() {
 			}
 		}
 	}
+	l.together(requests)
+}
+
+// guarded says what the shipped policy does about a configuration of a claim.
+func (l linter) guarded(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) {
+	if o == nil || o.Driver != slicecodec.DriverNet {
+		return
+	}
+	c, err := v1alpha1.DecodeNetworkConfig(o.Parameters.Raw)
+	if err != nil {
+		return // said before
+	}
+	for _, u := range guarded.Uses(c) {
+		l.note(&field.Error{Type: field.ErrorTypeForbidden, Field: at.Child("opaque", "parameters").String() + "." + u.Field, Detail: u.Note(l.o.namespace)})
+	}
+}
+
+// together checks what the NICs of one pod cannot have at once. Of alternatives
+// one is taken, so that they are left out.
+func (l linter) together(requests []request) {
+	var nics []driver.Allocation
+	var of []request
+	for _, r := range requests {
+		if strings.Contains(r.name, "/") || r.admin || l.in.driverOf(r.class) != slicecodec.DriverNet {
+			continue
+		}
+		nics, of = append(nics, l.in.allocated(l.o, r, slicecodec.DriverNet)), append(of, r)
+	}
+	for i, err := range netdev.JudgeParameters(nics) {
+		if err == nil || wrongAlone(nics[i]) {
+			continue // which is said where it stands
+		}
+		for line := range strings.Lines(err.Error()) {
+			path, why, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			l.error(&field.Error{Type: field.ErrorTypeForbidden, Field: l.layerOf(schemas[0], path, of[i]).String() + "." + path, Detail: why})
+		}
+	}
+}
+
+// wrongAlone tells whether the driver refuses parameters of a NIC whatever others
+// the pod has.
+func wrongAlone(a driver.Allocation) bool {
+	layers, err := schemas[0].decodeLayers(a.Configs)
+	if err != nil {
+		return true
+	}
+	c, _ := schemas[0].effective(layers)
+	return len(mistakesOf(c)) > 0
 }
 
 // requestNames wants the requests that a constraint or configuration names to
@@ -180,7 +233,16 @@ func checkLayer(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) (unrea
 	if err != nil {
 		return below(at, err), nil
 	}
-	return nil, below(at, c.Validate())
+	return nil, below(at, mistakesOf(c).ToAggregate())
+}
+
+// mistakesOf are what the driver refuses of a configuration by itself.
+func mistakesOf(c parameters) field.ErrorList {
+	mistakes := c.Mistakes()
+	if nic, ok := c.(*v1alpha1.NetworkConfig); ok {
+		mistakes = append(mistakes, nic.Unapplied()...)
+	}
+	return mistakes
 }
 
 // below moves the mistakes of parameters to where those lie in their object.
@@ -223,7 +285,7 @@ func (l linter) merged(s schema, r request, reported map[string]bool) {
 		l.forOne(r, "name", nic.Interface.Name)
 		l.forOne(r, "hardwareAddr", nic.Interface.HardwareAddr)
 	}
-	for _, e := range c.Mistakes() {
+	for _, e := range mistakesOf(c) {
 		at := l.layerOf(s, e.Field, r)
 		moved := *e
 		moved.Field = at.String() + "." + e.Field

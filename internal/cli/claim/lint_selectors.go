@@ -4,20 +4,23 @@
 package claim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/selector"
 )
 
-// selectors checks that they compile, and what they read.
-func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector) {
+// selectors checks that they compile, and what they read. Driver is the driver of
+// the devices that they see, "" where nothing before them says it.
+func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector, driver string) {
 	for i, s := range all {
 		if s.CEL == nil {
 			continue
@@ -31,8 +34,9 @@ func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector) {
 		for _, read := range a.Reads {
 			l.attribute(path, read.String())
 		}
+		driver = cmp.Or(driver, a.Driver)
 		for _, read := range a.Unguarded {
-			if !slices.Contains(always, read.String()) {
+			if !isAlways(driver, read) {
 				l.warning(&field.Error{Type: field.ErrorTypeForbidden, Field: path.String(), Detail: fmt.Sprintf(
 					`%s is read also of devices that may lack it, which fails the allocation: want %q in device.attributes[%q] && before it`,
 					read, read.Name, read.Domain)})
@@ -41,8 +45,18 @@ func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector) {
 	}
 }
 
-// always are attributes that no device of their driver lacks.
-var always = []string{slicecodec.AttrRDMA}
+// always are attributes that no device of a driver lacks, NVIDIA's own among them
+// in every kind that it publishes (a GPU, a MIG device, one for vfio-pci).
+var always = map[string][]string{
+	slicecodec.DriverNet: {slicecodec.AttrRDMA},
+	slicecodec.DriverGPU: {slicecodec.AttrPCIBusID, slicecodec.DriverGPU + "/type", slicecodec.DriverGPU + "/productName"},
+}
+
+// isAlways says that no device of a driver lacks an attribute. Where no driver is
+// known the attribute's own domain stands for it.
+func isAlways(driver string, a selector.Attribute) bool {
+	return slices.Contains(always[cmp.Or(driver, a.Domain)], a.String())
+}
 
 // attribute warns of a name in a domain of ours that none of our drivers
 // publishes.
@@ -54,9 +68,12 @@ func (l linter) attribute(at *field.Path, name string) {
 	}
 	here := inDomain(known, domain)
 	switch meant := nearest.Of(bare, here); {
+	case meant != "" && slicecodec.ForeignName(name) && domain != slicecodec.DriverCPU:
+		// A cloud, or a driver that is newer, may have it.
+		l.warning(field.Invalid(at, name, "plumbline's drivers do not publish this attribute: did you mean "+domain+"/"+meant+"?"))
 	case meant != "":
 		l.warning(field.Invalid(at, name, "no driver publishes this attribute: did you mean "+domain+"/"+meant+"?"))
-	case domain == slicecodec.DriverNet || domain == slicecodec.DriverCPU:
+	case domain == slicecodec.DriverCPU:
 		l.warning(field.Invalid(at, name, "no driver publishes this attribute: "+domain+" has "+strings.Join(here, ", ")))
 	}
 }
@@ -110,10 +127,43 @@ func whyLacking(name, driver string) string {
 	return ""
 }
 
+// ofSingleCPUs are attributes that devices of dra.cpu have in individual mode only.
+var ofSingleCPUs = []string{slicecodec.DriverCPU + "/cpuID", slicecodec.DriverCPU + "/coreID", slicecodec.DriverCPU + "/coreType"}
+
+// individual says that a request is for single CPUs, which have no capacity: those
+// are what the slices show, or its selectors or a constraint read what they alone
+// have.
+func (l linter) individual(r request) bool {
+	if l.in.singleCPUs && !l.in.groupedCPUs {
+		return true
+	}
+	var read []string
+	all := slices.Clone(r.selectors)
+	if class := l.in.classes[r.class]; class != nil {
+		all = append(all, class.class.Selectors...)
+	}
+	for _, s := range all {
+		if s.CEL == nil {
+			continue
+		}
+		if a, err := selector.Analyse(s.CEL.Expression); err == nil {
+			for _, attribute := range a.Reads {
+				read = append(read, attribute.String())
+			}
+		}
+	}
+	for _, c := range l.o.claim.Devices.Constraints {
+		if appliesTo(c.Requests, r) {
+			read = append(read, string(ptr.Deref(c.MatchAttribute, "")), string(ptr.Deref(c.DistinctAttribute, "")))
+		}
+	}
+	return slices.ContainsFunc(read, func(name string) bool { return slices.Contains(ofSingleCPUs, name) })
+}
+
 // wholeGroup warns of a request for CPUs that does not say how many: it takes
 // the whole device.
 func (l linter) wholeGroup(r request) {
-	if l.in.driverOf(r.class) != slicecodec.DriverCPU {
+	if l.in.driverOf(r.class) != slicecodec.DriverCPU || l.individual(r) {
 		return
 	}
 	if r.capacity != nil {

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // inCluster is the source of what was read from the API server.
@@ -68,7 +70,23 @@ func readCluster(ctx context.Context, client kubernetes.Interface, namespace str
 			in.classes[r.class] = class
 		}
 	}
-	return in, nil
+	return in, in.readSlices(ctx, client)
+}
+
+// readSlices looks how CPUs are offered. Who may not read slices does not know.
+func (in *inputs) readSlices(ctx context.Context, client kubernetes.Interface) error {
+	slices, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+		FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + slicecodec.DriverCPU})
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list the ResourceSlices of %s: %w", slicecodec.DriverCPU, err)
+	}
+	for i := range slices.Items {
+		in.addSlice(&slices.Items[i])
+	}
+	return nil
 }
 
 func get(ctx context.Context, client kubernetes.Interface, namespace string, ref reference) (*object, error) {

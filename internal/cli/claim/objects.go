@@ -29,6 +29,7 @@ type object struct {
 	allocation *resourceapi.AllocationResult
 	class      *resourceapi.DeviceClassSpec
 	rule       *resourceapi.DeviceTaintRule
+	slice      *resourceapi.ResourceSlice
 	pods       []cmdutil.PodSpec
 	// unreadable are fields that the API does not have, or not as they are.
 	unreadable field.ErrorList
@@ -50,6 +51,23 @@ type inputs struct {
 	classes map[string]*object
 	// rules are those of the files that taint devices.
 	rules []*resourceapi.DeviceTaintRule
+	// singleCPUs and groupedCPUs say what devices of dra.cpu the slices show that
+	// are known.
+	singleCPUs, groupedCPUs bool
+}
+
+// addSlice learns from the devices of a slice.
+func (in *inputs) addSlice(s *resourceapi.ResourceSlice) {
+	if s.Spec.Driver != slicecodec.DriverCPU {
+		return
+	}
+	for _, d := range s.Spec.Devices {
+		if _, group := d.Capacity[slicecodec.CapacityCPU]; group {
+			in.groupedCPUs = true
+		} else {
+			in.singleCPUs = true
+		}
+	}
 }
 
 // request is a request of a claim, or one of its alternatives.

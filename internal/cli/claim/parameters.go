@@ -17,7 +17,6 @@ import (
 type parameters interface {
 	Leaves() []v1alpha1.Leaf
 	Mistakes() field.ErrorList
-	Validate() error
 }
 
 // layer is one set of parameters, and where it comes from in words.

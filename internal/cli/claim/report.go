@@ -12,10 +12,12 @@ import (
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
-// Severities: an error will not work, a warning may not.
+// Severities: an error will not work, a warning may not, and a note tells what
+// depends on the cluster's administrator.
 const (
 	severityError   = "error"
 	severityWarning = "warning"
+	severityNote    = "note"
 )
 
 // finding is one thing that is wrong, or may be.
@@ -40,6 +42,7 @@ type report struct {
 	Checked  int `json:"checked"`
 	Errors   int `json:"errors"`
 	Warnings int `json:"warnings"`
+	Notes    int `json:"notes,omitempty"`
 }
 
 func (r *report) add(o *object, severity string, e *field.Error) {
@@ -51,10 +54,15 @@ func (r *report) add(o *object, severity string, e *field.Error) {
 			f.Value = e.BadValue
 		}
 	}
-	if severity == severityError {
+	switch severity {
+	case severityError:
 		r.Errors++
-	} else {
+	case severityWarning:
 		r.Warnings++
+	default:
+		r.Notes++
+	}
+	if severity != severityError {
 		// The words for kinds of errors are too strong for it.
 		f.Message = e.Detail
 		if f.Value != nil {
@@ -74,7 +82,11 @@ func (r *report) text(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s checked: %s, %s\n", count(r.Checked, "object"), count(r.Errors, "error"), count(r.Warnings, "warning"))
+	notes := ""
+	if r.Notes > 0 {
+		notes = ", " + count(r.Notes, "note")
+	}
+	_, err := fmt.Fprintf(w, "%s checked: %s, %s%s\n", count(r.Checked, "object"), count(r.Errors, "error"), count(r.Warnings, "warning"), notes)
 	return err
 }
 

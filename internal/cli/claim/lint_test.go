@@ -1,0 +1,246 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plumbline.dev/plumbline/internal/cli/claim/guarded"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev"
+)
+
+// nicClaim is a claim of one NIC for each text of parameters.
+func nicClaim(t *testing.T, parameters ...string) string {
+	t.Helper()
+	var requests, configs []string
+	for i, text := range parameters {
+		if !json.Valid([]byte(text)) {
+			t.Fatalf("%s is no JSON", text)
+		}
+		requests = append(requests, fmt.Sprintf(`{name: nic-%d, exactly: {deviceClassName: dra.net}}`, i))
+		configs = append(configs, fmt.Sprintf(`{requests: [nic-%d], opaque: {driver: dra.net, parameters: %s}}`, i, text))
+	}
+	return fmt.Sprintf(`
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a, namespace: training}
+spec: {devices: {requests: [%s], config: [%s]}}
+`, strings.Join(requests, ", "), strings.Join(configs, ", "))
+}
+
+// Whatever the driver says of parameters alone lint says, and lint has no error
+// where the driver has none.
+func TestLintTellsTheDriversVerdict(t *testing.T) {
+	for name, parameters := range map[string][]string{
+		"nothing":                  {`{}`, `{}`},
+		"all right":                {`{"interface": {"name": "net1", "mtu": 9000}, "sysctls": {"net.ipv4.conf.net1.rp_filter": "2"}}`, `{"interface": {"name": "net2"}}`},
+		"type":                     {`{"interface": {"type": "ipvlan"}}`},
+		"ipam":                     {`{"interface": {"ipam": {"pool": "fabric"}}}`},
+		"type and ipam":            {`{"interface": {"type": "macvlan", "ipam": {"pool": "fabric"}}}`},
+		"sysctl of the node":       {`{"sysctls": {"net.core.rmem_max": "1"}}`},
+		"sysctl of another's NIC":  {`{"interface": {"name": "net1"}, "sysctls": {"net.ipv4.conf.net2.rp_filter": "1"}}`},
+		"sysctls that differ":      {`{"sysctls": {"net.ipv4.tcp_ecn": "1"}}`, `{"sysctls": {"net.ipv4.tcp_ecn": "2"}}`},
+		"names":                    {`{"interface": {"name": "net1"}}`, `{"interface": {"name": "net1"}}`},
+		"the cluster's name":       {`{"interface": {"name": "eth0"}}`},
+		"MAC addresses":            {`{"interface": {"hardwareAddr": "02:00:00:00:00:01"}}`, `{"interface": {"hardwareAddr": "02:00:00:00:00:01"}}`},
+		"tables of VRFs":           {`{"interface": {"vrf": {"name": "v", "table": 7}}}`, `{"interface": {"vrf": {"name": "w", "table": 7}}}`},
+		"routes":                   {`{"routes": [{"destination": "10.0.0.0/8", "scope": 253}]}`, `{"routes": [{"destination": "10.0.0.0/8", "scope": 253}]}`},
+		"a value":                  {`{"interface": {"mtu": 1}}`},
+		"fields beside each other": {`{"interface": {"dhcp": true, "addresses": ["10.0.0.1/24"]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var devices []driver.Allocation
+			for i, text := range parameters {
+				devices = append(devices, driver.Allocation{Request: fmt.Sprintf("nic-%d", i), Configs: []driver.Config{{Source: "claim", Raw: []byte(text)}}})
+			}
+			out, _ := run(t, nicClaim(t, parameters...), "lint", "-f", "-")
+			refused := false
+			for _, err := range netdev.JudgeParameters(devices) {
+				if err == nil {
+					continue
+				}
+				refused = true
+				sentence := strings.Trim(strings.TrimPrefix(err.Error(), "parameters: "), "[]")
+				for _, one := range strings.Split(sentence, ", interface.") {
+					// The field has its place in the claim before it, and in one case
+					// the kind of mistake after it.
+					_, why, _ := strings.Cut(one, ": ")
+					if !strings.Contains(out, ": error: ") || !strings.Contains(out, why) {
+						t.Errorf("the driver says %s\nlint says %s", one, out)
+					}
+				}
+			}
+			if errs := strings.Count(out, ": error: "); (errs > 0) != refused {
+				t.Errorf("the driver refuses it: %v; lint says %s", refused, out)
+			}
+		})
+	}
+}
+
+// A class that asks for what is not applied may be overruled by the claim.
+func TestLintOfAClassThatIsNotApplied(t *testing.T) {
+	const class = `
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: shared}
+spec:
+  selectors: [{cel: {expression: device.driver == "dra.net"}}]
+  config: [{opaque: {driver: dra.net, parameters: {interface: {type: macvlan}}}}]
+`
+	out, err := run(t, class, "lint", "-f", "-")
+	if want := "warning: spec.config[0].opaque.parameters.interface.type: this build does not apply it yet: leave it out (unless the claim says otherwise)\n"; err != nil || !strings.Contains(out, want) {
+		t.Errorf("%v %s, want %s", err, out, want)
+	}
+}
+
+// What the claim policy guards is told, with the setting's name; a class's
+// parameters it does not look at.
+func TestLintNotesWhatThePolicyGuards(t *testing.T) {
+	for name, parameters := range map[string]string{
+		"addresses":           `{"interface": {"addresses": ["10.0.0.2/24"]}}`,
+		"hardwareAddr":        `{"interface": {"hardwareAddr": "02:00:00:00:00:01"}}`,
+		"defaultRoutes":       `{"routes": [{"destination": "0.0.0.0/0", "scope": 253}]}`,
+		"rules":               `{"rules": [{"table": 7}]}`,
+		"disableEbpfPrograms": `{"interface": {"disableEbpfPrograms": true}}`,
+		"privateFlags":        `{"ethtool": {"privateFlags": {"a": false}}}`,
+		"sysctls":             `{"sysctls": {"net.ipv4.tcp_ecn": "1"}}`,
+		"umad":                `{"rdma": {"umad": true}}`,
+		"":                    `{"interface": {"mtu": 9000, "disableEbpfPrograms": false}, "sysctls": {}}`,
+	} {
+		out, err := run(t, nicClaim(t, parameters), "lint", "-f", "-")
+		if err != nil {
+			t.Errorf("%s: %v\n%s", parameters, err, out)
+		}
+		if name == "" {
+			if want := "1 object checked: 0 errors, 0 warnings\n"; out != want {
+				t.Errorf("%s: %s, want %s", parameters, out, want)
+			}
+			continue
+		}
+		for _, want := range []string{
+			"ResourceClaim training/a: note: spec.devices.config[0].opaque.parameters.",
+			"the shipped policy " + guarded.Policy + " warns of claims that ", "(setting " + name + ")",
+			"kubectl label namespace training allow.plumbline.dev/" + name + "=true allows it",
+			"1 object checked: 0 errors, 0 warnings, 1 note\n",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: %s\nwant %s", parameters, out, want)
+			}
+		}
+	}
+	const class = `
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: bare}
+spec:
+  selectors: [{cel: {expression: device.driver == "dra.net"}}]
+  config: [{opaque: {driver: dra.net, parameters: {interface: {disableEbpfPrograms: true}}}}]
+`
+	if out, err := run(t, class, "lint", "-f", "-"); err != nil || strings.Contains(out, "note") {
+		t.Errorf("%v %s", err, out)
+	}
+}
+
+// requestOf is a claim of one request.
+func requestOf(class, fields, rest string) string {
+	return fmt.Sprintf(`
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a}
+spec:
+  devices:
+    requests: [{name: r, exactly: {deviceClassName: %s%s}}]
+    %s
+`, class, fields, rest)
+}
+
+func selecting(expression string) string {
+	return fmt.Sprintf(", selectors: [{cel: {expression: %q}}]", expression)
+}
+
+func TestLintWarnings(t *testing.T) {
+	const (
+		gpus     = "gpu.nvidia.com"
+		unguided = " is read also of devices that may lack it"
+		whole    = "without it the request takes all CPUs of a device"
+	)
+	slice := func(device string) string {
+		return fmt.Sprintf(`
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: cpus}
+spec: {driver: dra.cpu, nodeName: node-1, pool: {name: node-1, generation: 1, resourceSliceCount: 1}, devices: [%s]}
+`, device)
+	}
+	const single, group = `{name: cpudev000}`, `{name: cpudevnuma000, allowMultipleAllocations: true, capacity: {dra.cpu/cpu: {value: "8"}}}`
+	for name, c := range map[string]struct {
+		manifest string
+		// want is part of the only warning; empty where there is none.
+		want string
+	}{
+		"a GPU's address":               {requestOf(gpus, selecting(`device.attributes["resource.kubernetes.io"].pciBusID == "0000:04:00.0"`), ""), ""},
+		"a GPU's type":                  {requestOf(gpus, selecting(`device.attributes["gpu.nvidia.com"].type == "gpu"`), ""), ""},
+		"a GPU's product":               {requestOf(gpus, selecting(`device.attributes["gpu.nvidia.com"].productName.startsWith("NVIDIA")`), ""), ""},
+		"a GPU's product of its own":    {requestOf("somebody-elses", selecting(`device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].productName == "x"`), ""), ""},
+		"a GPU's node":                  {requestOf(gpus, selecting(`device.attributes["resource.kubernetes.io"].numaNode == 0`), ""), "resource.kubernetes.io/numaNode" + unguided},
+		"a GPU's root":                  {requestOf(gpus, selecting(`device.attributes["resource.kubernetes.io"].pcieRoot == "pci0000:00"`), ""), "resource.kubernetes.io/pcieRoot" + unguided},
+		"a GPU's UUID":                  {requestOf(gpus, selecting(`device.attributes["gpu.nvidia.com"].uuid == "x"`), ""), "gpu.nvidia.com/uuid" + unguided},
+		"a NIC's address":               {requestOf("dra.net", selecting(`device.attributes["resource.kubernetes.io"].pciBusID == "0000:04:00.0"`), ""), "resource.kubernetes.io/pciBusID" + unguided},
+		"a NIC's RDMA":                  {requestOf("dra.net", selecting(`device.attributes["dra.net"].rdma`), ""), ""},
+		"a webhook's attribute":         {requestOf("dra.net", selecting(`"rack" in device.attributes["dra.net"] && device.attributes["dra.net"].rack == "r1"`), ""), ""},
+		"a webhook's domain":            {requestOf("dra.net", selecting(`"rack" in device.attributes["fabric.example.com"] && device.attributes["fabric.example.com"].rack == "r1"`), ""), ""},
+		"a webhook's constraint":        {requestOf("dra.net", "", "constraints: [{matchAttribute: dra.net/rack}]"), ""},
+		"a misspelt attribute":          {requestOf("dra.net", "", "constraints: [{matchAttribute: dra.net/numaNod}]"), "plumbline's drivers do not publish this attribute: did you mean dra.net/numaNode?"},
+		"a misspelt standard attribute": {requestOf("dra.net", "", "constraints: [{matchAttribute: resource.kubernetes.io/numaNod}]"), "no driver publishes this attribute: did you mean resource.kubernetes.io/numaNode?"},
+		"an attribute of no CPU":        {requestOf("dra.cpu", ", capacity: {requests: {dra.cpu/cpu: 1}}", "constraints: [{distinctAttribute: dra.cpu/rack}]"), "no driver publishes this attribute: dra.cpu has "},
+		"CPUs":                          {requestOf("dra.cpu", "", ""), whole},
+		"several groups":                {requestOf("dra.cpu", ", count: 2", ""), whole},
+		"single CPUs by selector":       {requestOf("dra.cpu", ", count: 8"+selecting(`"coreType" in device.attributes["dra.cpu"] && device.attributes["dra.cpu"].coreType == "p-core"`), ""), ""},
+		"single CPUs by constraint":     {requestOf("dra.cpu", ", count: 8", "constraints: [{distinctAttribute: dra.cpu/coreID}]"), ""},
+		"single CPUs by slices":         {requestOf("dra.cpu", ", count: 8", "") + slice(single), ""},
+		"groups by slices":              {requestOf("dra.cpu", ", count: 2", "") + slice(group), whole},
+		"both by slices":                {requestOf("dra.cpu", ", count: 2", "") + slice(single+", "+group), whole},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := run(t, c.manifest, "lint", "-f", "-")
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			switch got := strings.Count(out, ": warning: "); {
+			case c.want == "" && got > 0, c.want != "" && (got != 1 || !strings.Contains(out, c.want)):
+				t.Errorf("%s, want %q", out, c.want)
+			}
+		})
+	}
+}
+
+// No file of the examples has an error, and what is warned of is what fails the
+// allocation on a NIC that lacks the attribute.
+func TestLintOfAllExamples(t *testing.T) {
+	files, err := filepath.Glob("../../../examples/*/manifests/*.yaml")
+	if err != nil || len(files) < 15 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		out, err := run(t, "", "lint", "-f", file)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, ": warning: ") && !strings.Contains(line, "dra.net/numaNode is read") &&
+				!strings.Contains(line, "dra.net/ifName is read") && !strings.Contains(line, "gce.dra.net/networkName is read") {
+				t.Errorf("a warning that is none: %s", line)
+			}
+		}
+	}
+}
