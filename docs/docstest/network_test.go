@@ -109,6 +109,25 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	requireDocumented(t, page, reflect.TypeFor[v1alpha1.NetworkConfig](), func(b docstest.Block) []v1alpha1.Leaf { return decode(t, b).Leaves() })
 }
 
+// Every sysctl that a claim may set is in the table, and no other.
+func TestSysctlsAreDocumented(t *testing.T) {
+	_, table, found := strings.Cut(sections(t, page)["sysctls"], "| Directory | Names |")
+	if !found {
+		t.Fatal("there is no table")
+	}
+	row := regexp.MustCompile("(?m)^\\| `(net\\.\\w+)`(?:, [^|]+)? \\| ([^|]+) \\|$")
+	var documented []string
+	for _, m := range row.FindAllStringSubmatch(table, -1) {
+		for _, name := range strings.Split(m[2], ", ") {
+			documented = append(documented, m[1]+"."+strings.Trim(name, "`"))
+		}
+	}
+	slices.Sort(documented)
+	if known := v1alpha1.PodSysctls(); !slices.Equal(documented, known) {
+		t.Errorf("the page has %q\nwant %q", documented, known)
+	}
+}
+
 func requireDocumented(t *testing.T, page string, config reflect.Type, leavesOf func(docstest.Block) []v1alpha1.Leaf) {
 	t.Helper()
 	documented := sections(t, page)
