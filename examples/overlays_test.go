@@ -4,12 +4,16 @@
 package examples_test
 
 import (
+	"encoding/json"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 )
 
 // labImage is the only image there is in the lab.
@@ -74,6 +78,36 @@ func TestWorkerIsTheJobs(t *testing.T) {
 	hide(pod)
 	if diff := cmp.Diff(want.Spec, pod.Spec); diff != "" {
 		t.Errorf("the pod is not the job's worker (-job +pod):\n%s", diff)
+	}
+}
+
+// TestSysctlsNeedNoInitContainer holds the claim of the overlay to what the
+// document's privileged container writes.
+func TestSysctlsNeedNoInitContainer(t *testing.T) {
+	before, after := build(t, "tpu-v6e-multi-nic/manifests"), build(t, "tpu-v6e-multi-nic/sysctls")
+	script := podSpec(before["StatefulSet neper"]).InitContainers[0].Command[2]
+	want := map[string]string{}
+	for _, m := range regexp.MustCompile(`echo "?([^">]+?)"? > /proc/sys/(\S+)`).FindAllStringSubmatch(script, -1) {
+		want[strings.ReplaceAll(m[2], "/", ".")] = m[1]
+	}
+	if len(want) != strings.Count(script, "echo") || len(want) == 0 {
+		t.Fatalf("read %v of:\n%s", want, script)
+	}
+	if left := podSpec(after["StatefulSet neper"]).InitContainers; len(left) > 0 {
+		t.Errorf("the init container is there: %v", left)
+	}
+	template, ok := after["ResourceClaimTemplate tpu-net-interfaces"].(*resourcev1beta1.ResourceClaimTemplate)
+	if !ok {
+		t.Fatalf("%T", after["ResourceClaimTemplate tpu-net-interfaces"])
+	}
+	var parameters struct {
+		Sysctls map[string]string `json:"sysctls"`
+	}
+	if err := json.Unmarshal(template.Spec.Spec.Devices.Config[0].Opaque.Parameters.Raw, &parameters); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, parameters.Sysctls); diff != "" {
+		t.Errorf("the claim's sysctls are not the script's (-script +claim):\n%s", diff)
 	}
 }
 
