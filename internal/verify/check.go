@@ -11,6 +11,7 @@ import (
 	"plumbline.dev/plumbline/internal/verify/expect"
 	"plumbline.dev/plumbline/internal/verify/facts"
 	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/nearest"
 )
 
 // Kernel is where facts come from; *facts.Reader is one.
@@ -34,13 +35,14 @@ type Result struct {
 // detail it also reads what no verdict depends on: interrupts, and where memory
 // lies.
 func Check(ctx context.Context, m *model.Machine, kernel Kernel, promised []expect.Pod, detail bool) []Result {
+	near := nearest.On(m)
 	targets := make([]facts.Target, len(promised))
 	for i, p := range promised {
 		targets[i] = target(p)
 	}
 	results := make([]Result, len(promised))
 	for i, found := range kernel.Look(ctx, targets, detail) {
-		results[i] = Result{Promised: promised[i], Found: found, Outcome: judge.Judge(m, promised[i], found)}
+		results[i] = Result{Promised: promised[i], Found: found, Outcome: judge.Judge(near, promised[i], found)}
 	}
 	exclusive(results)
 	if detail {
@@ -87,9 +89,11 @@ func exclusive(results []Result) {
 }
 
 func share(r, other *Result, claim string, cpu int) {
+	holder := other.Promised.Namespace + "/" + other.Promised.Name
 	r.Findings = append(r.Findings, judge.Finding{
 		State: judge.StateWrong, Code: judge.CPUsShared, Claim: claim, What: "no CPU serves two claims",
-		Why: fmt.Sprintf("CPU %d is %s/%s's too", cpu, other.Promised.Namespace, other.Promised.Name),
+		Why:     fmt.Sprintf("CPU %d is %s's too", cpu, holder),
+		Differs: &judge.Difference{Of: "the pod", Attribute: fmt.Sprintf("CPU %d", cpu), Claimed: "for it alone", Observed: holder + " has it too"},
 	})
 	r.Verdict = judge.Conclude(r.Findings)
 }

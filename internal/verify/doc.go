@@ -1,8 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verify says of running pods whether they are aligned as their claims
-// say, by what the kernel says of them and not by what anybody published.
+// Package verify answers two questions of running pods, by what the kernel says of
+// them and not by what anybody published: are they as their claims say, and are
+// their things as near to each other as the machine could have given them.
 //
 //	claims, slices ─► expect ─┐
 //	/proc, /sys ────► facts ──┼─► judge ─► Result ─► Report

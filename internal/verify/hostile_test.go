@@ -85,7 +85,7 @@ func TestUntold(t *testing.T) {
 	n, p, promise := tutorial(t)
 	p.Told = nil
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.True {
 		t.Error(explain(got))
 	}
 }

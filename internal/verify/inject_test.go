@@ -58,7 +58,7 @@ func explain(r verify.Result) string {
 func TestAligned(t *testing.T) {
 	n, p, promise := tutorial(t)
 	got := look(t, n, n.Reader(t), p, promise.Expect())
-	if got.Status != judge.Aligned {
+	if got.Status != judge.True {
 		t.Fatal(explain(got))
 	}
 	classes := map[string]string{}
@@ -67,6 +67,95 @@ func TestAligned(t *testing.T) {
 	}
 	if classes["/dev/nvidia0 net0"] != "PIX" && classes["/dev/nvidia0 net0"] != "PXB" || classes["net0 main CPUs"] != "NODE" {
 		t.Errorf("classes %v: want GPU and NIC below one switch, CPUs on their node", classes)
+	}
+}
+
+// word is the class of a pair and the nearest that the machine could have given.
+func word(r verify.Result, a, b string) string {
+	for _, p := range r.Pairs {
+		if p.A == a && p.B == b {
+			return p.Class.String() + " " + p.Nearest.String()
+		}
+	}
+	return "no such pair"
+}
+
+// Two questions, two answers: what is as claimed may be farther apart than the
+// machine could have given it, and what is near may not be as claimed.
+func TestTwoAnswers(t *testing.T) {
+	tests := []struct {
+		name       string
+		gpus, nics []int
+		cpus       cpuset.CPUSet
+		change     func(n *verifytest.Node, p *verifytest.Pod)
+		asClaimed  judge.Status
+		aligned    judge.Status
+		reason     judge.Code
+		word       judge.Word
+		pairs      map[[2]string]string
+	}{
+		{
+			name: "the tutorial's aligned pod", gpus: []int{0}, nics: []int{0}, cpus: cpuset.New(4, 5, 6, 7),
+			asClaimed: judge.True, aligned: judge.True, reason: judge.Nearest, word: judge.WordAligned,
+			pairs: map[[2]string]string{
+				{"/dev/nvidia0", "net0"}: "PIX PIX", {"/dev/nvidia0", "main CPUs"}: "NODE NODE", {"net0", "main CPUs"}: "NODE NODE",
+			},
+		},
+		{
+			name: "the tutorial's misaligned pod", gpus: []int{2}, nics: []int{2}, cpus: cpuset.New(60, 61, 62, 63),
+			asClaimed: judge.True, aligned: judge.False, reason: judge.FartherThanPossible, word: judge.WordAsClaimed,
+			pairs: map[[2]string]string{
+				{"/dev/nvidia2", "net0"}: "PIX PIX", {"/dev/nvidia2", "main CPUs"}: "SYS NODE", {"net0", "main CPUs"}: "SYS NODE",
+			},
+		},
+		{
+			name: "GPU and NIC without a constraint", gpus: []int{0}, nics: []int{7},
+			asClaimed: judge.True, aligned: judge.False, reason: judge.FartherThanPossible, word: judge.WordAsClaimed,
+			pairs: map[[2]string]string{{"/dev/nvidia0", "net0"}: "SYS PIX"},
+		},
+		{
+			name: "all GPUs and all NICs", gpus: []int{0, 1, 2, 3, 4, 5, 6, 7}, nics: []int{7, 6, 5, 4, 3, 2, 1, 0},
+			asClaimed: judge.True, aligned: judge.True, reason: judge.Nearest, word: judge.WordAligned,
+		},
+		{
+			name: "a NIC alone", nics: []int{0},
+			asClaimed: judge.True, aligned: judge.True, reason: judge.NoPairs, word: judge.WordAligned,
+		},
+		{
+			name: "near, with a GPU that nobody claimed", gpus: []int{0}, nics: []int{0}, cpus: cpuset.New(4, 5),
+			change:    func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/nvidia5"] = n.GPUNumber(5) },
+			asClaimed: judge.False, aligned: judge.True, reason: judge.Nearest, word: judge.WordMisaligned,
+			pairs: map[[2]string]string{{"/dev/nvidia5", "net0"}: "SYS ?"},
+		},
+		{
+			name: "its NIC missing", gpus: []int{0}, nics: []int{0},
+			change: func(_ *verifytest.Node, p *verifytest.Pod) {
+				p.NICs, p.Files = nil, map[string]string{"/dev/nvidia0": "195:0"}
+			},
+			asClaimed: judge.False, aligned: judge.Unknown, reason: judge.DeviceMissing, word: judge.WordMisaligned,
+		},
+	}
+	n := verifytest.NewNode(t, "a3-ultragpu-8g")
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := n.NewPod("train")
+			promise := n.Give(p, verifytest.Ours(), test.gpus, test.nics, test.cpus)
+			if test.change != nil {
+				test.change(n, p)
+			}
+			n.Write(t, p)
+			t.Cleanup(func() { n.Remove(t, p) })
+			got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+			near := got.Nearness()
+			if got.Status != test.asClaimed || near.Status != test.aligned || near.Reason != test.reason || got.Word() != test.word {
+				t.Errorf("as claimed %s, aligned %s (%s: %s), %s\n%s", got.Status, near.Status, near.Reason, near.Message, got.Word(), explain(got))
+			}
+			for pair, want := range test.pairs {
+				if has := word(got, pair[0], pair[1]); has != want {
+					t.Errorf("%s to %s: %s, want %s", pair[0], pair[1], has, want)
+				}
+			}
+		})
 	}
 }
 
@@ -121,15 +210,20 @@ func TestInjected(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p, promise := trainOn(t, n)
 			r := n.Reader(t)
-			if got := look(t, n, r, p, promise.Expect()); got.Status != judge.Aligned {
+			if got := look(t, n, r, p, promise.Expect()); got.Status != judge.True {
 				t.Fatalf("before: %s", explain(got))
 			}
 			test.inject(n, p)
 			p.Run()
 			n.Write(t, p)
 			got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
-			if got.Status != judge.Misaligned || got.Reason != test.code || !strings.Contains(got.Message, test.says) {
+			if got.Status != judge.False || got.Reason != test.code || !strings.Contains(got.Message, test.says) {
 				t.Errorf("want %s and %q, got %s", test.code, test.says, explain(got))
+			}
+			for _, f := range got.Findings {
+				if d := f.Differs; (f.State == judge.StateWrong) != (d != nil) || d != nil && (d.Of == "" || d.Attribute == "" || d.Claimed == "" || d.Observed == "") {
+					t.Errorf("%s: %s: what differs is %+v", f.State, f.What, d)
+				}
 			}
 		})
 	}
@@ -144,7 +238,7 @@ func TestSleepingThreadIsNoAlarm(t *testing.T) {
 	for range 3 {
 		p.Threads[0].Ticks += 50
 		n.Tick(t, p)
-		if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+		if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.True {
 			t.Fatal(explain(got))
 		}
 	}
@@ -159,7 +253,7 @@ func TestSharedCPUs(t *testing.T) {
 	n.Write(t, other)
 	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect(), second.Expect()}, false)
 	for _, r := range got {
-		if r.Status != judge.Misaligned || r.Reason != judge.CPUsShared {
+		if r.Status != judge.False || r.Reason != judge.CPUsShared {
 			t.Error(explain(r))
 		}
 	}
@@ -179,7 +273,7 @@ func TestBrokenConstraint(t *testing.T) {
 	promise.Claim.Status.Allocation.Devices.Results[1].Request = "nic-0"
 	n.Write(t, p)
 	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
-	if got.Status != judge.Misaligned || got.Reason != judge.ConstraintBroken {
+	if got.Status != judge.False || got.Reason != judge.ConstraintBroken {
 		t.Error(explain(got))
 	}
 }
@@ -207,7 +301,7 @@ func TestVanishing(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, true)[0]
-		ignored := got.Status == judge.Aligned && (containsAny(path, harmless) || strings.Contains(path, "/task/"))
+		ignored := got.Status == judge.True && (containsAny(path, harmless) || strings.Contains(path, "/task/"))
 		if got.Status != judge.Unknown && !ignored {
 			t.Errorf("without %s: %s", path, explain(got))
 		}

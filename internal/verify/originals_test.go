@@ -41,7 +41,7 @@ func TestOriginals(t *testing.T) {
 	n, p, promise := beside(t)
 	r := n.Reader(t)
 	got := look(t, n, r, p, promise.Expect())
-	if got.Status != judge.Aligned || !strings.Contains(explain(got), "the driver of these CPUs does not bind memory") {
+	if got.Status != judge.True || !strings.Contains(explain(got), "the driver of these CPUs does not bind memory") {
 		t.Fatal(explain(got))
 	}
 	p.NICs = map[string]int{"net0": 5}
@@ -66,7 +66,7 @@ func TestSingleCPUs(t *testing.T) {
 		},
 	}}))
 	r := n.Reader(t)
-	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Status != judge.Aligned {
+	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Status != judge.True {
 		t.Error(explain(got))
 	}
 	p.Pin(cpuset.New(3), cpuset.New(0))
@@ -107,7 +107,7 @@ func TestVirtualInterface(t *testing.T) {
 	p.PID -= 10
 	n.Give(p, verifytest.Originals(), []int{0}, nil, cpuset.New(4, 5, 6, 7))
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.True {
 		t.Error(explain(got))
 	}
 }
@@ -124,7 +124,7 @@ func TestGenerations(t *testing.T) {
 	for _, slices := range [][]resourceapi.ResourceSlice{append(promise.Slices, old), append([]resourceapi.ResourceSlice{old}, promise.Slices...)} {
 		mixed := promise
 		mixed.Slices = slices
-		if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{mixed.Expect()}, false)[0]; got.Status != judge.Aligned {
+		if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{mixed.Expect()}, false)[0]; got.Status != judge.True {
 			t.Error(explain(got))
 		}
 	}
@@ -145,7 +145,7 @@ func TestWholeGroup(t *testing.T) {
 		p.Told[uid] = p.CPUs
 	}
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Aligned {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.True {
 		t.Error(explain(got))
 	}
 }

@@ -29,7 +29,7 @@ func TestNoFalseAlarm(t *testing.T) {
 				pods, promised := crowd(t, n, random, round)
 				for range 2 {
 					for _, result := range verify.Check(t.Context(), n.Machine, r, promised, true) {
-						if result.Status != judge.Aligned {
+						if result.Status != judge.True {
 							t.Fatalf("round %d, pod %s: %s", round, result.Promised.Name, explain(result))
 						}
 					}

@@ -38,17 +38,41 @@ type Pod struct {
 	UID       string `json:"uid"`
 	// Node is the pod's; in a report of several nodes they differ.
 	Node string `json:"node"`
-	// Verdict is Aligned, Misaligned or Unknown; Reason is one word, Message
-	// says what is wrong or unknown.
+	// Verdict sums up both answers below: Aligned, AsClaimed (and could be nearer,
+	// or it is not known), Misaligned (not as claimed) or Unknown. Reason and
+	// Message are those of AsClaimed.
 	Verdict string `json:"verdict"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// AsClaimed says whether the pod is as its claims say; Differs what is not.
+	AsClaimed Answer       `json:"asClaimed"`
+	Differs   []Difference `json:"differs,omitempty"`
+	// Aligned says whether every pair of claimed things is as near as the machine
+	// could have given it, claimed so or not.
+	Aligned Answer `json:"aligned"`
 	// Things are its devices and its containers' CPUs, with their places.
 	Things []Thing `json:"things"`
-	// Pairs classify every two of them as nvidia-smi topo -m does.
+	// Pairs classify every two of them as nvidia-smi topo -m does, and say of
+	// claimed ones that belong together how near they could be.
 	Pairs []Pair `json:"pairs"`
 	// Findings are all that was looked at.
 	Findings []Finding `json:"findings"`
+}
+
+// Answer is to one of the two questions, in the form of a condition.
+type Answer struct {
+	// Status is True, False or Unknown.
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Difference is what was claimed of one attribute and what was observed.
+type Difference struct {
+	Of        string `json:"of"`
+	Attribute string `json:"attribute"`
+	Claimed   string `json:"claimed"`
+	Observed  string `json:"observed"`
 }
 
 // Thing is a device of a pod, or where a container of it runs.
@@ -87,6 +111,9 @@ type Pair struct {
 	A     string `json:"a"`
 	B     string `json:"b"`
 	Class string `json:"class"`
+	// Nearest is the nearest class that the machine could have given; absent
+	// where that is not asked.
+	Nearest string `json:"nearest,omitempty"`
 }
 
 // Finding is one thing that was looked at.
@@ -115,21 +142,35 @@ func ComparePods(a, b Pod) int {
 }
 
 func podOf(m *model.Machine, node string, r Result) Pod {
+	near := r.Nearness()
 	p := Pod{
 		Namespace: r.Promised.Namespace, Name: r.Promised.Name, UID: r.Promised.UID, Node: node,
-		Verdict: string(r.Status), Reason: string(r.Reason), Message: r.Message,
-		Things: []Thing{}, Pairs: []Pair{}, Findings: []Finding{},
+		Verdict: string(r.Word()), Reason: string(r.Reason), Message: r.Message,
+		AsClaimed: Answer{string(r.Status), string(r.Reason), r.Message},
+		Aligned:   Answer{string(near.Status), string(near.Reason), near.Message},
+		Things:    []Thing{}, Pairs: []Pair{}, Findings: []Finding{},
 	}
 	for _, t := range r.Things {
 		p.Things = append(p.Things, thingOf(m, r, t))
 	}
 	for _, pair := range r.Pairs {
-		p.Pairs = append(p.Pairs, Pair{A: pair.A, B: pair.B, Class: pair.Class.String()})
+		p.Pairs = append(p.Pairs, pairOf(pair))
 	}
 	for _, f := range r.Findings {
+		if d := f.Differs; d != nil {
+			p.Differs = append(p.Differs, Difference(*d))
+		}
 		p.Findings = append(p.Findings, Finding{State: string(f.State), Code: string(f.Code), Claim: f.Claim, What: f.What, Why: f.Why})
 	}
 	return p
+}
+
+func pairOf(p judge.Pair) Pair {
+	out := Pair{A: p.A, B: p.B, Class: p.Class.String()}
+	if p.Nearest != 0 {
+		out.Nearest = p.Nearest.String()
+	}
+	return out
 }
 
 func thingOf(m *model.Machine, r Result, t judge.Thing) Thing {

@@ -38,7 +38,7 @@ func Settle(look func() []Result, pause func() error) ([]Result, error) {
 	return results, nil
 }
 
-func isWrong(r Result) bool { return r.Status == judge.Misaligned }
+func isWrong(r Result) bool { return r.Status == judge.False }
 
 // settled is what becomes of a pod that seemed misaligned: what the second look
 // says. Only that a thread ran elsewhere stays true when it came back.
@@ -47,7 +47,7 @@ func settled(first, second Result, there bool) Result {
 	case !there:
 		first.Verdict = judge.Conclude([]judge.Finding{{State: judge.StateUnknown, Code: judge.NotRunning, What: "the pod", Why: "it is ending"}})
 		return first
-	case first.Reason == judge.ThreadOutside && second.Status == judge.Aligned:
+	case first.Reason == judge.ThreadOutside && second.Status == judge.True:
 		return first
 	}
 	return second

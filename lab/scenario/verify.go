@@ -22,67 +22,109 @@ import (
 //go:embed stray.sh
 var strayScript string
 
-// The pod that is convicted, and its claim: the tutorial's aligned ones.
+// The pod that is convicted, and the one that got what it claimed and is far apart:
+// the tutorial's, with their claims.
 const (
 	suspect      = "aligned-gpu-nic-cpu-pod"
 	suspectClaim = "aligned-resource-claim"
+	farPod       = "misaligned-gpu-nic-cpu-pod"
+	farClaim     = "misaligned-resource-claim"
 )
 
 // What plumbline verify exits with.
 const (
-	verifyAligned    = 0
+	verifyAsClaimed  = 0
 	verifyMisaligned = 3
 )
 
-// Convict is the part of the tour where a pod is proved aligned, another GPU's
-// device file is smuggled into it, and it is convicted: by plumbline verify, by
-// the condition of its claim, and by the demo's own probe, which knows nothing of
-// verify.
+// told is what verification is to say of a pod: by its exit code, by both answers
+// of its text, and by the two conditions of the claim.
+type told struct {
+	what               string
+	code               int
+	asClaimed, aligned metav1.ConditionStatus
+	// farther is what the text must say of the pairs that could be nearer.
+	farther []string
+}
+
+var (
+	proves   = told{what: "proves the pod as claimed, and aligned", code: verifyAsClaimed, asClaimed: "True", aligned: "True"}
+	convicts = told{what: "convicts the pod", code: verifyMisaligned, asClaimed: "False", aligned: "True"}
+	// The tutorial's own counter-example: nobody broke a promise, and the CPUs are
+	// on the wrong socket.
+	tellsApart = told{
+		what: "calls the pod as claimed, and not aligned", code: verifyAsClaimed, asClaimed: "True", aligned: "False",
+		farther: []string{"GPU", "NIC"},
+	}
+)
+
+// Convict is the part of the tour where a pod is proved aligned, another one as
+// claimed and not aligned; another GPU's device file is smuggled into the first, and
+// it is convicted: by plumbline verify, by the conditions of its claim, and by the
+// demo's own probe, which knows nothing of verify.
 func (d Demo) Convict(ctx context.Context) (bool, error) {
 	d.heading("Is it true? plumbline verify asks the kernel")
 	if _, err := d.Kubectl.Run(ctx, "apply", "-k", d.overlay("gke-device-alignment")); err != nil {
 		return false, err
 	}
-	if err := d.waitForPod(ctx, "default", suspect); err != nil {
-		return false, err
+	for _, pod := range []string{suspect, farPod} {
+		if err := d.waitForPod(ctx, "default", pod); err != nil {
+			return false, err
+		}
 	}
-	proved, err := d.verdictOf(ctx, verifyAligned, metav1.ConditionTrue)
+	proved, err := d.verdictOf(ctx, suspect, suspectClaim, proves)
 	if err != nil {
 		return false, err
 	}
-	d.heading("A second GPU's device file is put into the pod behind everybody's back")
-	file, err := d.smuggle(ctx, "add")
+	d.heading("What the tutorial calls misaligned: it got what it claimed")
+	apart, err := d.verdictOf(ctx, farPod, farClaim, tellsApart)
 	if err != nil {
 		return false, err
 	}
-	fmt.Fprintf(d.Out, "  %s\n\n", strings.TrimSpace(file))
-	convicted, err := d.verdictOf(ctx, verifyMisaligned, metav1.ConditionFalse)
+	probed, err := d.probeFindsFar(ctx)
 	if err != nil {
 		return false, err
 	}
-	independent, err := d.probeConvicts(ctx)
-	if err != nil {
-		return false, err
-	}
-	if _, err := d.smuggle(ctx, "remove"); err != nil {
-		return false, err
-	}
-	acquitted, err := d.conditionBecomes(ctx, metav1.ConditionTrue)
+	convicted, err := d.smuggled(ctx)
 	if err != nil {
 		return false, err
 	}
 	ok := true
-	for _, v := range []judge.Verdict{proved, convicted, independent, acquitted} {
+	for _, v := range append([]judge.Verdict{proved, apart, probed}, convicted...) {
 		d.say(v)
 		ok = ok && v.OK
 	}
 	return ok, nil
 }
 
-// verdictOf runs the command on the suspect, prints what it says, and waits for
-// the claim's condition to say the same.
-func (d Demo) verdictOf(ctx context.Context, want int, condition metav1.ConditionStatus) (judge.Verdict, error) {
-	answer, err := d.plumbline(ctx, "verify", "pod/"+suspect, "-n", "default")
+// smuggled puts another GPU's file into the suspect, asks everybody, and takes it
+// out again.
+func (d Demo) smuggled(ctx context.Context) ([]judge.Verdict, error) {
+	d.heading("A second GPU's device file is put into the pod behind everybody's back")
+	file, err := d.smuggle(ctx, "add")
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(d.Out, "  %s\n\n", strings.TrimSpace(file))
+	convicted, err := d.verdictOf(ctx, suspect, suspectClaim, convicts)
+	if err != nil {
+		return nil, err
+	}
+	independent, err := d.probeConvicts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.smuggle(ctx, "remove"); err != nil {
+		return nil, err
+	}
+	acquitted, err := d.conditionsBecome(ctx, suspectClaim, proves)
+	return []judge.Verdict{convicted, independent, acquitted}, err
+}
+
+// verdictOf runs the command on a pod, prints what it says, and waits for the
+// claim's conditions to say the same.
+func (d Demo) verdictOf(ctx context.Context, pod, claim string, want told) (judge.Verdict, error) {
+	answer, err := d.plumbline(ctx, "verify", "pod/"+pod, "-n", "default")
 	if err != nil {
 		return judge.Verdict{}, err
 	}
@@ -91,26 +133,59 @@ func (d Demo) verdictOf(ctx context.Context, want int, condition metav1.Conditio
 	if !v.OK {
 		return v, nil
 	}
-	said, err := d.conditionBecomes(ctx, condition)
+	said, err := d.conditionsBecome(ctx, claim, want)
 	v.OK, v.Why = said.OK, v.Why+"; "+said.Why
 	return v, err
 }
 
-// verifyVerdict judges how the command ended.
-func verifyVerdict(a answer, want int) judge.Verdict {
-	words := map[int]string{verifyAligned: "proves the pod aligned", verifyMisaligned: "convicts the pod"}
-	return judge.Verdict{What: "plumbline verify " + words[want], OK: a.Code == want, Why: a.Ending()}
+// verifyVerdict judges how the command ended, and both answers of its text.
+func verifyVerdict(a answer, want told) judge.Verdict {
+	v := judge.Verdict{What: "plumbline verify " + want.what, OK: a.Code == want.code, Why: a.Ending()}
+	for question, status := range map[string]metav1.ConditionStatus{"as claimed": want.asClaimed, "aligned": want.aligned} {
+		if !answered(a.Out, question, string(status)) {
+			v.OK, v.Why = false, fmt.Sprintf("%s; it does not answer %q with %s", v.Why, question, status)
+		}
+	}
+	if far := fartherPairs(a.Out); far < len(want.farther) {
+		v.OK, v.Why = false, fmt.Sprintf("%s; %d pairs are SYS where NODE was possible, want %s to the CPUs", v.Why, far, strings.Join(want.farther, " and "))
+	}
+	return v
 }
 
-// conditionBecomes waits until every entry of ours in the claim's status says so.
-func (d Demo) conditionBecomes(ctx context.Context, want metav1.ConditionStatus) (judge.Verdict, error) {
-	v := judge.Verdict{What: fmt.Sprintf("the claim says Aligned: %s", want)}
+// answered says whether a line of the text gives a question this answer.
+func answered(text, question, status string) bool {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, question+" "); ok && strings.HasPrefix(strings.TrimSpace(rest), status+" (") {
+			return true
+		}
+	}
+	return false
+}
+
+// fartherPairs counts the lines of the text that call a pair with CPUs SYS where
+// the machine could have given NODE.
+func fartherPairs(text string) int {
+	n := 0
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if last := len(fields) - 1; last > 2 && fields[last-2] == "CPUs" && fields[last-1] == "SYS" && fields[last] == "NODE" {
+			n++
+		}
+	}
+	return n
+}
+
+// conditionsBecome waits until every entry of ours in the claim's status says so.
+func (d Demo) conditionsBecome(ctx context.Context, name string, want told) (judge.Verdict, error) {
+	v := judge.Verdict{What: fmt.Sprintf("the claim says AsClaimed: %s, Aligned: %s", want.asClaimed, want.aligned)}
 	err := poll(ctx, func() (bool, error) {
 		var claim resourceapi.ResourceClaim
-		if err := d.Kubectl.Get(ctx, &claim, "resourceclaim", suspectClaim, "-n", "default"); err != nil {
+		if err := d.Kubectl.Get(ctx, &claim, "resourceclaim", name, "-n", "default"); err != nil {
 			return false, err
 		}
-		v.OK, v.Why = saysAligned(claim, want)
+		kept, asClaimed := says(claim, "AsClaimed", want.asClaimed)
+		near, aligned := says(claim, "Aligned", want.aligned)
+		v.OK, v.Why = kept && near, asClaimed+", "+aligned
 		return v.OK, nil
 	})
 	if errors.Is(err, await.ErrLate) {
@@ -119,24 +194,37 @@ func (d Demo) conditionBecomes(ctx context.Context, want metav1.ConditionStatus)
 	return v, err
 }
 
-func saysAligned(claim resourceapi.ResourceClaim, want metav1.ConditionStatus) (bool, string) {
+// says whether all entries that have a condition say this of it.
+func says(claim resourceapi.ResourceClaim, condition string, want metav1.ConditionStatus) (bool, string) {
 	entries, said := 0, ""
 	for _, d := range claim.Status.Devices {
 		for _, c := range d.Conditions {
-			if c.Type != "Aligned" {
+			if c.Type != condition {
 				continue
 			}
 			if c.Status != want {
-				return false, fmt.Sprintf("%s: Aligned %s %s: %s", d.Driver, c.Status, c.Reason, c.Message)
+				return false, fmt.Sprintf("%s: %s %s %s: %s", d.Driver, condition, c.Status, c.Reason, c.Message)
 			}
 			entries++
-			said = fmt.Sprintf("Aligned %s %s in the claim's status", c.Status, c.Reason)
+			said = fmt.Sprintf("%s %s %s in the claim's status", condition, c.Status, c.Reason)
 		}
 	}
 	if entries == 0 {
-		return false, "no entry of the claim's status says anything"
+		return false, fmt.Sprintf("no entry of the claim's status says %s", condition)
 	}
 	return true, said
+}
+
+// probeFindsFar asks the demo's own probe of the pod that is far apart.
+func (d Demo) probeFindsFar(ctx context.Context) (judge.Verdict, error) {
+	v := judge.Verdict{What: "the demo's own probe finds the CPUs on the other socket, and every constraint kept"}
+	o, err := examine(ctx, d.Kubectl, "default", farPod, farClaim)
+	if err != nil {
+		return v, err
+	}
+	o.Wanted = judge.Misaligned(o.OnNode)
+	v.OK, v.Why = o.OK(), o.Wanted.Why
+	return v, nil
 }
 
 // smuggle adds or removes another GPU's device file in the suspect's container,

@@ -21,22 +21,40 @@ func TestAnswers(t *testing.T) {
 	if want := "exit code 3: wrong"; three.Ending() != want {
 		t.Errorf("got %q, want %q", three.Ending(), want)
 	}
-	for _, test := range []struct {
-		answer answer
-		want   int
-		ok     bool
-	}{{answer{}, verifyAligned, true}, {three, verifyMisaligned, true}, {three, verifyAligned, false}, {answer{}, verifyMisaligned, false}} {
-		if v := verifyVerdict(test.answer, test.want); v.OK != test.ok {
-			t.Errorf("%+v, want %d: %+v", test.answer, test.want, v)
-		}
-	}
 	d.Plumbline = "/does/not/exist"
 	if _, err := d.plumbline(t.Context()); err == nil {
 		t.Error("a command that does not run is no answer")
 	}
 }
 
-func TestSaysAligned(t *testing.T) {
+// Both answers count, and the pairs that could be nearer.
+func TestVerifyVerdict(t *testing.T) {
+	text := func(asClaimed, aligned, pairs string) string {
+		return "default/x on n: Word\n\nas claimed  " + asClaimed + " (R)\naligned     " + aligned + " (R)\n\nPAIR IS ...\n" + pairs
+	}
+	far := "/dev/dri/card0 to main CPUs  SYS  NODE\nnet0 to main CPUs  SYS  NODE\n"
+	for _, test := range []struct {
+		answer answer
+		want   told
+		ok     bool
+	}{
+		{answer{Out: text("True", "True", "")}, proves, true},
+		{answer{Out: text("True", "False", "")}, proves, false},
+		{answer{Out: text("True", "True", ""), Code: 3}, proves, false},
+		{answer{Out: "default/x on n: Aligned"}, proves, false},
+		{answer{Out: text("False", "True", ""), Code: 3}, convicts, true},
+		{answer{Out: text("False", "True", "")}, convicts, false},
+		{answer{Out: text("True", "False", far)}, tellsApart, true},
+		{answer{Out: text("True", "True", far)}, tellsApart, false},
+		{answer{Out: text("True", "False", strings.ReplaceAll(far, "SYS  NODE", "NODE  NODE"))}, tellsApart, false},
+	} {
+		if v := verifyVerdict(test.answer, test.want); v.OK != test.ok {
+			t.Errorf("%+v, want %q: %+v", test.answer, test.want.what, v)
+		}
+	}
+}
+
+func TestSays(t *testing.T) {
 	claim := func(statuses ...metav1.ConditionStatus) resourceapi.ResourceClaim {
 		var c resourceapi.ResourceClaim
 		for _, s := range statuses {
@@ -46,11 +64,14 @@ func TestSaysAligned(t *testing.T) {
 		}
 		return c
 	}
-	if ok, why := saysAligned(claim("False", "False"), "False"); !ok || !strings.Contains(why, "CPUsWrong") {
+	if ok, why := says(claim("False", "False"), "Aligned", "False"); !ok || !strings.Contains(why, "CPUsWrong") {
 		t.Errorf("%t, %s", ok, why)
 	}
+	if ok, why := says(claim("True"), "AsClaimed", "True"); ok || why == "" {
+		t.Errorf("one condition is not the other: %t, %s", ok, why)
+	}
 	for _, c := range []resourceapi.ResourceClaim{claim(), claim("True", "False"), {}} {
-		if ok, why := saysAligned(c, "True"); ok || why == "" {
+		if ok, why := says(c, "Aligned", "True"); ok || why == "" {
 			t.Errorf("%+v: %t, %s", c.Status.Devices, ok, why)
 		}
 	}

@@ -10,16 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// conditionAligned says whether the claim's pods are as the claim says, by what
-// the kernel says.
-const conditionAligned = "Aligned"
+// By what the kernel says: conditionAsClaimed says whether the claim's pod is as
+// the claim says, conditionAligned whether its things are as near to each other as
+// the machine could have given them.
+const (
+	conditionAsClaimed = "AsClaimed"
+	conditionAligned   = "Aligned"
+)
 
-// Alignment is what verification says of a claim.
-type Alignment struct {
+// Answer is what one of the conditions says.
+type Answer struct {
 	// Status is True, False or Unknown.
 	Status metav1.ConditionStatus
 	// Reason is one word.
 	Reason, Message string
+}
+
+// Alignment is what verification says of a claim.
+type Alignment struct {
+	AsClaimed, Aligned Answer
 	// Since is when it was found to be so; figures in the message may be newer.
 	Since time.Time
 }
@@ -42,9 +51,13 @@ func (w *Writer) SetAlignment(claim types.UID, a *Alignment) {
 	}
 }
 
-func aligned(a Alignment) metav1.Condition {
-	return metav1.Condition{
-		Type: conditionAligned, Status: a.Status, Reason: a.Reason, Message: within(maxMessage, a.Message),
-		LastTransitionTime: atSeconds(a.Since),
+// conditions are both answers.
+func (a Alignment) conditions() []metav1.Condition {
+	condition := func(kind string, answer Answer) metav1.Condition {
+		return metav1.Condition{
+			Type: kind, Status: answer.Status, Reason: answer.Reason, Message: within(maxMessage, answer.Message),
+			LastTransitionTime: atSeconds(a.Since),
+		}
 	}
+	return []metav1.Condition{condition(conditionAsClaimed, a.AsClaimed), condition(conditionAligned, a.Aligned)}
 }

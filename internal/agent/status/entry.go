@@ -45,7 +45,7 @@ func entryOf(driverName string, d DeviceState, want wanted) resourceapi.Allocate
 		entry.Conditions = append(entry.Conditions, unhealthy(faults))
 	}
 	if want.aligned != nil {
-		entry.Conditions = append(entry.Conditions, aligned(*want.aligned))
+		entry.Conditions = append(entry.Conditions, want.aligned.conditions()...)
 	}
 	if d.ShareID != "" {
 		entry.ShareID = &d.ShareID

@@ -55,7 +55,10 @@ func TestEntryStaysWithinTheAPI(t *testing.T) {
 		network.IPs = append(network.IPs, fmt.Sprintf("10.0.0.%d/24", i+1))
 	}
 	d := DeviceState{Pool: "node", Device: "nic0", Reason: Attached, Network: network, Note: strings.Repeat("°", maxMessage)}
-	want := wanted{since: time.Now(), aligned: &Alignment{Status: metav1.ConditionFalse, Reason: "Misaligned", Message: strings.Repeat("\xff", maxMessage)}}
+	want := wanted{since: time.Now(), aligned: &Alignment{
+		AsClaimed: Answer{Status: metav1.ConditionFalse, Reason: "Misaligned", Message: strings.Repeat("\xff", maxMessage)},
+		Aligned:   Answer{Status: metav1.ConditionTrue, Reason: "Nearest", Message: strings.Repeat("\xff", maxMessage)},
+	}}
 	entry := entryOf("dra.net", d, want)
 	if got := entry.NetworkData.IPs; len(got) != resourceapi.NetworkDeviceDataMaxIPs || got[0] != "10.0.0.1/24" {
 		t.Errorf("%d addresses, from %v on", len(got), got[:1])

@@ -3,8 +3,8 @@
 
 // Package verifying has the agent look, again and again, whether the pods of its
 // node are as their claims say, and tells who asks: metrics, events when a
-// verdict changes, the condition Aligned of claims, and the whole report on the
-// agent's own socket.
+// verdict changes, the conditions AsClaimed and Aligned of claims, and the whole
+// report on the agent's own socket.
 //
 //	promises.go what the API server says of pods, claims and slices
 //	verdicts.go which verdicts are new, and who is told

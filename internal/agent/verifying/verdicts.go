@@ -4,6 +4,7 @@
 package verifying
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +18,10 @@ import (
 
 // Listeners are told of verdicts. Nil ones are not.
 type Listeners struct {
-	// Event is told a pod's change from or to Misaligned.
+	// Event is told a pod's change from or to Misaligned: not as claimed. A pod
+	// that is as claimed and could be nearer is no news.
 	Event func(namespace string, pod driver.PodRef, warning bool, reason, message string)
-	// Condition is told what becomes of a claim; nil: nothing is said any more.
+	// Condition is told both answers of a claim; nil: nothing is said any more.
 	Condition func(claim types.UID, a *status.Alignment)
 	// Misaligned is told the reason of each pod that was not misaligned before.
 	Misaligned func(reason string)
@@ -78,10 +80,14 @@ func (v *verdicts) pod(t *told, r verify.Result, claims map[string]types.UID) {
 	}
 	t.verdict = r.Verdict
 	for name, uid := range claims {
-		one := r.OfClaim(name)
-		if key := one.Key(); t.claims[uid] != key {
+		one, near := r.OfClaim(name), r.NearnessOf(name)
+		if key := fmt.Sprintf("%s\n%s %s", one.Key(), near.Status, near.Message); t.claims[uid] != key {
 			t.claims[uid] = key
-			v.condition(uid, &status.Alignment{Status: conditionStatus(one.Status), Reason: string(one.Reason), Message: one.Message, Since: v.now()})
+			v.condition(uid, &status.Alignment{
+				AsClaimed: status.Answer{Status: metav1.ConditionStatus(one.Status), Reason: string(one.Reason), Message: one.Message},
+				Aligned:   status.Answer{Status: metav1.ConditionStatus(near.Status), Reason: string(near.Reason), Message: near.Message},
+				Since:     v.now(),
+			})
 		}
 	}
 }
@@ -89,13 +95,13 @@ func (v *verdicts) pod(t *told, r verify.Result, claims map[string]types.UID) {
 func (v *verdicts) event(r verify.Result, before judge.Verdict) {
 	pod := driver.PodRef{UID: types.UID(r.Promised.UID), Name: r.Promised.Name}
 	switch {
-	case r.Status == judge.Misaligned:
-		if before.Status != judge.Misaligned && v.listeners.Misaligned != nil {
+	case r.Status == judge.False:
+		if before.Status != judge.False && v.listeners.Misaligned != nil {
 			v.listeners.Misaligned(string(r.Reason))
 		}
-		v.say(r, pod, true, string(judge.Misaligned), r.Message)
-	case before.Status == judge.Misaligned && r.Status == judge.Aligned:
-		v.say(r, pod, false, string(judge.Aligned), "everything is as claimed again")
+		v.say(r, pod, true, string(judge.WordMisaligned), r.Message)
+	case before.Status == judge.False && r.Status == judge.True:
+		v.say(r, pod, false, string(judge.AsClaimed), "everything is as claimed again")
 	}
 }
 
@@ -109,14 +115,4 @@ func (v *verdicts) condition(claim types.UID, a *status.Alignment) {
 	if v.listeners.Condition != nil {
 		v.listeners.Condition(claim, a)
 	}
-}
-
-func conditionStatus(s judge.Status) metav1.ConditionStatus {
-	switch s {
-	case judge.Aligned:
-		return metav1.ConditionTrue
-	case judge.Misaligned:
-		return metav1.ConditionFalse
-	}
-	return metav1.ConditionUnknown
 }

@@ -97,9 +97,12 @@ func (v *Verifier) look(ctx context.Context, m *model.Machine, detail bool) []ve
 }
 
 func (v *Verifier) count(took time.Duration, results []verify.Result) {
-	counts := map[string]int{string(judge.Aligned): 0, string(judge.Misaligned): 0, string(judge.Unknown): 0}
+	counts := map[string]int{}
+	for _, word := range judge.Words() {
+		counts[string(word)] = 0
+	}
 	for _, r := range results {
-		counts[string(r.Status)]++
+		counts[string(r.Word())]++
 	}
 	v.Metrics.Verified(time.Now().Add(-took), counts, v.Kernel.Unanswered())
 }

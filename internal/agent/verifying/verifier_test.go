@@ -54,7 +54,8 @@ func newStation(t testing.TB, machine string) *station {
 					delete(s.conditions, claim)
 					return
 				}
-				s.conditions[claim] = fmt.Sprintf("%s %s %s", a.Status, a.Reason, a.Message)
+				s.conditions[claim] = fmt.Sprintf("%s %s %s\nAligned %s %s %s", a.AsClaimed.Status, a.AsClaimed.Reason, a.AsClaimed.Message,
+					a.Aligned.Status, a.Aligned.Reason, a.Aligned.Message)
 			},
 		},
 	})
@@ -110,7 +111,7 @@ func TestTellsWhatChanges(t *testing.T) {
 	p.Mems = good
 	s.node.Write(t, p)
 	s.Once(t.Context())
-	if len(s.events) != 2 || !strings.HasPrefix(s.events[1], "false default/train Aligned ") || !strings.HasPrefix(s.conditions[claim], "True ") {
+	if len(s.events) != 2 || !strings.HasPrefix(s.events[1], "false default/train AsClaimed ") || !strings.HasPrefix(s.conditions[claim], "True ") {
 		t.Errorf("aligned again: events %q, conditions %q", s.events, s.conditions)
 	}
 	reads := 0
@@ -126,6 +127,31 @@ func TestTellsWhatChanges(t *testing.T) {
 	s.Once(t.Context())
 	if len(s.conditions) != 0 {
 		t.Errorf("of pods that are gone there is %q", s.conditions)
+	}
+}
+
+// A pod that got what it claimed raises no alarm, however far apart its things
+// are: the condition Aligned alone says so.
+func TestFarIsNoAlarm(t *testing.T) {
+	s := newStation(t, "a3-ultragpu-8g")
+	var counted []string
+	s.Listeners.Misaligned = func(reason string) { counted = append(counted, reason) }
+	s.verdicts.listeners = s.Listeners
+	_, promise := s.start(t, "far", []int{2}, []int{2}, cpuset.New(60, 61, 62, 63))
+	for range 3 {
+		s.Once(t.Context())
+	}
+	want := "True AsClaimed "
+	far := "\nAligned False FartherThanPossible /dev/nvidia2 to main CPUs: SYS; the machine could have given NODE, " +
+		"net0 to main CPUs: SYS; the machine could have given NODE"
+	if c := s.conditions[promise.Claim.UID]; !strings.HasPrefix(c, want) || !strings.HasSuffix(c, far) {
+		t.Errorf("conditions %q, want %q and %q", c, want, far)
+	}
+	if len(s.events)+len(counted) != 0 || s.pauses != 0 {
+		t.Errorf("%d pauses, events %q, counted %q", s.pauses, s.events, counted)
+	}
+	if got := s.answer(t, ""); got["far"] != "AsClaimed" {
+		t.Errorf("the answer is %v", got)
 	}
 }
 

@@ -42,20 +42,23 @@ func NewCommand(group string) *cobra.Command {
 	o := options{cluster: cmdutil.NewNamespacedFlags()}
 	cmd := &cobra.Command{
 		Use:     "verify [pod/NAME...]",
-		Short:   "Prove from the kernel that running pods are aligned as they claim",
+		Short:   "Prove from the kernel that running pods are as they claim, and how near their devices are",
 		GroupID: group,
-		Long: `Say of running pods whether they are as their claims say, by what the kernel says
-of them and not by what any driver published: which NICs and RDMA devices are in
-the pod, which GPU device files, which CPUs and memory nodes its containers are
-allowed and where their threads ran, where all that is on the machine, and whether
-the claims' constraints hold there.
+		Long: `Answer two questions of running pods, by what the kernel says of them and not by
+what any driver published. Are they as their claims say: which NICs and RDMA devices
+are in the pod, which GPU device files, which CPUs and memory nodes its containers
+are allowed and where their threads ran, and whether the claims' constraints hold
+where all that is on the machine. And are they aligned: how near each GPU, NIC and
+container's CPUs are to each other, in the words of nvidia-smi topo -m, and how near
+the machine could have given them. A claim that asks for no nearness may be kept to
+the letter by a pod that is not aligned.
 
 The node's agent looks, and is asked through exec into its pod; it may be one that
 serves no device and only observes (deploy/observe.yaml). With --host this host
 itself is read, which takes root.
 
-Exit code: 0 every pod is aligned; 1 something went wrong; 2 the command line is
-wrong; 3 a pod is misaligned; 4 of a pod it is not known, and none is misaligned.`,
+Exit code: 0 every pod is as claimed; 1 something went wrong; 2 the command line is
+wrong; 3 a pod is not as claimed; 4 of a pod it is not known, and the others are.`,
 		Example: `  # one pod, with everything that was looked at
   {{program}} verify pod/train-0
 
@@ -151,9 +154,9 @@ func exitOf(report *verify.Report) error {
 	code := 0
 	for _, p := range report.Pods {
 		switch p.Verdict {
-		case string(judge.Misaligned):
+		case string(judge.WordMisaligned):
 			return cmdutil.ExitError{Code: exitMisaligned}
-		case string(judge.Aligned):
+		case string(judge.WordAligned), string(judge.WordAsClaimed):
 		default:
 			code = exitUnknown
 		}

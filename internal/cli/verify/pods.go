@@ -129,9 +129,10 @@ func found(report *verify.Report, pod corev1.Pod, node string, err error) verify
 		}
 	}
 	f := verify.Finding{State: string(judge.StateUnknown), Code: string(judge.NotRead), What: "the pod", Why: why}
+	unknown := verify.Answer{Status: string(judge.Unknown), Reason: string(judge.NotRead), Message: f.What + ": " + f.Why}
 	return verify.Pod{
-		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: node, Verdict: string(judge.Unknown),
-		Reason: string(judge.NotRead), Message: f.What + ": " + f.Why, Things: []verify.Thing{}, Pairs: []verify.Pair{}, Findings: []verify.Finding{f},
+		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: node, Verdict: string(judge.WordUnknown),
+		Reason: unknown.Reason, Message: unknown.Message, AsClaimed: unknown, Aligned: unknown, Things: []verify.Thing{}, Pairs: []verify.Pair{}, Findings: []verify.Finding{f},
 	}
 }
 

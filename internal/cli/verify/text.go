@@ -24,15 +24,15 @@ func writeText(w io.Writer, r *verify.Report) error {
 		return writePod(w, r.Pods[0])
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAMESPACE\tPOD\tNODE\tVERDICT\tREASON\tDEVICES")
+	fmt.Fprintln(t, "NAMESPACE\tPOD\tNODE\tAS CLAIMED\tALIGNED\tDEVICES")
 	for _, p := range r.Pods {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Namespace, p.Name, p.Node, p.Verdict, p.Reason, dash(devices(p)))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Namespace, p.Name, p.Node, short(p.AsClaimed), short(p.Aligned), dash(devices(p)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, p := range r.Pods {
-		if p.Verdict == string(judge.Aligned) {
+		if p.Verdict == string(judge.WordAligned) {
 			continue
 		}
 		fmt.Fprintf(w, "\n%s/%s: %s\n", p.Namespace, p.Name, p.Verdict)
@@ -41,6 +41,14 @@ func writeText(w io.Writer, r *verify.Report) error {
 		}
 	}
 	return nil
+}
+
+// short is an answer; a good one needs no reason.
+func short(a verify.Answer) string {
+	if a.Status == string(judge.True) {
+		return a.Status
+	}
+	return fmt.Sprintf("%s (%s)", a.Status, a.Reason)
 }
 
 func devices(p verify.Pod) string {
@@ -54,14 +62,50 @@ func devices(p verify.Pod) string {
 }
 
 func writePod(w io.Writer, p verify.Pod) error {
-	fmt.Fprintf(w, "%s/%s on %s: %s (%s)\n\n", p.Namespace, p.Name, p.Node, p.Verdict, p.Reason)
-	if err := writeThings(w, p); err != nil {
-		return err
-	}
-	if err := writeMatrix(w, p); err != nil {
-		return err
+	fmt.Fprintf(w, "%s/%s on %s: %s\n\n", p.Namespace, p.Name, p.Node, p.Verdict)
+	fmt.Fprintf(w, "as claimed  %s (%s)\naligned     %s (%s)\n\n", p.AsClaimed.Status, p.AsClaimed.Reason, p.Aligned.Status, p.Aligned.Reason)
+	for _, part := range []func(io.Writer, verify.Pod) error{writeDifferences, writeThings, writeMatrix, writePairs} {
+		if err := part(w, p); err != nil {
+			return err
+		}
 	}
 	return writeFindings(w, p, true)
+}
+
+// writeDifferences prints what is not as claimed.
+func writeDifferences(w io.Writer, p verify.Pod) error {
+	if len(p.Differs) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "DIFFERS\tATTRIBUTE\tCLAIMED\tOBSERVED")
+	for _, d := range p.Differs {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", clean(d.Of), clean(d.Attribute), dash(clean(d.Claimed)), dash(clean(d.Observed)))
+	}
+	return endTable(w, t)
+}
+
+// writePairs prints how near claimed things are, and could be.
+func writePairs(w io.Writer, p verify.Pod) error {
+	compared := slices.DeleteFunc(slices.Clone(p.Pairs), func(pair verify.Pair) bool { return pair.Nearest == "" })
+	if len(compared) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PAIR\tIS\tTHE MACHINE COULD HAVE GIVEN")
+	for _, pair := range compared {
+		fmt.Fprintf(t, "%s to %s\t%s\t%s\n", clean(pair.A), clean(pair.B), pair.Class, pair.Nearest)
+	}
+	return endTable(w, t)
+}
+
+// endTable leaves an empty line behind a table.
+func endTable(w io.Writer, t *tabwriter.Writer) error {
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }
 
 func writeThings(w io.Writer, p verify.Pod) error {
@@ -77,11 +121,7 @@ func writeThings(w io.Writer, p verify.Pod) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(thing.Name), claimed, dash(thing.PCIAddress), dash(thing.PCIeRoot), dash(thing.NUMANodes), dash(more(thing)))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w)
-	return err
+	return endTable(w, t)
 }
 
 // more is what a thing has besides its place.
@@ -136,11 +176,7 @@ func writeMatrix(w io.Writer, p verify.Pod) error {
 		}
 		fmt.Fprintln(t)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w)
-	return err
+	return endTable(w, t)
 }
 
 func writeFindings(w io.Writer, p verify.Pod, all bool) error {
@@ -148,6 +184,11 @@ func writeFindings(w io.Writer, p verify.Pod, all bool) error {
 	for _, f := range p.Findings {
 		if all || f.State == string(judge.StateWrong) || f.State == string(judge.StateUnknown) {
 			fmt.Fprintf(t, "  %s\t%s\n  \t  %s\n", f.State, clean(f.What), clean(f.Why))
+		}
+	}
+	for _, pair := range p.Pairs {
+		if !all && pair.Nearest != "" && pair.Nearest != pair.Class {
+			fmt.Fprintf(t, "  far\t%s to %s\n  \t  %s; the machine could have given %s\n", clean(pair.A), clean(pair.B), pair.Class, pair.Nearest)
 		}
 	}
 	return t.Flush()

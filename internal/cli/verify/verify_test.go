@@ -118,8 +118,9 @@ func TestDocumentedOutput(t *testing.T) {
 	train1.Pin(cpuset.New(60, 61, 62, 63), cpuset.New(0, 1))
 	train1.Files["/dev/nvidia5"] = c.node.GPUNumber(5)
 	c.node.Write(t, train1)
+	c.start(t, "train-3", []int{3}, []int{7}, cpuset.New(12, 13, 14, 15))
 	ending := c.start(t, "train-2", []int{4}, nil, cpuset.New())
-	c.pods = c.pods[:2]
+	c.pods = c.pods[:3]
 	c.node.Remove(t, ending)
 	for name, test := range map[string]struct {
 		which selection
@@ -127,6 +128,7 @@ func TestDocumentedOutput(t *testing.T) {
 	}{
 		"aligned":   {selection{namespace: "default", names: []string{"train-0"}}, 0},
 		"convicted": {selection{namespace: "default", names: []string{"train-1"}}, exitMisaligned},
+		"far":       {selection{namespace: "default", names: []string{"train-3"}}, 0},
 		"all":       {selection{}, exitMisaligned},
 	} {
 		out, err := c.run(t, "text", test.which)
@@ -144,6 +146,9 @@ func TestFormats(t *testing.T) {
 	var report verify.Report
 	if err != nil || json.Unmarshal([]byte(out), &report) != nil || report.Kind != verify.Kind || report.Pods[0].Verdict != "Aligned" || len(report.Pods[0].Pairs) != 3 {
 		t.Errorf("%v\n%s", err, out)
+	}
+	if p := report.Pods[0]; p.AsClaimed.Status != "True" || p.Aligned.Status != "True" || p.Aligned.Reason != "Nearest" || p.Pairs[0].Nearest != "PIX" || p.Differs != nil {
+		t.Errorf("%+v", p)
 	}
 	if out, err := c.run(t, "yaml", selection{}); err != nil || !strings.Contains(out, "\n  verdict: Aligned\n") {
 		t.Errorf("%v\n%s", err, out)

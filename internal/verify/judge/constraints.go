@@ -102,7 +102,11 @@ func (c *court) constraint(f *Finding, claim expect.Claim, requests []string, at
 	case match && publishedMatch(list, attribute):
 		f.Why += ": near enough by what the drivers publish as lists"
 	default:
-		f.State, f.Code = StateWrong, ConstraintBroken
+		relation := "distinct"
+		if match {
+			relation = "the same"
+		}
+		f.wrong(ConstraintBroken, f.Why, Difference{Of: strings.Join(requests, ", "), Attribute: attribute, Claimed: relation, Observed: f.Why})
 	}
 }
 

@@ -132,14 +132,16 @@ func (c *court) cpusOf(g grant, found *facts.Container) Finding {
 		State: StateOK, Claim: g.claim, What: fmt.Sprintf("container %s runs on %s", found.Name, strings.Join(g.what, ", ")),
 		Why: fmt.Sprintf("CPUs %s, %s", has, nodeWords(c.nodesOf(has))),
 	}
+	differs := Difference{Of: "container " + found.Name, Attribute: "CPUs", Claimed: strings.Join(g.what, ", "), Observed: f.Why}
 	outside := has.Difference(g.of)
 	switch {
 	case !outside.IsEmpty():
-		f.State, f.Code, f.Why = StateWrong, CPUsWrong, fmt.Sprintf("CPUs %s, of which %s are of %s", has, outside, nodeWords(c.nodesOf(outside)))
+		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s, of which %s are of %s", has, outside, nodeWords(c.nodesOf(outside))), differs)
 	case g.sized && has.Size() != g.count:
-		f.State, f.Code, f.Why = StateWrong, CPUsWrong, fmt.Sprintf("CPUs %s are %d, not %d", has, has.Size(), g.count)
+		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s are %d, not %d", has, has.Size(), g.count), differs)
 	case len(g.untold) == 0 && !g.told.Equals(has):
-		f.State, f.Code, f.Why = StateWrong, CPUsWrong, fmt.Sprintf("CPUs %s; the driver gave it %s", has, g.told)
+		differs.Claimed += ": CPUs " + g.told.String()
+		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s; the driver gave it %s", has, g.told), differs)
 	case found.ToldErr != nil:
 		f.State, f.Code, f.Why = StateUnknown, NotRead, found.ToldErr.Error()
 	case !g.sized:
@@ -163,7 +165,7 @@ func (c *court) memoryOf(g grant, found *facts.Container) Finding {
 	case !g.bindsMemory:
 		f.State, f.Why = StateNote, f.Why+"; the driver of these CPUs does not bind memory"
 	default:
-		f.State, f.Code = StateWrong, MemoryWide
+		f.wrong(MemoryWide, f.Why, Difference{Of: "container " + found.Name, Attribute: "memory nodes", Claimed: near.String(), Observed: has.String()})
 	}
 	return f
 }
@@ -184,8 +186,11 @@ func (c *court) processesOf(g grant, found *facts.Container) Finding {
 	for _, p := range found.Processes {
 		cpus, mems := p.Allowed.CPUs.Difference(found.Granted.CPUs), p.Allowed.Mems.Difference(found.Granted.Mems)
 		if !cpus.IsEmpty() || !mems.IsEmpty() {
-			f.State, f.Code = StateWrong, ProcessOutside
-			f.Why = fmt.Sprintf("process %d is allowed CPUs %s and memory of node %s", p.PID, p.Allowed.CPUs, p.Allowed.Mems)
+			allowed := fmt.Sprintf("CPUs %s and memory of node %s", p.Allowed.CPUs, p.Allowed.Mems)
+			f.wrong(ProcessOutside, fmt.Sprintf("process %d is allowed %s", p.PID, allowed), Difference{
+				Of: fmt.Sprintf("process %d of container %s", p.PID, found.Name), Attribute: "allowed CPUs and memory",
+				Claimed: fmt.Sprintf("CPUs %s and memory of node %s", found.Granted.CPUs, found.Granted.Mems), Observed: allowed,
+			})
 			return f
 		}
 	}
@@ -216,7 +221,9 @@ func (c *court) threadsOf(g grant, found *facts.Container) Finding {
 		f.Why = threads + ", none of which ran since the look before"
 	}
 	if outside > 0 {
-		f.State, f.Code, f.Why = StateWrong, ThreadOutside, fmt.Sprintf("%d did, such as %s", outside, first)
+		f.wrong(ThreadOutside, fmt.Sprintf("%d did, such as %s", outside, first), Difference{
+			Of: "container " + found.Name, Attribute: "CPUs of threads", Claimed: "CPUs " + found.Granted.CPUs.String(), Observed: first,
+		})
 	}
 	return f
 }

@@ -4,11 +4,13 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/verify/expect"
 	"plumbline.dev/plumbline/internal/verify/facts"
 )
@@ -77,14 +79,15 @@ func (c *court) nic(claim *expect.Claim, d *expect.Device, f *Finding) {
 	case d.PCI == nil && d.Interface == "":
 		f.State, f.Code, f.Why = StateUnknown, NotRead, "neither a slice nor the claim's status says which interface that is"
 	default:
-		f.State, f.Code, f.Why = StateWrong, DeviceMissing, c.missingNIC(d)
+		c.missingNIC(d, f)
 	}
 }
 
-func (c *court) missingNIC(d *expect.Device) string {
-	wanted := d.Interface
+// missingNIC convicts of a NIC that is not there.
+func (c *court) missingNIC(d *expect.Device, f *Finding) {
+	differs := Difference{Of: deviceWords(d), Attribute: slicecodec.AttrPCIBusID, Claimed: d.Interface}
 	if d.PCI != nil {
-		wanted = d.PCI.String()
+		differs.Claimed = d.PCI.String()
 	}
 	var there []string
 	for _, i := range c.found.Network.Interfaces {
@@ -92,14 +95,24 @@ func (c *court) missingNIC(d *expect.Device) string {
 		case i.PCI != nil:
 			there = append(there, i.Name+" at "+i.PCI.String())
 		case d.PCI == nil && i.Name == d.Interface:
-			return fmt.Sprintf("the interface %s in the pod has the address %s, the claimed one %s", i.Name, i.MAC, d.MAC)
+			why := fmt.Sprintf("the interface %s in the pod has the address %s, the claimed one %s", i.Name, i.MAC, d.MAC)
+			f.wrong(DeviceMissing, why, Difference{Of: differs.Of, Attribute: "MAC of " + i.Name, Claimed: d.MAC, Observed: i.MAC})
+			return
 		}
 	}
-	if len(there) == 0 {
-		return wanted + " is not in the pod, nor any other NIC"
+	if d.PCI == nil {
+		differs.Attribute = "interface"
 	}
-	return wanted + " is not in the pod; there is " + strings.Join(there, ", ")
+	differs.Observed = strings.Join(there, ", ")
+	why := differs.Claimed + " is not in the pod; there is " + differs.Observed
+	if len(there) == 0 {
+		why, differs.Observed = differs.Claimed+" is not in the pod, nor any other NIC", "no NIC"
+	}
+	f.wrong(DeviceMissing, why, differs)
 }
+
+// deviceWords name a device as its claim does.
+func deviceWords(d *expect.Device) string { return d.Request + " = " + d.Name }
 
 // interfaceOf finds a claimed NIC among the pod's interfaces.
 func (c *court) interfaceOf(d *expect.Device) (name string, known bool) {
@@ -154,7 +167,14 @@ func (c *court) gpu(claim *expect.Claim, d *expect.Device, f *Finding) {
 	case c.filesUnread():
 		f.State, f.Code, f.Why = StateUnknown, NotRead, "the device files of a container are not known"
 	default:
-		f.State, f.Code, f.Why = StateWrong, DeviceMissing, fmt.Sprintf("no device file of %s is in a container that names it%s", d.PCI, c.otherGPUs())
+		there := c.otherGPUs()
+		why := fmt.Sprintf("no device file of %s is in a container that names it", d.PCI)
+		if there != "" {
+			why += "; there is " + there
+		}
+		f.wrong(DeviceMissing, why, Difference{
+			Of: deviceWords(d), Attribute: slicecodec.AttrPCIBusID, Claimed: d.PCI.String(), Observed: cmp.Or(there, "no GPU"),
+		})
 	}
 }
 
@@ -167,11 +187,8 @@ func (c *court) otherGPUs() string {
 			}
 		}
 	}
-	if len(there) == 0 {
-		return ""
-	}
 	slices.Sort(there)
-	return "; there is " + strings.Join(slices.Compact(there), ", ")
+	return strings.Join(slices.Compact(there), ", ")
 }
 
 // fileOf finds a device's file in the containers that name its request; in all
@@ -267,7 +284,8 @@ func (c *court) noOtherNIC() {
 	}
 	f.Why = fmt.Sprintf("%d of PCI functions, all claimed", c.countNICs())
 	if len(names) > 0 {
-		f.State, f.Code, f.Why = StateWrong, DeviceNotClaimed, strings.Join(names, ", ")
+		there := strings.Join(names, ", ")
+		f.wrong(DeviceNotClaimed, there, Difference{Of: "the pod", Attribute: "network interfaces", Claimed: c.claimedNames(expect.NIC), Observed: "also " + there})
 	}
 	c.add(f)
 }
@@ -295,10 +313,26 @@ func (c *court) noOtherFile(container facts.Container, nics, gpus bool) {
 		}
 	}
 	if len(others) > 0 {
-		c.add(Finding{
-			State: StateWrong, Code: DeviceNotClaimed, What: "no other device in container " + container.Name, Why: strings.Join(others, ", "),
+		f := Finding{What: "no other device in container " + container.Name}
+		there := strings.Join(others, ", ")
+		f.wrong(DeviceNotClaimed, there, Difference{
+			Of: "container " + container.Name, Attribute: "device files", Claimed: c.claimedNames(expect.GPU, expect.NIC), Observed: "also " + there,
 		})
+		c.add(f)
 	}
+}
+
+// claimedNames are the requests of all claimed devices of some kinds.
+func (c *court) claimedNames(kinds ...expect.Kind) string {
+	var names []string
+	for _, claim := range c.promised.Claims {
+		for _, d := range claim.Devices {
+			if slices.Contains(kinds, d.Kind) && !d.Admin {
+				names = append(names, d.Request)
+			}
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func withoutEmpty(list ...string) []string {

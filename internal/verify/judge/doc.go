@@ -9,7 +9,10 @@
 //	cpus.go        CPUs, memory nodes, processes and threads
 //	constraints.go the claim's constraints, by the kernel's values
 //	pairs.go       how near everything is to everything
+//	nearness.go    whether the machine could have given it nearer
 //
-// A pod is aligned when everything its claims say holds, and nothing is unknown:
-// what could not be read is never taken for good.
+// A pod is as claimed when everything its claims say holds, and nothing is
+// unknown: what could not be read is never taken for good. Whether it is aligned is
+// another question, and answered apart from that: a claim may say nothing of
+// distances, or ask for long ones.
 package judge

@@ -9,9 +9,11 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/verify/expect"
 	"plumbline.dev/plumbline/internal/verify/facts"
+	"plumbline.dev/plumbline/internal/verify/nearest"
 )
 
-// Outcome is a verdict with what it was made from.
+// Outcome is the verdict on a pod with what it was made from. How near its things
+// are is the other question: Nearness.
 type Outcome struct {
 	Verdict
 	Things []Thing
@@ -40,9 +42,9 @@ type place struct {
 }
 
 // Judge judges a pod. The machine is the node's.
-func Judge(m *model.Machine, promised expect.Pod, found facts.Pod) Outcome {
+func Judge(m *nearest.Machine, promised expect.Pod, found facts.Pod) Outcome {
 	c := &court{
-		m: m, promised: promised, found: found,
+		m: m.Machine, promised: promised, found: found,
 		places: map[string]map[string][]place{}, claimed: map[model.PCIAddress]*expect.Device{},
 	}
 	if promised.Ended || len(promised.Containers) == 0 {
@@ -60,7 +62,7 @@ func Judge(m *model.Machine, promised expect.Pod, found facts.Pod) Outcome {
 		c.constraints(claim)
 	}
 	c.thingsFound()
-	return Outcome{Verdict: Conclude(c.findings), Things: c.things, Pairs: pairsOf(m, c.things)}
+	return Outcome{Verdict: Conclude(c.findings), Things: c.things, Pairs: c.compared(m, pairsOf(m.Machine, c.things))}
 }
 
 func (c *court) add(f Finding) { c.findings = append(c.findings, f) }

@@ -17,6 +17,7 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/verify/expect"
 	"plumbline.dev/plumbline/internal/verify/facts"
+	"plumbline.dev/plumbline/internal/verify/nearest"
 )
 
 // machine has two NUMA nodes of four CPUs, and a NIC on each. The sockets are
@@ -81,21 +82,21 @@ func TestConstraints(t *testing.T) {
 		c     resourceapi.DeviceConstraint
 		want  Status
 	}{
-		{"CPUs beside the NIC", cpuset.New(0, 1), false, match(slicecodec.AttrLegacyNUMANode, "near", "cpus"), Aligned},
-		{"CPUs on the other node", cpuset.New(4), false, match(slicecodec.AttrLegacyNUMANode, "near", "cpus"), Misaligned},
-		{"CPUs of both nodes", cpuset.New(3, 4), false, match(slicecodec.AttrNUMANode, "near", "cpus"), Misaligned},
-		{"everything on one node, which it is not", cpuset.New(0), false, match(slicecodec.AttrNUMANode), Misaligned},
-		{"apart on purpose", cpuset.New(4), false, distinct(slicecodec.AttrLegacyNUMANode, "near", "cpus"), Aligned},
-		{"apart on purpose, and together", cpuset.New(0), false, distinct(slicecodec.AttrLegacyNUMANode, "near", "cpus"), Misaligned},
-		{"two NICs below one root", cpuset.New(0), false, match(slicecodec.AttrPCIeRoot, "near", "far"), Misaligned},
-		{"CPUs near a root", cpuset.New(0), false, match(slicecodec.AttrPCIeRoot, "near", "cpus"), Aligned},
-		{"near nodes, as the drivers list them", cpuset.New(0), true, match(slicecodec.AttrNUMANode, "near", "far"), Aligned},
-		{"no fact of the hardware", cpuset.New(0), false, match("gce.dra.net/block", "near", "far"), Aligned},
+		{"CPUs beside the NIC", cpuset.New(0, 1), false, match(slicecodec.AttrLegacyNUMANode, "near", "cpus"), True},
+		{"CPUs on the other node", cpuset.New(4), false, match(slicecodec.AttrLegacyNUMANode, "near", "cpus"), False},
+		{"CPUs of both nodes", cpuset.New(3, 4), false, match(slicecodec.AttrNUMANode, "near", "cpus"), False},
+		{"everything on one node, which it is not", cpuset.New(0), false, match(slicecodec.AttrNUMANode), False},
+		{"apart on purpose", cpuset.New(4), false, distinct(slicecodec.AttrLegacyNUMANode, "near", "cpus"), True},
+		{"apart on purpose, and together", cpuset.New(0), false, distinct(slicecodec.AttrLegacyNUMANode, "near", "cpus"), False},
+		{"two NICs below one root", cpuset.New(0), false, match(slicecodec.AttrPCIeRoot, "near", "far"), False},
+		{"CPUs near a root", cpuset.New(0), false, match(slicecodec.AttrPCIeRoot, "near", "cpus"), True},
+		{"near nodes, as the drivers list them", cpuset.New(0), true, match(slicecodec.AttrNUMANode, "near", "far"), True},
+		{"no fact of the hardware", cpuset.New(0), false, match("gce.dra.net/block", "near", "far"), True},
 		{"a socket that the kernel does not tell", cpuset.New(0), false, match("dra.cpu/socketID", "cpus"), Unknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			promised, found := pod(test.cpus, test.lists, test.c)
-			if got := Judge(machine(t), promised, found); got.Status != test.want {
+			if got := Judge(nearest.On(machine(t)), promised, found); got.Status != test.want {
 				t.Errorf("%s, want %s: %+v", got.Status, test.want, got.Findings)
 			}
 		})
@@ -112,11 +113,11 @@ func TestSockets(t *testing.T) {
 		between []string
 		want    Status
 	}{
-		{"NICs of two nodes of one socket", []int{0, 0}, cpuset.New(0), []string{"near", "far"}, Aligned},
-		{"NICs of two sockets", []int{0, 1}, cpuset.New(0), []string{"near", "far"}, Misaligned},
-		{"a NIC and CPUs of the other node of its socket", []int{3, 3}, cpuset.New(4, 5), []string{"near", "cpus"}, Aligned},
-		{"a NIC and CPUs of the other socket", []int{0, 1}, cpuset.New(4, 5), []string{"near", "cpus"}, Misaligned},
-		{"a NIC and CPUs of both sockets", []int{0, 1}, cpuset.New(3, 4), []string{"near", "cpus"}, Misaligned},
+		{"NICs of two nodes of one socket", []int{0, 0}, cpuset.New(0), []string{"near", "far"}, True},
+		{"NICs of two sockets", []int{0, 1}, cpuset.New(0), []string{"near", "far"}, False},
+		{"a NIC and CPUs of the other node of its socket", []int{3, 3}, cpuset.New(4, 5), []string{"near", "cpus"}, True},
+		{"a NIC and CPUs of the other socket", []int{0, 1}, cpuset.New(4, 5), []string{"near", "cpus"}, False},
+		{"a NIC and CPUs of both sockets", []int{0, 1}, cpuset.New(3, 4), []string{"near", "cpus"}, False},
 		{"NICs of sockets that nobody tells", nil, cpuset.New(0), []string{"near", "far"}, Unknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -126,7 +127,7 @@ func TestSockets(t *testing.T) {
 			for i := range promised.Claims[0].Devices {
 				promised.Claims[0].Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{slicecodec.AttrSocket: {IntValue: ptr.To[int64](0)}}
 			}
-			if got := Judge(machine(t, test.sockets...), promised, found); got.Status != test.want {
+			if got := Judge(nearest.On(machine(t, test.sockets...)), promised, found); got.Status != test.want {
 				t.Errorf("%s, want %s: %+v", got.Status, test.want, got.Findings)
 			}
 		})
@@ -151,7 +152,7 @@ func FuzzJudge(f *testing.F) {
 		for _, c := range promised.Containers {
 			found.Containers = append(found.Containers, facts.Container{Name: c.Name, ID: c.ID, Err: facts.ErrGone})
 		}
-		if got := Judge(machine(t), promised, found); got.Status == Aligned {
+		if got := Judge(nearest.On(machine(t)), promised, found); got.Status == True {
 			t.Errorf("aligned although nothing was read: %+v", got.Findings)
 		}
 	})

@@ -42,7 +42,18 @@ func (t Thing) virtual() bool { return t.Kind == expect.NIC && t.PCI == nil }
 type Pair struct {
 	A, B  string
 	Class affinity.Class
+	// Nearest is the nearest that the machine could have given; 0 where that is
+	// not asked, as of things that nobody claimed.
+	Nearest affinity.Class
+	// a and b are the things themselves.
+	a, b *Thing
 }
+
+// farther says whether the machine could have given a nearer one.
+func (p Pair) farther() bool { return p.Nearest != 0 && p.Nearest < p.Class }
+
+// of says whether the pair is a claim's.
+func (p Pair) of(claim string) bool { return p.a.Claim == claim || p.b.Claim == claim }
 
 // thingsFound lists what is in the pod: GPUs, NICs, then containers' CPUs.
 func (c *court) thingsFound() {
@@ -162,12 +173,13 @@ func (c *court) thing(a model.PCIAddress, kind expect.Kind) Thing {
 // each other.
 func pairsOf(m *model.Machine, things []Thing) []Pair {
 	var pairs []Pair
-	for i, a := range things {
-		for _, b := range things[i+1:] {
+	for i := range things {
+		for j := i + 1; j < len(things); j++ {
+			a, b := &things[i], &things[j]
 			if a.Kind == expect.CPUs && b.Kind == expect.CPUs || a.virtual() || b.virtual() {
 				continue
 			}
-			pairs = append(pairs, Pair{A: a.Name, B: b.Name, Class: classOf(m, a, b)})
+			pairs = append(pairs, Pair{A: a.Name, B: b.Name, Class: classOf(m, *a, *b), a: a, b: b})
 		}
 	}
 	return pairs

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Status is what becomes of a pod.
+// Status answers a question as a condition does.
 type Status string
 
 // The statuses.
 const (
-	Aligned    Status = "Aligned"
-	Misaligned Status = "Misaligned"
-	Unknown    Status = "Unknown"
+	True    Status = "True"
+	False   Status = "False"
+	Unknown Status = "Unknown"
 )
 
 // State is what becomes of one thing that is looked at.
@@ -35,6 +35,12 @@ type Code string
 
 // The codes.
 const (
+	// Nearest: no pair of the pod's things could be nearer on this machine.
+	Nearest Code = "Nearest"
+	// FartherThanPossible: the machine could have given a nearer pair.
+	FartherThanPossible Code = "FartherThanPossible"
+	// NoPairs: there are no two things of which the machine decides how near.
+	NoPairs Code = "NoPairs"
 	// AsClaimed: everything is.
 	AsClaimed Code = "AsClaimed"
 	// DeviceMissing: a claimed device is not in the pod.
@@ -59,6 +65,16 @@ const (
 	NotRunning Code = "NotRunning"
 )
 
+// Difference is what is not as claimed, apart from the words about it.
+type Difference struct {
+	// Of is the device, by request and name, or the container.
+	Of string
+	// Attribute is the attribute that differs: one of a ResourceSlice by its full
+	// name, else in a word or two.
+	Attribute         string
+	Claimed, Observed string
+}
+
 // Finding is one thing that was looked at.
 type Finding struct {
 	State State
@@ -69,9 +85,16 @@ type Finding struct {
 	What string
 	// Why gives the values that decided.
 	Why string
+	// Differs is what is WRONG; nil for other states.
+	Differs *Difference
 }
 
-// Verdict is what becomes of a pod, or of one claim of it.
+// wrong convicts.
+func (f *Finding) wrong(code Code, why string, d Difference) {
+	f.State, f.Code, f.Why, f.Differs = StateWrong, code, why, &d
+}
+
+// Verdict says whether a pod, or one claim of it, is as claimed.
 type Verdict struct {
 	Status   Status
 	Reason   Code
@@ -81,24 +104,24 @@ type Verdict struct {
 
 // Conclude makes the verdict of findings.
 func Conclude(findings []Finding) Verdict {
-	v := Verdict{Status: Aligned, Reason: AsClaimed, Findings: findings}
+	v := Verdict{Status: True, Reason: AsClaimed, Findings: findings}
 	var wrong, unknown []string
 	for _, f := range findings {
 		switch f.State {
 		case StateWrong:
-			if v.Status != Misaligned {
-				v.Status, v.Reason = Misaligned, f.Code
+			if v.Status != False {
+				v.Status, v.Reason = False, f.Code
 			}
 			wrong = append(wrong, f.String())
 		case StateUnknown:
-			if v.Status == Aligned {
+			if v.Status == True {
 				v.Status, v.Reason = Unknown, f.Code
 			}
 			unknown = append(unknown, f.String())
 		}
 	}
 	switch v.Status {
-	case Misaligned:
+	case False:
 		v.Message = strings.Join(wrong, "; ")
 	case Unknown:
 		v.Message = strings.Join(unknown, "; ")

@@ -10,6 +10,7 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/verify/expect"
 	"plumbline.dev/plumbline/internal/verify/facts"
+	"plumbline.dev/plumbline/internal/verify/nearest"
 )
 
 // An interface that is no PCI function is known by its address, since its name is
@@ -24,15 +25,15 @@ func TestVirtualInterface(t *testing.T) {
 		want  Status
 		says  string
 	}{
-		{"as claimed", claimed, []facts.Interface{{Name: "net0", MAC: claimed}}, Aligned, ""},
-		{"addresses in capitals", strings.ToUpper("02:aa:00:00:00:01"), []facts.Interface{{Name: "net0", MAC: "02:aa:00:00:00:01"}}, Aligned, ""},
-		{"renamed by its pod", claimed, []facts.Interface{{Name: "mine0", MAC: claimed}}, Aligned, ""},
-		{"another one of its name", claimed, []facts.Interface{{Name: "net0", MAC: other}}, Misaligned, "net0 in the pod has the address " + other + ", the claimed one " + claimed},
-		{"another one of its name beside it", claimed, []facts.Interface{{Name: "net0", MAC: other}, {Name: "old0", MAC: claimed}}, Misaligned, "net0 in the pod has the address"},
-		{"gone", claimed, []facts.Interface{{Name: "eth0", MAC: other}}, Misaligned, "net0 is not in the pod, nor any other NIC"},
-		{"a driver that gives no address", "", []facts.Interface{{Name: "net0", MAC: other}}, Aligned, ""},
-		{"a kernel that gives no address", claimed, []facts.Interface{{Name: "net0"}}, Aligned, ""},
-		{"no address, another name", "", []facts.Interface{{Name: "mine0", MAC: claimed}}, Misaligned, "net0 is not in the pod"},
+		{"as claimed", claimed, []facts.Interface{{Name: "net0", MAC: claimed}}, True, ""},
+		{"addresses in capitals", strings.ToUpper("02:aa:00:00:00:01"), []facts.Interface{{Name: "net0", MAC: "02:aa:00:00:00:01"}}, True, ""},
+		{"renamed by its pod", claimed, []facts.Interface{{Name: "mine0", MAC: claimed}}, True, ""},
+		{"another one of its name", claimed, []facts.Interface{{Name: "net0", MAC: other}}, False, "net0 in the pod has the address " + other + ", the claimed one " + claimed},
+		{"another one of its name beside it", claimed, []facts.Interface{{Name: "net0", MAC: other}, {Name: "old0", MAC: claimed}}, False, "net0 in the pod has the address"},
+		{"gone", claimed, []facts.Interface{{Name: "eth0", MAC: other}}, False, "net0 is not in the pod, nor any other NIC"},
+		{"a driver that gives no address", "", []facts.Interface{{Name: "net0", MAC: other}}, True, ""},
+		{"a kernel that gives no address", claimed, []facts.Interface{{Name: "net0"}}, True, ""},
+		{"no address, another name", "", []facts.Interface{{Name: "mine0", MAC: claimed}}, False, "net0 is not in the pod"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := expect.Device{Request: "nic", Driver: slicecodec.DriverNet, Name: "nic7", Kind: expect.NIC, Interface: "net0", MAC: test.mac}
@@ -41,7 +42,7 @@ func TestVirtualInterface(t *testing.T) {
 				Containers: []expect.Container{{Name: "main", ID: id, Uses: map[string][]string{"c": {""}}}},
 			}
 			found := facts.Pod{Network: facts.Network{Interfaces: test.there}, Containers: []facts.Container{{Name: "main", ID: id}}}
-			got := Judge(machine(t), promised, found)
+			got := Judge(nearest.On(machine(t)), promised, found)
 			if got.Status != test.want || !strings.Contains(got.Message, test.says) {
 				t.Errorf("%s, want %s and %q: %s", got.Status, test.want, test.says, got.Message)
 			}
@@ -49,7 +50,7 @@ func TestVirtualInterface(t *testing.T) {
 				t.Errorf("pairs %v of what has no place", got.Pairs)
 			}
 			listed := len(got.Things) > 0 && got.Things[0].Request == "nic"
-			if listed != (test.want == Aligned) {
+			if listed != (test.want == True) {
 				t.Errorf("things %+v", got.Things)
 			}
 		})

@@ -24,7 +24,8 @@ func claim(pod string, status metav1.ConditionStatus) *resourceapi.ResourceClaim
 		},
 		Status: resourceapi.ResourceClaimStatus{Devices: []resourceapi.AllocatedDeviceStatus{{Conditions: []metav1.Condition{
 			{Type: "Ready", Status: metav1.ConditionFalse},
-			{Type: "Aligned", Status: status, Reason: "CPUsWrong", Message: "CPUs 3"},
+			{Type: "Aligned", Status: metav1.ConditionFalse, Reason: "FartherThanPossible"},
+			{Type: "AsClaimed", Status: status, Reason: "CPUsWrong", Message: "CPUs 3"},
 		}}}},
 	}
 }
@@ -39,7 +40,7 @@ func TestWatcherHears(t *testing.T) {
 	if _, err := claims.Create(t.Context(), claim("later", metav1.ConditionUnknown), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, reason := range map[string]string{"a": "Misaligned", "b": "Aligned", "c": "FailedMount"} {
+	for name, reason := range map[string]string{"a": "Misaligned", "b": "AsClaimed", "c": "FailedMount"} {
 		e := &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: namespace},
 			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Name: "pod-" + name}, Reason: reason, Message: "it is said",
@@ -61,10 +62,10 @@ func TestWatcherHears(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	heard := w.Stop()
-	if heard.Aligned != 2 || heard.Unknown != 1 || len(heard.Alarms) != 2 {
+	if heard.AsClaimed != 2 || heard.Unknown != 1 || len(heard.Alarms) != 2 {
 		t.Fatalf("heard %+v", heard)
 	}
-	for i, want := range []string{"bad: condition Aligned False CPUsWrong: CPUs 3", "pod-a: event Misaligned: it is said"} {
+	for i, want := range []string{"bad: condition AsClaimed False CPUsWrong: CPUs 3", "pod-a: event Misaligned: it is said"} {
 		if got := heard.Alarms[i].String(); got != want {
 			t.Errorf("alarm %d is %q, want %q", i, got, want)
 		}
@@ -98,7 +99,7 @@ func TestEveryKindHasItsTurn(t *testing.T) {
 }
 
 func TestTally(t *testing.T) {
-	good := tally{pods: 40, heard: Heard{Aligned: 30}, looked: looked{looks: 20}}
+	good := tally{pods: 40, heard: Heard{AsClaimed: 30}, looked: looked{looks: 20}}
 	for name, tt := range map[string]struct {
 		change func(*tally)
 		want   string
@@ -107,7 +108,7 @@ func TestTally(t *testing.T) {
 		"an alarm":       {func(t *tally) { t.heard.Alarms = []Alarm{{"short-1", "event"}} }, "short-1: event"},
 		"counted alone":  {func(t *tally) { t.looked.misaligned = 2 }, "counts 2 misaligned"},
 		"nobody looked":  {func(t *tally) { t.looked.looks = 0 }, "looked 0 times"},
-		"nothing proved": {func(t *tally) { t.heard.Aligned = 0 }, "of 0 pods aligned"},
+		"nothing proved": {func(t *tally) { t.heard.AsClaimed = 0 }, "of 0 pods kept"},
 	} {
 		got := good
 		tt.change(&got)

@@ -30,8 +30,8 @@ func (t tally) wrong() []string {
 	if t.looked.misaligned > 0 && len(list) == 0 {
 		list = append(list, fmt.Sprintf("the agent counts %d misaligned pods and told nobody", t.looked.misaligned))
 	}
-	if t.looked.looks == 0 || t.heard.Aligned == 0 {
-		list = append(list, fmt.Sprintf("the agent looked %d times and called the claims of %d pods aligned: want some", t.looked.looks, t.heard.Aligned))
+	if t.looked.looks == 0 || t.heard.AsClaimed == 0 {
+		list = append(list, fmt.Sprintf("the agent looked %d times and called the claims of %d pods kept: want some", t.looked.looks, t.heard.AsClaimed))
 	}
 	return list
 }
@@ -39,7 +39,7 @@ func (t tally) wrong() []string {
 func (t tally) write(w io.Writer) error {
 	fmt.Fprintf(w, "\n  %d pods of %d kinds in %s, seed %d; the agent looked %d times and was asked %d times\n",
 		t.pods, len(kinds), t.took.Round(time.Second), t.seed, t.looked.looks, t.asked)
-	fmt.Fprintf(w, "  it told of %d pods that they are aligned, of %d also that it did not know\n", t.heard.Aligned, t.heard.Unknown)
+	fmt.Fprintf(w, "  it told of %d pods that they are as claimed, of %d also that it did not know\n", t.heard.AsClaimed, t.heard.Unknown)
 	wrong := t.wrong()
 	for _, line := range wrong {
 		fmt.Fprintf(w, "  WRONG  %s\n", line)

@@ -19,7 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Alarm is one thing said of a pod that is not Aligned.
+// Alarm is one thing said of a pod that is not as claimed. How near its things are
+// is no alarm: these claims do not ask for it.
 type Alarm struct {
 	// Pod is the pod's name; that of the claim where no pod owns it.
 	Pod string
@@ -32,11 +33,11 @@ func (a Alarm) String() string { return a.Pod + ": " + a.What }
 
 // Heard is what verification said of the pods of a namespace.
 type Heard struct {
-	// Alarms are Misaligned events and conditions Aligned that were False, each
+	// Alarms are Misaligned events and conditions AsClaimed that were False, each
 	// once.
 	Alarms []Alarm
-	// Aligned, and Unknown, counts the claims of which that was ever said.
-	Aligned, Unknown int
+	// AsClaimed, and Unknown, counts the claims of which that was ever said.
+	AsClaimed, Unknown int
 }
 
 // Watcher hears what verification says of the pods of one namespace.
@@ -50,8 +51,8 @@ type Watcher struct {
 
 // What the agent calls its condition and its warning (docs/verify.md).
 const (
-	conditionAligned = "Aligned"
-	reasonMisaligned = "Misaligned"
+	conditionAsClaimed = "AsClaimed"
+	reasonMisaligned   = "Misaligned"
 )
 
 // Watch listens until Stop, also over times without an API server. What was said
@@ -90,7 +91,7 @@ func (w *Watcher) Stop() Heard {
 	defer w.mu.Unlock()
 	return Heard{
 		Alarms:  slices.Clone(w.alarms),
-		Aligned: len(w.said[metav1.ConditionTrue]), Unknown: len(w.said[metav1.ConditionUnknown]),
+		AsClaimed: len(w.said[metav1.ConditionTrue]), Unknown: len(w.said[metav1.ConditionUnknown]),
 	}
 }
 
@@ -101,7 +102,7 @@ func (w *Watcher) claim(obj any) {
 	}
 	for _, d := range c.Status.Devices {
 		for _, condition := range d.Conditions {
-			if condition.Type == conditionAligned {
+			if condition.Type == conditionAsClaimed {
 				w.hear(c, condition)
 			}
 		}
@@ -122,7 +123,7 @@ func (w *Watcher) hear(c *resourceapi.ResourceClaim, condition metav1.Condition)
 	if owner := metav1.GetControllerOf(c); owner != nil {
 		pod = owner.Name
 	}
-	w.add(Alarm{pod, fmt.Sprintf("condition Aligned False %s: %s", condition.Reason, condition.Message)})
+	w.add(Alarm{pod, fmt.Sprintf("condition AsClaimed False %s: %s", condition.Reason, condition.Message)})
 }
 
 func (w *Watcher) event(obj any) {

@@ -30,14 +30,14 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestAligned(t *testing.T) {
+func TestKept(t *testing.T) {
 	claims := make([]resourceapi.ResourceClaim, 3)
 	for i, status := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionUnknown} {
 		claims[i].Status.Devices = []resourceapi.AllocatedDeviceStatus{{Conditions: []metav1.Condition{
-			{Type: "Ready", Status: metav1.ConditionTrue}, {Type: "Aligned", Status: status},
+			{Type: "Ready", Status: metav1.ConditionTrue}, {Type: "AsClaimed", Status: status}, {Type: "Aligned", Status: metav1.ConditionTrue},
 		}}}
 	}
-	if got := aligned(claims); got != 1 {
+	if got := kept(claims); got != 1 {
 		t.Errorf("%d, want 1", got)
 	}
 }

@@ -106,8 +106,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// start makes the links and the pods, and waits until all claims are called
-// aligned.
+// start makes the links and the pods, and waits until all claims are called kept.
 func (r *run) start(ctx context.Context) error {
 	if _, err := r.Shell(ctx, addLinks, fmt.Sprint(Pods)); err != nil {
 		return fmt.Errorf("make stand-ins: %w", err)
@@ -132,7 +131,7 @@ func (r *run) start(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
-		n := aligned(claims.Items)
+		n := kept(claims.Items)
 		if time.Since(said) > time.Minute {
 			said = time.Now()
 			fmt.Fprintf(r.Out, "  · %d of %d pods\n", n, Pods)
@@ -140,18 +139,18 @@ func (r *run) start(ctx context.Context) error {
 		return n == Pods, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until %d pods run and are called aligned: %w", Pods, err)
+		return fmt.Errorf("wait until %d pods run and are called as claimed: %w", Pods, err)
 	}
 	return nil
 }
 
-// aligned counts the claims that the agent calls so.
-func aligned(claims []resourceapi.ResourceClaim) int {
+// kept counts the claims whose pods the agent calls as claimed.
+func kept(claims []resourceapi.ResourceClaim) int {
 	n := 0
 	for _, c := range claims {
 		for _, d := range c.Status.Devices {
 			for _, condition := range d.Conditions {
-				if condition.Type == "Aligned" && condition.Status == metav1.ConditionTrue {
+				if condition.Type == "AsClaimed" && condition.Status == metav1.ConditionTrue {
 					n++
 				}
 			}

@@ -171,7 +171,7 @@ func TestWatcherDistrustsOldLooks(t *testing.T) {
 
 func TestTallyHearsFalseAlarms(t *testing.T) {
 	plan := []Cycle{{Number: 1, Fault: AgentKilled}, {Number: 2, Fault: LinkRemoved}, {Number: 3, Fault: SandboxRecreated}, {Number: 4, Fault: LinkRenamed}}
-	heard := alarms.Heard{Aligned: 3}
+	heard := alarms.Heard{AsClaimed: 3}
 	for _, pod := range []string{"cycle-1", "cycle-2", "cycle-3", "cycle-4"} {
 		heard.Alarms = append(heard.Alarms, alarms.Alarm{Pod: pod, What: "event Misaligned"})
 	}

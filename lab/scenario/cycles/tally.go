@@ -32,7 +32,7 @@ type Tally struct {
 	// Unused counts the network namespaces that containerd, killed while it made
 	// them, left behind.
 	Unused int
-	// Proved are the pods that verification called aligned.
+	// Proved are the pods that verification called as claimed.
 	Proved int
 
 	faults []Fault
@@ -71,7 +71,7 @@ const rememberedFaults = 30
 // hear takes in what verification said of the pods. An alarm is false but of pods
 // whose NIC was taken from them: by the fault itself, or with their sandbox.
 func (t *Tally) hear(heard alarms.Heard, plan []Cycle) {
-	t.Proved = heard.Aligned
+	t.Proved = heard.AsClaimed
 	bare := map[string]bool{}
 	for _, c := range plan {
 		bare[podName(c)] = c.Fault == LinkRemoved || c.Fault == SandboxRecreated
@@ -93,7 +93,7 @@ func (t *Tally) write(w io.Writer) {
 	_ = table.Flush()
 	fmt.Fprintf(w, "\n  %d of %d cycles in %s, seed %d, %d looks at the node\n", t.all(), t.Cycles,
 		time.Since(t.began).Round(time.Second), t.Seed, t.Samples)
-	fmt.Fprintf(w, "  verification called %d pods aligned\n", t.Proved)
+	fmt.Fprintf(w, "  verification called %d pods as claimed\n", t.Proved)
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "  without its fault: %s\n", s)
 	}

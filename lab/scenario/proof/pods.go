@@ -103,7 +103,7 @@ func (r *run) containerID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// condition is the suspect's claim's condition Aligned, in one word where all
+// condition is the suspect's claim's condition AsClaimed, in one word where all
 // entries say the same.
 func (r *run) condition(ctx context.Context) (string, error) {
 	c, err := r.Client.ResourceV1().ResourceClaims(namespace).Get(ctx, suspect, metav1.GetOptions{})
@@ -113,7 +113,7 @@ func (r *run) condition(ctx context.Context) (string, error) {
 	var words []string
 	for _, d := range c.Status.Devices {
 		for _, condition := range d.Conditions {
-			if condition.Type == "Aligned" && (len(words) == 0 || words[0] != string(condition.Status)) {
+			if condition.Type == "AsClaimed" && (len(words) == 0 || words[0] != string(condition.Status)) {
 				words = append(words, string(condition.Status))
 			}
 		}

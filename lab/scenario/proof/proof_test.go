@@ -19,8 +19,15 @@ func TestExcess(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	answer := map[string]verify.Pod{"b": {Verdict: "Aligned", Reason: "AsClaimed"}, "a": {Verdict: "Misaligned", Reason: "CPUsWrong"}}
-	if got, want := summary(answer), "a Misaligned (CPUsWrong), b Aligned (AsClaimed)"; got != want || allAligned(answer) {
-		t.Errorf("%q, want %q, and not all aligned", got, want)
+	answer := map[string]verify.Pod{
+		"b": {Verdict: "AsClaimed", Reason: "AsClaimed", AsClaimed: verify.Answer{Status: "True"}},
+		"a": {Verdict: "Misaligned", Reason: "CPUsWrong", AsClaimed: verify.Answer{Status: "False"}},
+	}
+	if got, want := summary(answer), "a Misaligned (CPUsWrong), b AsClaimed (AsClaimed)"; got != want || allAsClaimed(answer) {
+		t.Errorf("%q, want %q, and not all as claimed", got, want)
+	}
+	delete(answer, "a")
+	if !allAsClaimed(answer) {
+		t.Error("a pod that got what it claimed and could be nearer is as claimed")
 	}
 }

@@ -139,12 +139,12 @@ func (r *run) agree(ctx context.Context) error {
 		err := await.Until(ctx, poll, patience, func() (bool, error) {
 			var err error
 			answer, err = r.ask(ctx, a)
-			return err == nil && len(answer) == len(podClaims) && allAligned(answer), err
+			return err == nil && len(answer) == len(podClaims) && allAsClaimed(answer), err
 		})
 		if err != nil && !errors.Is(err, await.ErrLate) {
 			return err
 		}
-		r.judge(err == nil, "the "+a.Name+" agent proves the pods aligned", "%s", summary(answer))
+		r.judge(err == nil, "the "+a.Name+" agent proves the pods as claimed", "%s", summary(answer))
 		answers = append(answers, answer)
 	}
 	// When a thread last ran differs from look to look.
@@ -155,9 +155,9 @@ func (r *run) agree(ctx context.Context) error {
 	return nil
 }
 
-func allAligned(answer map[string]verify.Pod) bool {
+func allAsClaimed(answer map[string]verify.Pod) bool {
 	for _, p := range answer {
-		if p.Verdict != string(judge.Aligned) {
+		if p.AsClaimed.Status != string(judge.True) {
 			return false
 		}
 	}
@@ -213,9 +213,9 @@ func (r *run) inject(ctx context.Context, i injection) error {
 // and each agent has told it by so many more events than before.
 func (r *run) said(ctx context.Context, code judge.Code, condition metav1.ConditionStatus, before map[string]int, more int) (string, error) {
 	var words []string
-	event := string(judge.Misaligned)
+	event := string(judge.WordMisaligned)
 	if code == judge.AsClaimed {
-		event = string(judge.Aligned)
+		event = string(judge.AsClaimed)
 	}
 	err := await.Until(ctx, poll, found, func() (bool, error) {
 		words = nil
@@ -237,7 +237,7 @@ func (r *run) said(ctx context.Context, code judge.Code, condition metav1.Condit
 			return false, err
 		}
 		told := now[event] - before[event]
-		words = append(words, fmt.Sprintf("the claim Aligned %s, %d events %s", status, told, event))
+		words = append(words, fmt.Sprintf("the claim AsClaimed %s, %d events %s", status, told, event))
 		return good && status == string(condition) && told == more*len(r.agents), nil
 	})
 	return strings.Join(words, ", "), err

@@ -1,0 +1,221 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/affinity"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/nearest"
+)
+
+// Word sums both answers up.
+type Word string
+
+// The words. Alarms go by Misaligned: who got what he claimed is not one.
+const (
+	// WordAligned: as claimed, and no pair could be nearer.
+	WordAligned Word = "Aligned"
+	// WordAsClaimed: as claimed; a pair could be nearer, or it is not known.
+	WordAsClaimed Word = "AsClaimed"
+	// WordMisaligned: not as claimed.
+	WordMisaligned Word = "Misaligned"
+	// WordUnknown: it is not known whether it is as claimed.
+	WordUnknown Word = "Unknown"
+)
+
+// Words lists all words.
+func Words() []Word { return []Word{WordAligned, WordAsClaimed, WordMisaligned, WordUnknown} }
+
+// Word is the sum of both answers.
+func (o Outcome) Word() Word {
+	switch {
+	case o.Status == False:
+		return WordMisaligned
+	case o.Status == Unknown:
+		return WordUnknown
+	case o.Nearness().Status == True:
+		return WordAligned
+	}
+	return WordAsClaimed
+}
+
+// Nearness says whether a pod's things, or those of one claim, are as near to each
+// other as the machine could have given them.
+type Nearness struct {
+	Status  Status
+	Reason  Code
+	Message string
+}
+
+// Nearness is the pod's.
+func (o Outcome) Nearness() Nearness { return nearness(o.Verdict, o.Pairs) }
+
+// NearnessOf is that of one claim.
+func (o Outcome) NearnessOf(claim string) Nearness {
+	var pairs []Pair
+	for _, p := range o.Pairs {
+		if p.Nearest != 0 && p.of(claim) {
+			pairs = append(pairs, p)
+		}
+	}
+	return nearness(o.OfClaim(claim), pairs)
+}
+
+func nearness(v Verdict, pairs []Pair) Nearness {
+	var far, near, unknown []string
+	for _, p := range pairs {
+		switch {
+		case p.Nearest == 0:
+		case p.farther():
+			far = append(far, fmt.Sprintf("%s to %s: %s; the machine could have given %s", p.A, p.B, p.Class, p.Nearest))
+		case p.Class == affinity.Unknown:
+			unknown = append(unknown, fmt.Sprintf("%s to %s: %s", p.A, p.B, p.Class.Meaning()))
+		default:
+			near = append(near, fmt.Sprintf("%s to %s: %s", p.A, p.B, p.Class))
+		}
+	}
+	unseen := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.State == StateUnknown || f.Code == DeviceMissing })
+	switch {
+	case len(far) > 0:
+		return Nearness{False, FartherThanPossible, strings.Join(far, ", ")}
+	case unseen >= 0:
+		return Nearness{Unknown, v.Findings[unseen].Code, v.Findings[unseen].String()}
+	case len(unknown) > 0:
+		return Nearness{Unknown, NotRead, strings.Join(unknown, ", ")}
+	case len(near) == 0:
+		return Nearness{True, NoPairs, "no GPU and NIC, and neither of them with claimed CPUs: there is nothing to be near to"}
+	}
+	return Nearness{True, Nearest, strings.Join(near, ", ") + ": the machine could have given nothing nearer"}
+}
+
+// group are devices, and the CPUs of containers that name them.
+type group struct {
+	devices, cpus []*Thing
+}
+
+// compared adds to the pairs of claimed things the nearest that the machine could
+// have given.
+func (c *court) compared(m *nearest.Machine, pairs []Pair) []Pair {
+	groups := c.groups()
+	for i := range groups {
+		g := &groups[i]
+		for _, p := range m.Pairs(question(groups, i)) {
+			a := thingAt(g.devices, p.A)
+			if p.B != nil {
+				could(pairs, a, thingAt(g.devices, *p.B), p.Could)
+				continue
+			}
+			for _, t := range g.cpus {
+				could(pairs, a, t, p.Could)
+			}
+		}
+	}
+	return pairs
+}
+
+// groups puts the claimed things together that are to be near each other: the
+// CPUs of a container and the devices that it names. Containers that name the same
+// device are one group: no device can be beside each of them alone.
+func (c *court) groups() []group {
+	var list []group
+	rest := group{}
+	for i := range c.things {
+		t := &c.things[i]
+		switch {
+		case t.Claim == "" || t.virtual():
+		case t.Kind == expect.CPUs:
+			list = append(list, group{cpus: []*Thing{t}})
+		default:
+			rest.devices = append(rest.devices, t)
+		}
+	}
+	var free []*Thing
+	for _, d := range rest.devices {
+		if !c.join(&list, d) {
+			free = append(free, d)
+		}
+	}
+	return append(list, group{devices: free})
+}
+
+// join adds a device to the group of the containers that name it, and makes one
+// group of several.
+func (c *court) join(list *[]group, d *Thing) bool {
+	at := -1
+	for i := 0; i < len(*list); i++ {
+		g := &(*list)[i]
+		if !slices.ContainsFunc(g.cpus, func(t *Thing) bool { return c.names(t.Container, d) }) {
+			continue
+		}
+		if at < 0 {
+			at = i
+			continue
+		}
+		into := &(*list)[at]
+		into.devices, into.cpus = append(into.devices, g.devices...), append(into.cpus, g.cpus...)
+		*list = slices.Delete(*list, i, i+1)
+		i--
+	}
+	if at < 0 {
+		return false
+	}
+	(*list)[at].devices = append((*list)[at].devices, d)
+	return true
+}
+
+// names says whether a container names a device's request.
+func (c *court) names(container string, d *Thing) bool {
+	return slices.ContainsFunc(c.promised.Containers, func(p expect.Container) bool {
+		return p.Name == container && p.Names(d.Claim, d.Request)
+	})
+}
+
+// question is what the machine is asked of one of the groups.
+func question(groups []group, of int) nearest.Group {
+	var q nearest.Group
+	for i, g := range groups {
+		cpus := cpuset.New()
+		for _, t := range g.cpus {
+			cpus = cpus.Union(t.CPUs)
+		}
+		if i != of {
+			q.OtherCPUs = q.OtherCPUs.Union(cpus)
+			for _, t := range g.devices {
+				q.Others = append(q.Others, *t.PCI)
+			}
+			continue
+		}
+		q.CPUs = cpus
+		for _, t := range g.devices {
+			if t.Kind == expect.GPU {
+				q.GPUs = append(q.GPUs, *t.PCI)
+			} else {
+				q.NICs = append(q.NICs, *t.PCI)
+			}
+		}
+	}
+	return q
+}
+
+func thingAt(list []*Thing, a model.PCIAddress) *Thing {
+	return list[slices.IndexFunc(list, func(t *Thing) bool { return *t.PCI == a })]
+}
+
+// could says of a pair how near the machine could have given it. CPUs of several
+// containers are asked about together: one of them may be nearer than all are.
+func could(pairs []Pair, a, b *Thing, class affinity.Class) {
+	for i := range pairs {
+		p := &pairs[i]
+		if p.a == a && p.b == b || p.a == b && p.b == a {
+			p.Nearest = min(class, p.Class)
+		}
+	}
+}
