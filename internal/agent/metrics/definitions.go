@@ -80,7 +80,7 @@ var (
 	netlinkResyncs = Definition{prefix + "netlink_resyncs_total", counter, nil, "Times that kernel events were lost and the whole host was read anew."}
 	runtimeJoins   = Definition{prefix + "runtime_connections_total", counter, nil, "Connections to the container runtime, each followed by a comparison of all claims."}
 	verifiedPods   = Definition{prefix + "verified_pods", gauge, []string{"verdict"}, "Pods with claims by what the kernel said of them at the last look: Aligned, AsClaimed (and farther apart than the machine could have given, or that is not known), Misaligned (not as claimed) or Unknown."}
-	misalignments  = Definition{prefix + "misalignments_total", counter, []string{"reason"}, "Pods that were found not to be as claimed and had been before, by the reason in their claims' condition AsClaimed."}
+	misalignments  = Definition{prefix + "misalignments_total", counter, []string{"reason"}, "Pods that were found not to be as claimed and had not been found so before, by the reason in their claims' condition AsClaimed."}
 	verifySeconds  = Definition{prefix + "verify_seconds", histogram, nil, "Time that one look at all pods with claims took."}
 	unansweredPods = Definition{prefix + "verify_unanswered_pods", gauge, nil, "Pods whose file system or memory does not answer, each of which keeps a thread of the agent waiting; their verdict is Unknown."}
 	statusFailures = Definition{prefix + "status_write_failures_total", counter, nil, "Writes of claim status that failed and are tried again."}

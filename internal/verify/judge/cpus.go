@@ -165,7 +165,7 @@ func (c *court) memoryOf(g grant, found *facts.Container) Finding {
 	case !g.bindsMemory:
 		f.State, f.Why = StateNote, f.Why+"; the driver of these CPUs does not bind memory"
 	default:
-		f.wrong(MemoryWide, f.Why, Difference{Of: "container " + found.Name, Attribute: "memory nodes", Claimed: near.String(), Observed: has.String()})
+		f.wrong(MemoryWide, f.Why, Difference{Of: "container " + found.Name, Attribute: "memory nodes", Claimed: "beside its CPUs: " + near.String(), Observed: has.String()})
 	}
 	return f
 }

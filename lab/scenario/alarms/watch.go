@@ -90,7 +90,7 @@ func (w *Watcher) Stop() Heard {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Heard{
-		Alarms:  slices.Clone(w.alarms),
+		Alarms:    slices.Clone(w.alarms),
 		AsClaimed: len(w.said[metav1.ConditionTrue]), Unknown: len(w.said[metav1.ConditionUnknown]),
 	}
 }
