@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
-	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
@@ -77,7 +75,7 @@ func noSlices(ctx context.Context, client kubernetes.Interface, node string) err
 	if _, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 		return fmt.Errorf("node %q is not in the cluster", node)
 	}
-	return fmt.Errorf("node %s has no ResourceSlice of %s: does plumbline-agent run there?", node, strings.Join(slicecodec.Drivers(), ", "))
+	return fmt.Errorf("node %s has no ResourceSlice of GPUs, NICs or CPUs: does plumbline-agent, or another driver, run there?", node)
 }
 
 func listClaims(ctx context.Context, client kubernetes.Interface) ([]resourceapi.ResourceClaim, error) {

@@ -136,7 +136,7 @@ func TestTopoOfANodeWithoutSlices(t *testing.T) {
 	bare := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}
 	client := fake.NewClientset(append(publishedSlices(t), bare)...)
 	for node, want := range map[string]string{
-		"bare":   "node bare has no ResourceSlice of dra.net, dra.cpu, gpu.nvidia.com: does plumbline-agent run there?",
+		"bare":   "node bare has no ResourceSlice of GPUs, NICs or CPUs: does plumbline-agent, or another driver, run there?",
 		"absent": `node "absent" is not in the cluster`,
 	} {
 		if _, _, err := nodeTopology(client, node); err == nil || err.Error() != want {

@@ -108,7 +108,7 @@ func (o *nodesOptions) show(ctx context.Context, client kubernetes.Interface, na
 			if len(c.Nodes) == 0 && len(names) == 1 {
 				return noSlices(ctx, client, name)
 			}
-			fmt.Fprintf(errOut, "left out: node %s has no ResourceSlice of ours\n", name)
+			fmt.Fprintf(errOut, "left out: node %s has no ResourceSlice of GPUs, NICs or CPUs\n", name)
 		}
 	}
 	return o.write(out, c)

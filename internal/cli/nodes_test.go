@@ -131,7 +131,7 @@ func TestNodesThatAreNotThere(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if err := o.show(context.Background(), client, []string{"absent", testNode}, &out, &errOut); err != nil ||
-		errOut.String() != "left out: node absent has no ResourceSlice of ours\n" || !strings.Contains(out.String(), testNode) {
+		errOut.String() != "left out: node absent has no ResourceSlice of GPUs, NICs or CPUs\n" || !strings.Contains(out.String(), testNode) {
 		t.Errorf("%v\n%s%s", err, &out, &errOut)
 	}
 	out.Reset()

@@ -5,6 +5,12 @@ package model
 
 import "net/netip"
 
+// DeviceID names a device of a node as its driver publishes it.
+type DeviceID struct {
+	Driver string `json:"driver"`
+	Name   string `json:"name"`
+}
+
 // NIC is one network device as a claim can hold it: a network interface, an
 // RDMA device, or both. A PCI function with two interfaces is two NICs.
 type NIC struct {
@@ -24,6 +30,8 @@ type NIC struct {
 	Withheld *string `json:"withheld,omitempty"`
 	// Simulated marks a stand-in, and says of what and by what.
 	Simulated *string `json:"simulated,omitempty"`
+	// Published is the device that this was read from; nil where the host was.
+	Published *DeviceID `json:"published,omitempty"`
 	// Attributes are what a cloud's metadata says of the NIC, by name with
 	// domain, such as gce.dra.net/networkName; nil where nobody says anything.
 	// The host's own facts stand in the fields above, never here.
@@ -75,6 +83,8 @@ type Programs struct {
 
 // RDMADevice is an RDMA device (/sys/class/infiniband/*).
 type RDMADevice struct {
+	// Name is empty only where it was read from a ResourceSlice that does not
+	// say it.
 	Name string `json:"name"`
 	// LinkLayer is that of port 1: InfiniBand or Ethernet.
 	LinkLayer *string `json:"linkLayer,omitempty"`
@@ -105,6 +115,8 @@ type GPU struct {
 	// ComputeCapability are nil when unknown.
 	UUID, Architecture, Brand                     *string
 	DriverVersion, CUDAVersion, ComputeCapability *string
+	// Published is the device that this was read from; nil where the host was.
+	Published *DeviceID
 	// DeviceNodes are the files a container gets, such as /dev/dri/card0.
 	DeviceNodes []string
 	// Simulated marks a stand-in, and says of what and by what, such as

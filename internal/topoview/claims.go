@@ -73,9 +73,11 @@ func (c *claims) keysOf(id DeviceID) []string {
 	return slices.Compact(keys)
 }
 
-// driverRank lists GPUs before NICs before CPUs.
+// driverRank lists GPUs before NICs before CPUs. What only its attributes tell is
+// most often a NIC.
 func driverRank(driver string) int {
-	return slices.Index([]string{slicecodec.DriverGPU, slicecodec.DriverNet, slicecodec.DriverCPU}, driver)
+	kinds := []slicecodec.Kind{slicecodec.KindGPU, slicecodec.KindAccelerator, slicecodec.KindNIC, "", slicecodec.KindCPU}
+	return slices.Index(kinds, slicecodec.KindOfDriver(driver))
 }
 
 // list is the legend: every claim with its GPUs, NICs and CPUs, each in the

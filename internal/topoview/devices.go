@@ -15,7 +15,7 @@ import (
 const vendorAMD = 0x1002
 
 // pciDevices lists what to draw for each PCI function: the GPUs and NICs there,
-// and functions of a telling class that no driver of ours offers.
+// and functions of a telling class that no driver offers.
 func (b *builder) pciDevices() map[model.PCIAddress][]Device {
 	devices := map[model.PCIAddress][]Device{}
 	for _, g := range b.m.GPUs {
@@ -85,9 +85,9 @@ func (b *builder) product(f *model.PCIFunction) string {
 }
 
 func (b *builder) gpu(g model.GPU) Device {
-	f := b.m.Function(g.PCI)
+	f, id := b.m.Function(g.PCI), slicecodec.IDOfGPU(g)
 	d := Device{
-		Kind: KindGPU, Driver: slicecodec.DriverGPU, Name: slicecodec.GPUName(g), Address: g.PCI.String(),
+		Kind: KindGPU, Driver: id.Driver, Name: id.Name, Address: g.PCI.String(),
 		Model: g.ProductName, MemoryMiB: mebibytes(g.MemoryBytes), Link: link(f), NUMANode: g.NUMANode,
 		Simulated: ptr.Deref(g.Simulated, ""),
 	}
@@ -99,8 +99,9 @@ func (b *builder) gpu(g model.GPU) Device {
 }
 
 func (b *builder) nic(n model.NIC) Device {
+	id := slicecodec.IDOfNIC(n)
 	d := Device{
-		Kind: KindNIC, Driver: slicecodec.DriverNet, Name: slicecodec.NICName(n), NUMANode: n.NUMANode,
+		Kind: KindNIC, Driver: id.Driver, Name: id.Name, NUMANode: n.NUMANode,
 		Withheld: ptr.Deref(n.Withheld, ""), Simulated: ptr.Deref(n.Simulated, ""),
 	}
 	if n.PCI != nil {
@@ -115,7 +116,7 @@ func (b *builder) nic(n model.NIC) Device {
 		d.NetworkMbps = ptr.Deref(n.Interface.SpeedMbps, 0)
 	}
 	if n.RDMA != nil {
-		d.RDMA = n.RDMA.Name
+		d.RDMA, d.RDMAUnnamed = n.RDMA.Name, n.RDMA.Name == ""
 	}
 	b.published(&d)
 	return d

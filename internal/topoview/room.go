@@ -110,11 +110,22 @@ func (a Tally) plus(free, total int) Tally { return Tally{a.Free + free, a.Total
 // are no partners of GPUs.
 func (t *Topology) hasRDMA() bool {
 	for _, d := range t.AllDevices() {
-		if d.Kind == KindNIC && d.offered() && d.RDMA != "" {
+		if d.Kind == KindNIC && d.offered() && d.RDMAText() != "" {
 			return true
 		}
 	}
 	return false
+}
+
+// computes says whether the device is a partner of NICs.
+func (d *Device) computes() bool { return d.Kind == KindGPU || d.Kind == KindAccelerator }
+
+// RDMAText names the RDMA device, as far as its name is known; empty without one.
+func (d *Device) RDMAText() string {
+	if d.RDMAUnnamed {
+		return "RDMA"
+	}
+	return d.RDMA
 }
 
 // offered says whether a driver offers the device.
@@ -130,12 +141,12 @@ func (u *unit) add(d *Device, rdma bool) {
 		return
 	}
 	switch {
-	case d.Driver == driverGPU:
+	case d.computes():
 		u.gpus = append(u.gpus, d)
 		if d.free() {
 			u.freeGPUs = append(u.freeGPUs, d)
 		}
-	case d.Kind == KindNIC && (d.RDMA != "" || !rdma):
+	case d.Kind == KindNIC && (d.RDMAText() != "" || !rdma):
 		u.nics = append(u.nics, d)
 		if d.free() {
 			u.freeNICs = append(u.freeNICs, d)

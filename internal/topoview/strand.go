@@ -3,13 +3,7 @@
 
 package topoview
 
-import (
-	"fmt"
-
-	"plumbline.dev/plumbline/internal/model/slicecodec"
-)
-
-const driverGPU = slicecodec.DriverGPU
+import "fmt"
 
 // strand marks free devices that have lost their partners: all of a place
 // where none of the other kind is free any more, else as many of the last as
@@ -50,7 +44,7 @@ func (t *Topology) withoutCPUs() []string {
 	t.eachNode(func(n *Node) {
 		gpus := 0
 		n.eachDevice(func(d *Device) {
-			if d.Driver == driverGPU && d.free() {
+			if d.computes() && d.free() {
 				gpus++
 			}
 		})

@@ -143,7 +143,7 @@ func (tr *textTree) branch(br *Branch) []branch {
 func (tr *textTree) device(d *Device) branch {
 	what := Joined(tr.separator, Printable(d.Model), Memory(d.MemoryMiB))
 	if d.Kind == KindNIC {
-		what = Joined(tr.separator, Printable(d.Interface), Printable(d.RDMA), NetworkSpeed(d.NetworkMbps))
+		what = Joined(tr.separator, Printable(d.Interface), Printable(d.RDMAText()), NetworkSpeed(d.NetworkMbps))
 	}
 	linked := d.Link.Text(tr.times)
 	if d.Link != nil && d.Link.Degraded {

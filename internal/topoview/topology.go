@@ -158,7 +158,7 @@ const (
 type Device struct {
 	Kind string `json:"kind"`
 	// Driver and Name are as in a ResourceSlice; empty for a device that no
-	// plumbline driver offers.
+	// driver offers.
 	Driver string `json:"driver,omitempty"`
 	Name   string `json:"name,omitempty"`
 	// Address is the PCI address.
@@ -168,6 +168,9 @@ type Device struct {
 	// Interface and RDMA are a NIC's names in the kernel.
 	Interface string `json:"interface,omitempty"`
 	RDMA      string `json:"rdma,omitempty"`
+	// RDMAUnnamed is true where it has an RDMA device, and its driver does not
+	// say what that is called.
+	RDMAUnnamed bool `json:"rdmaUnnamed,omitempty"`
 	// NetworkMbps is the speed of a NIC's link in Mbit/s.
 	NetworkMbps int     `json:"networkMbps,omitempty"`
 	MemoryMiB   *uint64 `json:"memoryMiB,omitempty"`

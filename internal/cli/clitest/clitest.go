@@ -7,7 +7,10 @@
 package clitest
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +18,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/docs/docstest"
 )
@@ -32,6 +41,43 @@ func Run(t *testing.T, cmd *cobra.Command, stdin string, args ...string) (string
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
+}
+
+// Nodes are the nodes of a folder that has a file of ResourceSlices for each, called
+// by the node's name, and those slices.
+func Nodes(t *testing.T, folder string) []runtime.Object {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: files %v, error %v", folder, files, err)
+	}
+	var objects []runtime.Object
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+		for {
+			document, err := documents.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			var slice resourceapi.ResourceSlice
+			if err == nil {
+				err = yaml.UnmarshalStrict(document, &slice)
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if slice.Kind != "" { // the heading is a document of its own
+				objects = append(objects, &slice)
+			}
+		}
+	}
+	return objects
 }
 
 // Golden compares with a file of testdata, which update rewrites.

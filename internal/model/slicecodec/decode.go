@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/cpuset"
@@ -19,6 +21,12 @@ import (
 type Node struct {
 	Machine   *model.Machine
 	CPUGroups []CPUGroup
+	// Parts are the devices that are slices of a GPU of the machine, or that GPU
+	// once more, such as one for a virtual machine: who holds a part holds some of
+	// the GPU. The value is the GPU's device.
+	Parts map[model.DeviceID]model.DeviceID
+	// Notes say in a line each what the machine has and does not show.
+	Notes []string
 }
 
 // CPUGroup is one published group of CPUs, or a single CPU.
@@ -40,11 +48,15 @@ type CPUGroup struct {
 	Reserved *cpuset.CPUSet
 }
 
-// Decode reads the slices of one node, those of other drivers than ours left
-// out. A device that cannot be read is left out too and named in the error;
-// the Node is complete for all others.
+// Decode reads the slices of one node, of any driver: what a device is, its
+// driver's name or its attributes say, and where it is, the standard attributes
+// or those that drivers have in their place. A device that cannot be read is left
+// out and named in the error; the Node is complete for all others.
 func Decode(published []resourceapi.ResourceSlice) (*Node, error) {
-	d := decoder{nodes: map[int]*model.NUMANode{}, functions: map[model.PCIAddress]int{}, roots: map[string]bool{}}
+	d := decoder{
+		nodes: map[int]*model.NUMANode{}, functions: map[model.PCIAddress]int{}, roots: map[string]bool{},
+		whole: map[model.PCIAddress]model.DeviceID{}, ofWhole: map[model.DeviceID]model.PCIAddress{}, unknown: map[string]int{},
+	}
 	var errs []error
 	for _, s := range published {
 		for _, device := range s.Spec.Devices {
@@ -57,7 +69,9 @@ func Decode(published []resourceapi.ResourceSlice) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(append(errs, err)...)
 	}
-	return &Node{Machine: m, CPUGroups: d.groups}, errors.Join(errs...)
+	n := &Node{Machine: m, CPUGroups: d.groups}
+	d.finish(n)
+	return n, errors.Join(errs...)
 }
 
 // decoder collects what devices tell.
@@ -67,17 +81,29 @@ type decoder struct {
 	nodes     map[int]*model.NUMANode
 	functions map[model.PCIAddress]int
 	roots     map[string]bool
+	// whole are the GPUs, ofWhole what else is published of their functions.
+	whole   map[model.PCIAddress]model.DeviceID
+	ofWhole map[model.DeviceID]model.PCIAddress
+	// unknown counts the PCI functions of each driver that are of no known kind.
+	unknown map[string]int
 }
 
 func (d *decoder) device(driver string, device resourceapi.Device) error {
 	r := &reader{domain: driver, attributes: device.Attributes}
-	switch driver {
-	case DriverNet:
-		d.nic(device.Name, r)
-	case DriverCPU:
+	id := model.DeviceID{Driver: driver, Name: device.Name}
+	read := r.reading(device.Name)
+	switch read.Kind {
+	case KindNIC:
+		d.nic(id, read, r)
+	case KindCPU:
 		d.cpuGroup(device, r)
-	case DriverGPU:
-		d.gpu(device, r)
+	case KindGPU, KindAccelerator:
+		d.gpu(id, read, device, r)
+	default:
+		if read.PCI != nil {
+			d.unknown[driver]++
+		}
+		return nil
 	}
 	return r.err
 }
@@ -86,7 +112,50 @@ func (d *decoder) machine() (*model.Machine, error) {
 	for _, n := range d.nodes {
 		d.parts.NUMANodes = append(d.parts.NUMANodes, *n)
 	}
+	d.placeRoots()
 	return model.New(d.parts)
+}
+
+// placeRoots puts each published root on the node that its devices name: GPUs of
+// drivers that publish none are there too.
+func (d *decoder) placeRoots() {
+	at := map[string]*int{}
+	torn := map[string]bool{}
+	for _, f := range d.parts.Functions {
+		switch known := at[f.Root]; {
+		case f.NUMANode == nil:
+		case known == nil:
+			at[f.Root] = f.NUMANode
+		case *known != *f.NUMANode:
+			torn[f.Root] = true
+		}
+	}
+	for i := range d.parts.Roots {
+		if r := &d.parts.Roots[i]; r.Published && !torn[r.Name] {
+			r.NUMANode = at[r.Name]
+		}
+	}
+}
+
+// finish adds what the machine itself has no place for.
+func (d *decoder) finish(n *Node) {
+	n.Parts = map[model.DeviceID]model.DeviceID{}
+	alone := map[model.PCIAddress]bool{}
+	for part, address := range d.ofWhole {
+		whole, there := d.whole[address]
+		if !there {
+			alone[address] = true
+			continue
+		}
+		n.Parts[part] = whole
+	}
+	if len(alone) > 0 {
+		n.Notes = append(n.Notes, fmt.Sprintf("GPUs that are offered in parts only, and not shown: %d", len(alone)))
+	}
+	for _, driver := range slices.Sorted(maps.Keys(d.unknown)) {
+		n.Notes = append(n.Notes, fmt.Sprintf("devices of %s, of which neither the driver's name nor an attribute says what they are, not shown: %d",
+			driver, d.unknown[driver]))
+	}
 }
 
 // node records a NUMA node, and the socket that the first device on it names.

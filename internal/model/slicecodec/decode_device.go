@@ -5,6 +5,7 @@ package slicecodec
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -21,29 +22,35 @@ import (
 // typeDevice is what attrType says of hardware, which has no netlink kind.
 const typeDevice = "device"
 
-func (d *decoder) nic(name string, r *reader) {
-	n := model.NIC{NUMANode: r.number(AttrNUMANode), PCI: r.address(AttrPCIBusID), Attributes: r.foreign()}
-	if dev := r.text(attrRDMADevice); dev != nil {
-		n.RDMA = &model.RDMADevice{Name: *dev, LinkLayer: r.text(attrRDMALinkLayer)}
+func (d *decoder) nic(id model.DeviceID, read Reading, r *reader) {
+	n := model.NIC{Published: &id, NUMANode: read.NUMANode, PCI: read.PCI, Attributes: r.foreign()}
+	// Drivers of others do not all say what the RDMA device is called.
+	if dev := r.text(attrRDMADevice); dev != nil || read.RDMA {
+		n.RDMA = &model.RDMADevice{Name: ptr.Deref(dev, ""), LinkLayer: r.text(attrRDMALinkLayer)}
 	}
-	if ifName := r.text(attrIfName); ifName != nil {
-		n.Interface = r.netInterface(*ifName)
+	if name, ok := r.first(ifNames); ok {
+		if ifName := r.text(name); ifName != nil {
+			n.Interface = r.netInterface(*ifName)
+		}
 	}
 	if r.flag(AttrSimulated) {
 		n.Simulated = ptr.To("stand-in")
 	}
-	socket := r.number(AttrSocket)
 	if n.PCI != nil {
-		if port, ok := strings.CutPrefix(name, NICName(model.NIC{PCI: n.PCI})+"-"); ok {
+		if port, ok := strings.CutPrefix(id.Name, NICName(model.NIC{PCI: n.PCI})+"-"); ok {
 			n.Port = &port
 		}
+	}
+	var f model.PCIFunction
+	if n.PCI != nil {
+		f = r.nicFunction(*n.PCI, n.NUMANode)
 	}
 	if r.err != nil {
 		return
 	}
-	d.node(n.NUMANode, socket)
+	d.node(n.NUMANode, read.Socket)
 	if n.PCI != nil {
-		d.function(r.nicFunction(*n.PCI, n.NUMANode), r.text(AttrPCIeRoot))
+		d.function(f, read.Root)
 	}
 	d.parts.NICs = append(d.parts.NICs, n)
 }
@@ -63,12 +70,10 @@ func (r *reader) netInterface(name string) *model.Interface {
 			continue
 		}
 		for item := range strings.SplitSeq(*list, ",") {
-			p, err := netip.ParsePrefix(item)
-			if err != nil {
-				r.fail(attrIPv4, err)
-				continue
+			// DRANET cuts its lists where the room ends, within the last address.
+			if p, err := netip.ParsePrefix(item); err == nil {
+				i.Addresses = append(i.Addresses, p)
 			}
-			i.Addresses = append(i.Addresses, p)
 		}
 	}
 	return i
@@ -93,7 +98,9 @@ func (r *reader) nicFunction(a model.PCIAddress, node *int) model.PCIFunction {
 	f := model.PCIFunction{
 		Address: a, Class: model.PCIClassNetwork << 16, NUMANode: node, Driver: r.text(attrKernelDriver),
 		VendorName: r.text(attrPCIVendor), DeviceName: r.text(attrPCIDevice),
-		PhysicalFunction: r.address(attrPFAddress),
+	}
+	if name, ok := r.first([]string{attrPFAddress, "pfPciAddress"}); ok {
+		f.PhysicalFunction = r.address(name)
 	}
 	if s := r.text(attrPCISubsystem); s != nil {
 		if id, err := strconv.ParseUint(*s, 16, 16); err == nil {
@@ -112,7 +119,7 @@ func (r *reader) nicFunction(a model.PCIAddress, node *int) model.PCIFunction {
 
 func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
 	g := CPUGroup{
-		Device: device.Name, NUMANode: r.number(attrCPUNUMANode), Socket: r.number(AttrSocket),
+		Device: device.Name, NUMANode: cmp.Or(r.number(attrCPUNUMANode), r.node()), Socket: r.number(AttrSocket),
 		L3: r.number(attrL3), SMT: r.flag(attrSMT), Count: ptr.Deref(r.number(attrNumCPUs), 0),
 	}
 	g.Roots = r.texts(AttrPCIeRoot)
@@ -152,38 +159,64 @@ func (d *decoder) hugepages(n *model.NUMANode, capacity map[resourceapi.Qualifie
 	slices.SortFunc(n.Hugepages, func(a, b model.HugepagePool) int { return cmp.Compare(a.PageBytes, b.PageBytes) })
 }
 
-func (d *decoder) gpu(device resourceapi.Device, r *reader) {
-	index, whole := gpuIndex(device.Name)
-	if kind := r.text(attrGPUType); !whole && kind != nil && *kind != typeGPU {
-		return // a slice of a GPU, or one handed to a virtual machine: the vendor's driver offers those too
+func (d *decoder) gpu(id model.DeviceID, read Reading, device resourceapi.Device, r *reader) {
+	if read.Part {
+		d.part(id, read.PCI)
+		return
 	}
 	g := model.GPU{
-		Index:    index,
-		NUMANode: r.number(AttrNUMANode), UUID: r.text(attrUUID), ProductName: ptr.Deref(r.text(attrProductName), ""),
-		Brand: r.text(attrBrand), Architecture: r.text(attrArchitecture), ComputeCapability: r.version(attrComputeCap),
-		DriverVersion: r.version(attrDriverVersion), CUDAVersion: r.version(attrCUDAVersion),
+		Published: &id, Index: len(d.parts.GPUs), NUMANode: read.NUMANode, UUID: r.text(attrUUID),
+		ProductName: ptr.Deref(r.product(), ""), Brand: r.text(attrBrand), Architecture: r.text(attrArchitecture),
+		ComputeCapability: r.version(attrComputeCap), DriverVersion: r.version(attrDriverVersion), CUDAVersion: r.version(attrCUDAVersion),
 	}
-	if !whole {
-		r.fail("name", fmt.Errorf("%q is not gpu-<n>", device.Name))
+	if id.Driver == DriverGPU {
+		index, whole := gpuIndex(device.Name)
+		if !whole {
+			r.fail("name", fmt.Errorf("%q is not gpu-<n>", device.Name))
+		}
+		g.Index = index
 	}
-	address := r.address(AttrPCIBusID)
-	if address == nil {
-		r.fail(AttrPCIBusID, fmt.Errorf("absent"))
+	if read.PCI == nil {
+		r.fail(AttrPCIBusID, errors.New("absent, and no other attribute has the PCI address"))
 	}
 	if r.flag(AttrSimulated) {
 		g.Simulated = ptr.To("stand-in")
 	}
-	if c, ok := device.Capacity[capacityMemory]; ok {
+	// AMD's driver says 0 where it could not read it.
+	if c, ok := device.Capacity[capacityMemory]; ok && (c.Value.Value() > 0 || id.Driver == DriverGPU) {
 		g.MemoryBytes = ptr.To(uint64(c.Value.Value()))
 	}
-	socket := r.number(AttrSocket)
 	if r.err != nil {
 		return
 	}
-	g.PCI = *address
-	d.node(g.NUMANode, socket)
-	d.function(model.PCIFunction{Address: g.PCI, Class: model.PCIClassDisplay << 16, NUMANode: g.NUMANode}, r.text(AttrPCIeRoot))
+	g.PCI = *read.PCI
+	if _, twice := d.whole[g.PCI]; twice {
+		d.part(id, read.PCI)
+		return
+	}
+	d.whole[g.PCI] = id
+	class := uint32(model.PCIClassDisplay)
+	if read.Kind == KindAccelerator {
+		class = model.PCIClassAccelerator
+	}
+	d.node(g.NUMANode, read.Socket)
+	d.function(model.PCIFunction{Address: g.PCI, Class: class << 16, NUMANode: g.NUMANode}, read.Root)
 	d.parts.GPUs = append(d.parts.GPUs, g)
+}
+
+// product is what the vendor calls the device: NVIDIA's and AMD's name, Intel's.
+func (r *reader) product() *string {
+	if name, ok := r.first([]string{attrProductName, "model"}); ok {
+		return r.text(name)
+	}
+	return nil
+}
+
+// part keeps a device that is of another one's hardware.
+func (d *decoder) part(id model.DeviceID, address *model.PCIAddress) {
+	if address != nil {
+		d.ofWhole[id] = *address
+	}
 }
 
 // mostCPUs is beyond any machine's number of CPUs (NR_CPUS is 8192 at most,

@@ -17,6 +17,7 @@ import (
 // is read can be published again within the API's limits, and then reads the
 // same.
 func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`[{"spec":{"driver":"gpu.amd.com","devices":[{"name":"gpu-1-128","attributes":{"type":{"string":"amdgpu"},"numaNode":{"int":-1},"pciAddr":{"string":"0000:05:00.0"}}},{"name":"gpu-vfio-1","attributes":{"type":{"string":"vfio"},"pciAddr":{"string":"0000:05:00.0"}}}]}},{"spec":{"driver":"x.example.com","devices":[{"name":"p","attributes":{"rdma":{"bool":true},"resource.kubernetes.io/numaNode":{"ints":[1,0]}}}]}}]`))
 	f.Add([]byte(`[{"spec":{"driver":"dra.cpu","devices":[{"name":"cpudevnuma000","attributes":{"plumbline.dev/cpuList":{"string":"0-4294967295"},"dra.cpu/numaNodeID":{"int":0}}}]}}]`))
 	for seed := range uint64(4) {
 		published := encodeAll(randomMachine(rand.New(rand.NewPCG(seed, 3))))

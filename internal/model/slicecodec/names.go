@@ -34,6 +34,23 @@ func NICName(n model.NIC) string {
 	return ""
 }
 
+// IDOfNIC is the device that a NIC is published as: by another driver under that
+// one's name.
+func IDOfNIC(n model.NIC) model.DeviceID {
+	if n.Published != nil {
+		return *n.Published
+	}
+	return model.DeviceID{Driver: DriverNet, Name: NICName(n)}
+}
+
+// IDOfGPU is the device that a GPU is published as.
+func IDOfGPU(g model.GPU) model.DeviceID {
+	if g.Published != nil {
+		return *g.Published
+	}
+	return model.DeviceID{Driver: DriverGPU, Name: GPUName(g)}
+}
+
 // GPUName is the device name of a GPU, such as "gpu-0".
 func GPUName(g model.GPU) string { return gpuPrefix + strconv.Itoa(g.Index) }
 

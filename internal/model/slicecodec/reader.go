@@ -16,7 +16,8 @@ import (
 )
 
 // reader takes typed values out of a device's attributes. An absent attribute
-// is nil; one of another type is an error, kept and reported once at the end.
+// is nil, and a number below zero, by which drivers of others say that they do
+// not know; one of another type is an error, kept and reported once at the end.
 type reader struct {
 	domain     string
 	attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
@@ -75,8 +76,11 @@ func (r *reader) number(name string) *int {
 	if !ok {
 		return nil
 	}
-	if a.IntValue == nil || *a.IntValue < 0 {
-		r.fail(name, errors.New("not a number of zero or more"))
+	if a.IntValue == nil {
+		r.fail(name, errors.New("not a number"))
+		return nil
+	}
+	if *a.IntValue < 0 {
 		return nil
 	}
 	return ptr.To(int(*a.IntValue))
@@ -95,7 +99,7 @@ func (r *reader) address(name string) *model.PCIAddress {
 	if s == nil {
 		return nil
 	}
-	a, err := model.ParsePCIAddress(*s)
+	a, err := model.ParsePCIAddress(strings.ToLower(*s))
 	if err != nil {
 		r.fail(name, err)
 		return nil

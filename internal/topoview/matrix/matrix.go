@@ -86,11 +86,11 @@ func Build(m *model.Machine, name string) *Matrix {
 func devices(m *model.Machine) []Device {
 	var list []Device
 	for i, g := range m.GPUs {
-		d := Device{Label: "GPU" + strconv.Itoa(i), Name: slicecodec.GPUName(g), Address: g.PCI.String(), NUMANode: g.NUMANode, place: affinity.OfGPU(g)}
+		d := Device{Label: "GPU" + strconv.Itoa(i), Name: slicecodec.IDOfGPU(g).Name, Address: g.PCI.String(), NUMANode: g.NUMANode, place: affinity.OfGPU(g)}
 		list = append(list, d.near(m))
 	}
 	for i, n := range m.NICs {
-		d := Device{Label: "NIC" + strconv.Itoa(i), Name: slicecodec.NICName(n), NUMANode: n.NUMANode, place: affinity.OfNIC(n)}
+		d := Device{Label: "NIC" + strconv.Itoa(i), Name: slicecodec.IDOfNIC(n).Name, NUMANode: n.NUMANode, place: affinity.OfNIC(n)}
 		if n.PCI != nil {
 			d.Address = n.PCI.String()
 		}

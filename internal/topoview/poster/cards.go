@@ -185,7 +185,7 @@ func cardDetails(d topoview.Device) string {
 	case d.Kind == topoview.KindNIC && d.Interface == "":
 		return topoview.Joined(" · ", strandedWord(d), topoview.NetworkSpeed(d.NetworkMbps), "no interface", stars(d))
 	case d.Kind == topoview.KindNIC:
-		return topoview.Joined(" · ", strandedWord(d), d.RDMA, topoview.NetworkSpeed(d.NetworkMbps), stars(d))
+		return topoview.Joined(" · ", strandedWord(d), d.RDMAText(), topoview.NetworkSpeed(d.NetworkMbps), stars(d))
 	case d.Name == "":
 		return topoview.Joined(" · ", d.Model, "not offered")
 	}
@@ -215,7 +215,7 @@ func stars(d topoview.Device) string {
 // describe is all there is to say about a device, in one line.
 func describe(d topoview.Device, c *canvas) string {
 	parts := []string{
-		topoview.KindLabel(d.Kind), d.Name, d.Address, d.Model, d.Interface, d.RDMA,
+		topoview.KindLabel(d.Kind), d.Name, d.Address, d.Model, d.Interface, d.RDMAText(),
 		topoview.NetworkSpeed(d.NetworkMbps), topoview.Memory(d.MemoryMiB), d.Link.Text("×"),
 	}
 	if d.Withheld != "" {

@@ -29,7 +29,7 @@ type poolID struct{ driver, pool string }
 
 func poolOf(s *resourceapi.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
 
-// Current keeps the slices of nodes that the drivers we know publish, of each
+// Current keeps the slices of nodes that describe something of the machine, of each
 // pool those of the newest generation only: older ones are about to be deleted.
 func Current(all []resourceapi.ResourceSlice) []resourceapi.ResourceSlice {
 	newest := map[poolID]int64{}
@@ -37,7 +37,7 @@ func Current(all []resourceapi.ResourceSlice) []resourceapi.ResourceSlice {
 		newest[poolOf(&all[i])] = max(newest[poolOf(&all[i])], all[i].Spec.Pool.Generation)
 	}
 	return slices.DeleteFunc(all, func(s resourceapi.ResourceSlice) bool {
-		return s.Spec.NodeName == nil || !slices.Contains(slicecodec.Drivers(), s.Spec.Driver) ||
+		return s.Spec.NodeName == nil || !slicecodec.Describes(&s) ||
 			s.Spec.Pool.Generation < newest[poolOf(&s)]
 	})
 }

@@ -36,9 +36,9 @@ func (c Cluster) Node(node string) (*View, error) {
 	if decoded == nil {
 		return nil, fmt.Errorf("read the ResourceSlices of node %s: %w", node, err)
 	}
-	v := &View{Machine: decoded.Machine}
+	v := &View{Machine: decoded.Machine, Left: decoded.Notes}
 	if err != nil {
-		v.Left = strings.Split(err.Error(), "\n")
+		v.Left = append(v.Left, strings.Split(err.Error(), "\n")...)
 	}
 	v.Options = topoview.Options{
 		Name: node, Source: "the ResourceSlices and ResourceClaims of node " + node,
@@ -55,7 +55,7 @@ func (c Cluster) Node(node string) (*View, error) {
 		v.Options.Notes = append(v.Options.Notes, "who holds what is unknown: "+c.Unknown)
 	}
 	v.Options.HoldersKnown = c.Unknown == ""
-	v.Options.Holders = holders(published, c.Claims)
+	v.Options.Holders = holders(published, c.Claims, decoded.Parts)
 	return v, nil
 }
 

@@ -83,26 +83,24 @@ func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
 	return out
 }
 
-// fill reads what the attributes say, and what names say where those are
-// missing: DRANET's devices lose theirs while a pod has them.
+// fill reads what the attributes and the name say.
 func (d *Device) fill() {
-	d.PCI = d.address()
-	d.NUMANode = d.number(slicecodec.AttrNUMANode)
-	if rdma := d.attribute(slicecodec.AttrRDMA); rdma != nil && rdma.BoolValue != nil {
-		d.RDMA = *rdma.BoolValue
-	}
-	switch d.Driver {
-	case slicecodec.DriverNet:
+	// What cannot be read is absent, as what nobody says.
+	read, _ := slicecodec.Read(d.Driver, d.Name, d.Attributes)
+	d.PCI, d.NUMANode, d.RDMA = read.PCI, read.NUMANode, read.RDMA
+	switch {
+	case read.Part && d.Driver != slicecodec.DriverGPU:
+		// AMD's partitions have device files without a PCI function. NVIDIA's
+		// slices of a GPU come with that one's file.
+	case read.Kind == slicecodec.KindNIC:
 		d.Kind = NIC
-	case slicecodec.DriverGPU:
+	case read.Kind == slicecodec.KindGPU, read.Kind == slicecodec.KindAccelerator:
 		d.Kind = GPU
-	case slicecodec.DriverCPU:
+	case read.Kind == slicecodec.KindCPU:
 		d.Kind = CPUs
 		d.fillCPUs()
-	default:
-		if d.PCI != nil {
-			d.Kind = PCI
-		}
+	case d.PCI != nil:
+		d.Kind = PCI
 	}
 }
 
@@ -130,32 +128,6 @@ func (d *Device) fillCPUs() {
 			d.CPUCount = *n
 		}
 	}
-}
-
-// address is the standard attribute's, DRANET's, or that of the device's name.
-func (d *Device) address() *model.PCIAddress {
-	for _, name := range []string{slicecodec.AttrPCIBusID, "dra.net/pciAddress"} {
-		if a := d.attribute(name); a != nil && a.StringValue != nil {
-			if address, err := model.ParsePCIAddress(*a.StringValue); err == nil {
-				return &address
-			}
-		}
-	}
-	return addressOfName(d.Name)
-}
-
-// addressOfName reads "pci-0000-91-00-0", also with "-p1" behind it.
-func addressOfName(name string) *model.PCIAddress {
-	rest, ok := strings.CutPrefix(name, "pci-")
-	parts := strings.Split(rest, "-")
-	if !ok || len(parts) < 4 {
-		return nil
-	}
-	address, err := model.ParsePCIAddress(parts[0] + ":" + parts[1] + ":" + parts[2] + "." + parts[3])
-	if err != nil {
-		return nil
-	}
-	return &address
 }
 
 // attribute finds an attribute by its full name; the driver's own may stand
