@@ -80,9 +80,11 @@ type Thing struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Claim, Request and Device are empty for what no claim of the pod has.
-	Claim      string `json:"claim,omitempty"`
-	Request    string `json:"request,omitempty"`
-	Device     string `json:"device,omitempty"`
+	Claim   string `json:"claim,omitempty"`
+	Request string `json:"request,omitempty"`
+	Device  string `json:"device,omitempty"`
+	// Resource is the extended resource that a GPU without a claim came by.
+	Resource   string `json:"resource,omitempty"`
 	PCIAddress string `json:"pciAddress,omitempty"`
 	PCIeRoot   string `json:"pcieRoot,omitempty"`
 	// NUMANodes is a list such as "0" or "0-1"; empty where the kernel does not
@@ -175,7 +177,7 @@ func pairOf(p judge.Pair) Pair {
 
 func thingOf(m *model.Machine, r Result, t judge.Thing) Thing {
 	out := Thing{
-		Kind: string(t.Kind), Name: t.Name, Claim: t.Claim, Request: t.Request, Device: t.Device,
+		Kind: string(t.Kind), Name: t.Name, Claim: t.Claim, Request: t.Request, Device: t.Device, Resource: t.Resource,
 		PCIeRoot: t.Root, NUMANodes: t.Nodes.String(), RDMA: t.RDMA, CPUs: t.CPUs.String(), MemoryNodes: t.Mems.String(),
 	}
 	if t.PCI != nil {

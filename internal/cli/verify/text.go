@@ -119,6 +119,9 @@ func writeThings(w io.Writer, p verify.Pod) error {
 		if thing.Request != "" {
 			claimed = thing.Request + " = " + thing.Device
 		}
+		if thing.Resource != "" {
+			claimed = "(" + clean(thing.Resource) + ")"
+		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(thing.Name), claimed, dash(thing.PCIAddress), dash(thing.PCIeRoot), dash(thing.NUMANodes), dash(more(thing)))
 	}
 	return endTable(w, t)

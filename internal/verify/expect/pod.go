@@ -32,6 +32,8 @@ type Container struct {
 	// Uses are the requests it names, by ResourceClaim; an empty name stands for
 	// all of the claim.
 	Uses map[string][]string
+	// GPUs are those of device plugins.
+	GPUs []PluginGPUs
 }
 
 // Names says whether the container names a request of a claim.
@@ -94,7 +96,7 @@ func Of(pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, published
 }
 
 func containerOf(c corev1.Container, id string, names map[string]string, pod *corev1.Pod) Container {
-	out := Container{Name: c.Name, ID: id, Uses: map[string][]string{}}
+	out := Container{Name: c.Name, ID: id, Uses: map[string][]string{}, GPUs: pluginGPUs(pod, c)}
 	if s := c.SecurityContext; s != nil && s.Privileged != nil {
 		out.Privileged = *s.Privileged
 	}

@@ -8,6 +8,7 @@
 //	devices.go     every claimed device is there, and no other
 //	cpus.go        CPUs, memory nodes, processes and threads
 //	constraints.go the claim's constraints, by the kernel's values
+//	plugins.go     GPUs that device plugins gave, which no claim has
 //	pairs.go       how near everything is to everything
 //	nearness.go    whether the machine could have given it nearer
 //

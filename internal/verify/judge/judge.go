@@ -57,11 +57,13 @@ func Judge(m *nearest.Machine, promised expect.Pod, found facts.Pod) Outcome {
 		c.claim(&promised.Claims[i])
 	}
 	c.nothingElse()
+	c.pluginGPUs()
 	c.containers()
 	for _, claim := range promised.Claims {
 		c.constraints(claim)
 	}
 	c.thingsFound()
+	c.besidePlugins()
 	return Outcome{Verdict: Conclude(c.findings), Things: c.things, Pairs: c.compared(m, pairsOf(m.Machine, c.things))}
 }
 

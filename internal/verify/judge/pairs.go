@@ -23,7 +23,10 @@ type Thing struct {
 	// Claim, Request and Device say whose promise it is; empty for what nobody
 	// claimed.
 	Claim, Request, Device string
-	PCI                    *model.PCIAddress
+	// Resource is the extended resource that a container of the pod has the GPU
+	// of, without a claim; empty for anything else.
+	Resource string
+	PCI      *model.PCIAddress
 	// Root is empty where nobody says.
 	Root string
 	// RDMA is the file of its RDMA device; empty without one.
@@ -165,6 +168,9 @@ func (c *court) thing(a model.PCIAddress, kind expect.Kind) Thing {
 				t.Claim, t.Request, t.Device = claim.Name, d.Request, d.Name
 			}
 		}
+	}
+	if t.Claim == "" && kind == expect.GPU {
+		t.Resource = c.resourceOf(a)
 	}
 	return t
 }

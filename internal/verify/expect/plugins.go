@@ -1,0 +1,59 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package expect
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// PluginGPUs are GPUs that a container gets of a device plugin, without a claim.
+// Nobody but the kernel says which.
+type PluginGPUs struct {
+	// Resource is the extended resource, such as nvidia.com/gpu.
+	Resource string
+	// Count is how many the container asks for. A plugin may give several
+	// containers one GPU, or one container the same GPU several times.
+	Count int
+	// Vendor is the PCI vendor of the GPUs.
+	Vendor uint16
+}
+
+// pluginVendors are the vendors of extended resources of whole GPUs and other
+// accelerators, as their device plugins call them.
+var pluginVendors = map[string]uint16{
+	"nvidia.com/gpu":     0x10de,
+	"amd.com/gpu":        0x1002,
+	"gpu.intel.com/i915": 0x8086,
+	"gpu.intel.com/xe":   0x8086,
+	"habana.ai/gaudi":    0x1da3,
+	"google.com/tpu":     0x1ae0,
+}
+
+// pluginGPUs are those of a container, by resource. What a DRA driver serves in the
+// plugin's place is a claim's.
+func pluginGPUs(pod *corev1.Pod, c corev1.Container) []PluginGPUs {
+	served := map[string]bool{}
+	if e := pod.Status.ExtendedResourceClaimStatus; e != nil {
+		for _, m := range e.RequestMappings {
+			if m.ContainerName == c.Name {
+				served[m.ResourceName] = true
+			}
+		}
+	}
+	var list []PluginGPUs
+	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
+		resource := string(name)
+		// A node's GPUs that are shared may have a name of their own.
+		vendor, known := pluginVendors[strings.TrimSuffix(resource, ".shared")]
+		n := c.Resources.Limits[name]
+		if known && !served[resource] && n.Value() > 0 {
+			list = append(list, PluginGPUs{Resource: resource, Count: int(n.Value()), Vendor: vendor})
+		}
+	}
+	return list
+}

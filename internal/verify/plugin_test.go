@@ -1,0 +1,130 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/affinity"
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/verifytest"
+)
+
+// mpiWorker is the worker of rank 0 of the tutorial of the MPI operator, as its
+// published run had it: a claim of gpu2rdma0, which is on root 93, and a GPU of the
+// device plugin, which gave the one on root c8.
+func mpiWorker(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Promise) {
+	t.Helper()
+	n := verifytest.NewNode(t, "a3-ultragpu-8g")
+	p := n.NewPod("nccl-test-dranet-1gpu-1nic-worker-0")
+	nic := slices.IndexFunc(n.Machine.NICs, func(n model.NIC) bool { return n.Interface != nil && n.Interface.Name == "gpu2rdma0" })
+	promise := n.Give(p, verifytest.Originals(), nil, []int{nic}, cpuset.New())
+	promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	p.Files["/dev/nvidia7"], p.Files["/dev/nvidiactl"] = n.GPUNumber(7), "195:255"
+	return n, p, promise
+}
+
+func check(t *testing.T, n *verifytest.Node, p *verifytest.Pod, promise verifytest.Promise) verify.Result {
+	t.Helper()
+	n.Write(t, p)
+	return verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+}
+
+// The GPU that a device plugin gave stands beside the NIC that a claim has.
+func TestGPUOfADevicePlugin(t *testing.T) {
+	n, p, promise := mpiWorker(t)
+	got := check(t, n, p, promise)
+	if len(got.Things) == 0 || got.Things[0].Name != "/dev/nvidia7" || got.Things[0].Resource != "nvidia.com/gpu" || got.Things[0].Root != "pci0000:c8" {
+		t.Fatalf("%+v", got.Things)
+	}
+	if pair := got.Pairs[0]; pair.A != "/dev/nvidia7" || pair.B != "net0" || pair.Class != affinity.SYS {
+		t.Errorf("%+v", pair)
+	}
+	for _, want := range []string{
+		"container main has 1 of nvidia.com/gpu: /dev/nvidia7 at 0000:cc:00.0, root pci0000:c8, NUMA node 1",
+		"/dev/nvidia7 of nvidia.com/gpu beside net0: SYS, across the link between NUMA nodes: /dev/nvidia7 pci0000:c8, net0 pci0000:93",
+	} {
+		if !slices.ContainsFunc(got.Findings, func(f judge.Finding) bool { return f.String() == want }) {
+			t.Errorf("no finding says %q:\n%s", want, explain(got))
+		}
+	}
+	report := verify.NewReport(n.Machine, n.Name, time.Time{}, []verify.Result{got})
+	if r := report.Pods[0].Things[0].Resource; r != "nvidia.com/gpu" {
+		t.Errorf("the report says %q of the GPU", r)
+	}
+}
+
+func TestNumberOfPluginGPUs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.Promise)
+		state  judge.State
+		says   string
+		things int // of the plugin
+	}{
+		"more than asked for": {func(n *verifytest.Node, p *verifytest.Pod, _ *verifytest.Promise) {
+			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
+		},
+			judge.StateWrong, "main has 1 of nvidia.com/gpu: /dev/nvidia2", 2},
+		"two names of one GPU": {func(n *verifytest.Node, p *verifytest.Pod, _ *verifytest.Promise) {
+			p.Files["/dev/gpu"] = n.GPUNumber(7)
+		},
+			judge.StateOK, "main has 1 of nvidia.com/gpu", 1},
+		"replicas of one GPU": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+			promise.Pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("2")
+		}, judge.StateNote, "main has 2 of nvidia.com/gpu: /dev/nvidia7", 1},
+		"the name of shared GPUs": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu.shared": resource.MustParse("1")}
+		}, judge.StateOK, "main has 1 of nvidia.com/gpu.shared", 1},
+		"none": {func(_ *verifytest.Node, p *verifytest.Pod, _ *verifytest.Promise) { delete(p.Files, "/dev/nvidia7") },
+			judge.StateNote, "no device file of such a GPU", 0},
+		"another vendor's": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"amd.com/gpu": resource.MustParse("1")}
+		}, judge.StateNote, "no device file of such a GPU", 0},
+		"no GPUs by name": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/hostdev": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("0")}
+		}, "", "", 0},
+		"a DRA driver serves the resource": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+			promise.Pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
+				ResourceClaimName: promise.Claim.Name,
+				RequestMappings:   []corev1.ContainerExtendedResourceRequest{{ContainerName: "main", ResourceName: "nvidia.com/gpu", RequestName: "r"}},
+			}
+		}, "", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, p, promise := mpiWorker(t)
+			tt.change(n, p, &promise)
+			got := check(t, n, p, promise)
+			var about []judge.Finding
+			for _, f := range got.Findings {
+				if strings.Contains(f.What, "container main has") {
+					about = append(about, f)
+				}
+			}
+			switch {
+			case tt.state == "" && len(about) == 0:
+			case len(about) != 1 || about[0].State != tt.state || !strings.Contains(about[0].String(), tt.says):
+				t.Errorf("want %s and %q:\n%s", tt.state, tt.says, explain(got))
+			}
+			things := 0
+			for _, thing := range got.Things {
+				if thing.Resource != "" {
+					things++
+				}
+			}
+			if things != tt.things {
+				t.Errorf("%d GPUs of the plugin, want %d: %+v", things, tt.things, got.Things)
+			}
+		})
+	}
+}
