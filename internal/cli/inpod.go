@@ -11,6 +11,8 @@ import (
 	"os"
 	"path"
 
+	"k8s.io/utils/ptr"
+
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
@@ -51,7 +53,9 @@ func lookAround(ctx context.Context, sys, root fs.FS, name string) (*podview.Pod
 	files, more := sysfs.ReadDRM(sys)
 	problems = append(problems, more...)
 	addNvidia(files, root)
-	self := podview.Self{Name: name, GPUFiles: files, HasFile: func(file string) bool {
+	ports, more := rdmaPorts(sys, m)
+	problems = append(problems, more...)
+	self := podview.Self{Name: name, GPUFiles: files, RDMAPorts: ports, HasFile: func(file string) bool {
 		_, err := fs.Stat(root, file[1:])
 		return err == nil
 	}}
@@ -61,6 +65,25 @@ func lookAround(ctx context.Context, sys, root fs.FS, name string) (*podview.Pod
 		}
 	}
 	return podview.Build(m, self), problems, nil
+}
+
+// rdmaPorts are the ports of the RDMA devices that the scan found, by device.
+func rdmaPorts(sys fs.FS, m *model.Machine) (map[string][]podview.RDMAPort, []inventory.Problem) {
+	all := map[string][]podview.RDMAPort{}
+	var problems []inventory.Problem
+	for _, n := range m.NICs {
+		if n.RDMA == nil {
+			continue
+		}
+		ports, more := sysfs.ReadRDMAPorts(sys, n.RDMA.Name)
+		problems = append(problems, more...)
+		for _, p := range ports {
+			all[n.RDMA.Name] = append(all[n.RDMA.Name], podview.RDMAPort{
+				Number: p.Number, State: ptr.Deref(p.State, ""), Interface: ptr.Deref(p.NetDevice, ""),
+			})
+		}
+	}
+	return all, problems
 }
 
 // addNvidia adds the files of NVIDIA's GPUs, which its driver tells of in /proc

@@ -69,6 +69,62 @@ func TestInPod(t *testing.T) {
 	golden(t, "in-pod.txt", out.String())
 }
 
+// changedSys is a tree some of whose attributes are others.
+type changedSys struct {
+	podSys
+	change func(name, text string) string
+}
+
+func (s changedSys) Open(name string) (fs.File, error) {
+	text, err := fs.ReadFile(s.FS, name)
+	if err != nil {
+		return s.podSys.Open(name)
+	}
+	return fstest.MapFS{"x": {Data: []byte(s.change(name, string(text)))}}.Open("x")
+}
+
+// The state of a link is that of the interface that the kernel names for a port, as
+// far as it is the pod's.
+func TestInPodPorts(t *testing.T) {
+	file, err := machine.Open("a3-ultragpu-8g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		suffix, text string
+		want         string
+	}{
+		"up":                           {"none", "", "mlx5_0 port 1 ==> gpu0rdma0 (Up)\n"},
+		"link down":                    {"net/gpu0rdma0/operstate", "lowerlayerdown", "mlx5_0 port 1 ==> gpu0rdma0 (Down)\n"},
+		"link unknown":                 {"net/gpu0rdma0/operstate", "", "mlx5_0 port 1 ==> gpu0rdma0\n"},
+		"port down":                    {"mlx5_0/ports/1/state", "1: DOWN", "mlx5_0 port 1 ==> gpu0rdma0 (Up), port DOWN\n"},
+		"port unknown":                 {"mlx5_0/ports/1/state", "", "mlx5_0 port 1 ==> gpu0rdma0 (Up)\n"},
+		"a name of another namespace":  {"mlx5_0/ports/1/gid_attrs/ndevs/0", "gpu5rdma0", "mlx5_0 port 1 ==> gpu0rdma0 (Up)\n"},
+		"no interface in any GID":      {"mlx5_0/ports/1/gid_attrs/ndevs/0", "", "mlx5_0 port 1 ==> gpu0rdma0 (Up)\n"},
+		"another RDMA device's is its": {"none", "", "mlx5_5 port 1 ==> gpu5rdma0 (Up)\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sys := changedSys{podSys{file.Tree}, func(name, text string) string {
+				if strings.HasSuffix(name, tt.suffix) {
+					return tt.text
+				}
+				return text
+			}}
+			p, problems, err := lookAround(context.Background(), sys, fstest.MapFS{}, "trainer-0")
+			if err != nil || len(problems) > 0 {
+				t.Fatal(err, problems)
+			}
+			var out bytes.Buffer
+			if err := podview.Text(&out, p); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out.String(), "\n"+tt.want) {
+				t.Errorf("want %q:\n%s", tt.want, out.String())
+			}
+		})
+	}
+}
+
 // With nothing but /sys mounted the interfaces still have their places.
 func TestInPodWithSysAlone(t *testing.T) {
 	p := lookAroundPod(t, nil)

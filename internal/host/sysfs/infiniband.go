@@ -4,10 +4,12 @@
 package sysfs
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -70,6 +72,55 @@ func (r *reader) rdmaDevice(name, dir string, files map[string][]string) RDMADev
 	d.CharDevices = slices.Concat(files[name], files[""])
 	slices.Sort(d.CharDevices)
 	return d
+}
+
+// RDMAPort is one port of an RDMA device (/sys/class/infiniband/*/ports/*).
+type RDMAPort struct {
+	Number int
+	// State is the word of the attribute state, such as ACTIVE; nil when unknown.
+	State *string
+	// NetDevice is the interface of the port's first GID that has one
+	// (gid_attrs/ndevs/*); nil for InfiniBand. It may be one of another network
+	// namespace.
+	NetDevice *string
+}
+
+// mostPorts is beyond any RDMA device's number of ports.
+const mostPorts = 64
+
+// ReadRDMAPorts reads the ports of an RDMA device, by number. A switch's port 0 is
+// its own.
+func ReadRDMAPorts(sys fs.FS, device string) ([]RDMAPort, []Problem) {
+	r := newReader(sys)
+	dir, err := r.link(path.Join(rdmaDir, device))
+	if err != nil {
+		if !isGone(err) {
+			r.problem(path.Join(rdmaDir, device), fmt.Errorf("ports left out: %w", err))
+		}
+		return nil, r.problems
+	}
+	var ports []RDMAPort
+	for _, e := range r.list(dir + "/ports") {
+		n, err := strconv.ParseUint(e.Name(), 10, 16)
+		if err != nil || len(ports) == mostPorts {
+			continue
+		}
+		port := dir + "/ports/" + e.Name()
+		ports = append(ports, RDMAPort{Number: int(n), State: parsed(r, port+"/state", parsePortState), NetDevice: r.firstNetDevice(port + "/gid_attrs/ndevs")})
+	}
+	slices.SortFunc(ports, func(a, b RDMAPort) int { return cmp.Compare(a.Number, b.Number) })
+	return ports, r.problems
+}
+
+// firstNetDevice is that of the first GID that has one. Others, of which there are
+// 256 at most, are those of interfaces above it, such as VLANs.
+func (r *reader) firstNetDevice(dir string) *string {
+	for _, e := range r.list(dir) {
+		if name := r.text(path.Join(dir, e.Name())); name != nil {
+			return name
+		}
+	}
+	return nil
 }
 
 // rdmaFiles are the device files by the name of their RDMA device, those that

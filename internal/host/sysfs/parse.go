@@ -37,6 +37,15 @@ func parseClusterID(s string) (int, error) {
 	return v, err
 }
 
+// parsePortState reads "4: ACTIVE" (drivers/infiniband/core/sysfs.c, state_show).
+func parsePortState(s string) (string, error) {
+	number, word, ok := strings.Cut(s, ": ")
+	if _, err := strconv.ParseUint(number, 10, 8); err != nil || !ok || word == "" || strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" {
+		return "", fmt.Errorf("parse %q: want a number and a word, such as 4: ACTIVE", shorten(s))
+	}
+	return word, nil
+}
+
 // parseCount reads a number of things.
 func parseCount(s string) (int, error) {
 	v, err := strconv.ParseInt(s, 10, 32)

@@ -34,9 +34,15 @@ func TestParsers(t *testing.T) {
 		"cpulist":  func(s string) string { return parse(parseCPUList, s) },
 		"distance": func(s string) string { return parse(parseDistances, s) },
 		"meminfo":  func(s string) string { return parse(parseMemTotal, s) },
+		"port":     func(s string) string { return parse(parsePortState, s) },
 		"mac":      func(s string) string { return parse(parseMAC, s) },
 	}
 	for _, tt := range []struct{ parser, text, want string }{
+		{"port", "4: ACTIVE", "ACTIVE"},
+		{"port", "5: ACTIVE_DEFER", "ACTIVE_DEFER"},
+		{"port", "ACTIVE", "refused"},
+		{"port", "4: ", "refused"},
+		{"port", "4: \x1b[2J", "refused"},
 		{"id", "0", "0"},
 		{"id", "-1", "unknown"},
 		{"id", "65536", "refused"},

@@ -211,6 +211,25 @@ func TestReadRDMADevices(t *testing.T) {
 	}, "")
 }
 
+func TestReadRDMAPorts(t *testing.T) {
+	tree := hosttest.Tree(t, `
+		class/infiniband/mlx4_0 -> ../../devices/pci0000:8c/0000:91:00.0/infiniband/mlx4_0
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx4_0/ports/2/state = 1: DOWN
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx4_0/ports/2/gid_attrs/ndevs/0 = eth1
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx4_0/ports/2/gid_attrs/ndevs/1 = eth1.100
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx4_0/ports/1/state = 4: ACTIVE
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx4_0/ports/1/gid_attrs/ndevs/3 = eth0
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx4_0/ports/3/state = nonsense
+	`)
+	got, problems := ReadRDMAPorts(tree, "mlx4_0")
+	check(t, got, problems, []RDMAPort{
+		{Number: 1, State: new("ACTIVE"), NetDevice: new("eth0")}, {Number: 2, State: new("DOWN"), NetDevice: new("eth1")}, {Number: 3},
+	}, `
+devices/pci0000:8c/0000:91:00.0/infiniband/mlx4_0/ports/3/state: parse "nonsense": want a number and a word, such as 4: ACTIVE`)
+	got, problems = ReadRDMAPorts(tree, "mlx5_9")
+	check(t, got, problems, nil, "")
+}
+
 func TestReadDRM(t *testing.T) {
 	tree := hosttest.Tree(t, `
 		class/drm/version = drm 1.1.0 20060810

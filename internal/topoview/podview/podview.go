@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
@@ -44,6 +45,8 @@ type Device struct {
 	RDMA      string `json:"rdma,omitempty"`
 	// Files are the device files that are there.
 	Files []string `json:"files,omitempty"`
+	// Ports are those of the RDMA device.
+	Ports []RDMAPort `json:"ports,omitempty"`
 	// NoFiles is true of an RDMA device that the pod sees and cannot open.
 	NoFiles     bool   `json:"noFiles,omitempty"`
 	Address     string `json:"address,omitempty"`
@@ -56,6 +59,17 @@ type Device struct {
 	ToCPUs string `json:"toCPUs,omitempty"`
 }
 
+// RDMAPort is a port of an RDMA device.
+type RDMAPort struct {
+	Number int `json:"number"`
+	// State is the port's, such as ACTIVE; empty when unknown.
+	State string `json:"state,omitempty"`
+	// Interface is the port's in this pod; empty where it has none here.
+	Interface string `json:"interface,omitempty"`
+	// LinkState is the interface's operstate, such as up; empty when unknown.
+	LinkState string `json:"linkState,omitempty"`
+}
+
 // Self is what a process reads of itself.
 type Self struct {
 	Name string
@@ -63,6 +77,9 @@ type Self struct {
 	CPUs, Mems *cpuset.CPUSet
 	// HasFile says whether a device file is there.
 	HasFile func(path string) bool
+	// RDMAPorts are the ports by RDMA device, with the interfaces that the kernel
+	// names, whosever network namespace those are in.
+	RDMAPorts map[string][]RDMAPort
 	// GPUFiles are the device files of display functions, there or not.
 	GPUFiles map[model.PCIAddress][]string
 }
@@ -121,9 +138,42 @@ func (b *builder) nic(n model.NIC) Device {
 		d.RDMA = n.RDMA.Name
 		d.Files = slices.DeleteFunc(b.there(n.RDMA.CharDevices), isOfAll)
 		d.NoFiles = len(d.Files) == 0
+		d.Ports = b.ports(n)
 	}
 	b.place(&d, n.PCI, affinity.OfNIC(n))
 	return d
+}
+
+// ports are those of a NIC's RDMA device, each with its interface as far as it is
+// this pod's: a name alone may be that of another pod's.
+func (b *builder) ports(n model.NIC) []RDMAPort {
+	ports := slices.Clone(b.self.RDMAPorts[n.RDMA.Name])
+	for i := range ports {
+		p := &ports[i]
+		of := b.ofPort(n, p.Interface)
+		if of == nil && len(ports) == 1 {
+			of = n.Interface
+		}
+		p.Interface = ""
+		if of != nil {
+			p.Interface, p.LinkState = of.Name, ptr.Deref(of.State, "")
+		}
+	}
+	return ports
+}
+
+// ofPort finds an interface by its name among those of the NIC and of its PCI
+// function, which may have several.
+func (b *builder) ofPort(n model.NIC, name string) *model.Interface {
+	if n.Interface != nil && n.Interface.Name == name {
+		return n.Interface
+	}
+	for _, other := range b.m.NICs {
+		if other.Interface != nil && other.Interface.Name == name && n.PCI != nil && other.PCI != nil && *n.PCI == *other.PCI {
+			return other.Interface
+		}
+	}
+	return nil
 }
 
 // isOfAll says whether a file is of all RDMA devices alike

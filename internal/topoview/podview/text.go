@@ -48,6 +48,7 @@ func Text(w io.Writer, p *Pod) error {
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	table.Flush() //nolint:errcheck // out keeps the error until its own Flush
+	writePorts(out, p)
 	if p.CPUs != "" {
 		fmt.Fprintln(out, "\nTO CPUS: NODE is the NUMA node of all CPUs, SYS is across the link between NUMA nodes for some")
 	}
@@ -58,6 +59,39 @@ func Text(w io.Writer, p *Pod) error {
 		return fmt.Errorf("write pod: %w", err)
 	}
 	return nil
+}
+
+// writePorts writes a line for each port of an RDMA device, as ibdev2netdev does.
+func writePorts(out io.Writer, p *Pod) {
+	var lines []string
+	for _, d := range p.Devices {
+		for _, port := range d.Ports {
+			lines = append(lines, topoview.Printable(fmt.Sprintf("%s port %d ==> %s", d.RDMA, port.Number, portText(port))))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintln(out, "\n"+strings.Join(lines, "\n"))
+	}
+}
+
+// portText is the interface with the state of its link. A port that is not active
+// says so; ibdev2netdev does not ask.
+func portText(p RDMAPort) string {
+	text := "no interface"
+	if p.Interface != "" {
+		text = p.Interface
+		switch p.LinkState {
+		case "":
+		case "up":
+			text += " (Up)"
+		default:
+			text += " (Down)"
+		}
+	}
+	if p.State != "" && (p.State != "ACTIVE" || p.Interface == "") {
+		text += ", port " + p.State
+	}
+	return text
 }
 
 func prefixed(prefix, s string) string {
