@@ -128,3 +128,21 @@ func TestNumberOfPluginGPUs(t *testing.T) {
 		})
 	}
 }
+
+// A GPU of a device plugin beside a claimed one is not one that nobody gave.
+func TestPluginGPUBesideAClaimedOne(t *testing.T) {
+	n := verifytest.NewNode(t, "a3-ultragpu-8g")
+	p := n.NewPod("both")
+	promise := n.Give(p, verifytest.Originals(), []int{0}, []int{0}, cpuset.New())
+	promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	p.Files["/dev/nvidia7"] = n.GPUNumber(7)
+	for _, f := range check(t, n, p, promise).Findings {
+		if f.State == judge.StateWrong || f.State == judge.StateUnknown {
+			t.Errorf("%s", f)
+		}
+	}
+	p.Files["/dev/nvidia6"] = n.GPUNumber(6)
+	if got := check(t, n, p, promise); got.Reason != judge.DeviceNotClaimed {
+		t.Error(explain(got))
+	}
+}
