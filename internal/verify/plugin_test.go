@@ -48,8 +48,11 @@ func TestGPUOfADevicePlugin(t *testing.T) {
 	if len(got.Things) == 0 || got.Things[0].Name != "/dev/nvidia7" || got.Things[0].Resource != "nvidia.com/gpu" || got.Things[0].Root != "pci0000:c8" {
 		t.Fatalf("%+v", got.Things)
 	}
-	if pair := got.Pairs[0]; pair.A != "/dev/nvidia7" || pair.B != "net0" || pair.Class != affinity.SYS {
+	if pair := got.Pairs[0]; pair.A != "/dev/nvidia7" || pair.B != "net0" || pair.Class != affinity.SYS || pair.Nearest != affinity.PIX {
 		t.Errorf("%+v", pair)
+	}
+	if near := got.Nearness(); near.Status != judge.False || near.Reason != judge.FartherThanPossible {
+		t.Errorf("%+v, want it farther than possible", near)
 	}
 	for _, want := range []string{
 		"container main has 1 of nvidia.com/gpu: /dev/nvidia7 at 0000:cc:00.0, root pci0000:c8, NUMA node 1",

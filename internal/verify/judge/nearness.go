@@ -13,6 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
 	"plumbline.dev/plumbline/internal/verify/expect"
+	"plumbline.dev/plumbline/internal/verify/facts"
 	"plumbline.dev/plumbline/internal/verify/nearest"
 )
 
@@ -121,8 +122,8 @@ func (c *court) compared(m *nearest.Machine, pairs []Pair) []Pair {
 	return pairs
 }
 
-// groups puts the claimed things together that are to be near each other: the
-// CPUs of a container and the devices that it names. Containers that name the same
+// groups puts the things together that are to be near each other: the CPUs of a
+// container and the devices that it names, or has of a device plugin. Containers that name the same
 // device are one group: no device can be beside each of them alone.
 func (c *court) groups() []group {
 	var list []group
@@ -130,7 +131,7 @@ func (c *court) groups() []group {
 	for i := range c.things {
 		t := &c.things[i]
 		switch {
-		case t.Claim == "" || t.virtual():
+		case t.Claim == "" && t.Resource == "" || t.virtual():
 		case t.Kind == expect.CPUs:
 			list = append(list, group{cpus: []*Thing{t}})
 		default:
@@ -171,8 +172,13 @@ func (c *court) join(list *[]group, d *Thing) bool {
 	return true
 }
 
-// names says whether a container names a device's request.
+// names says whether a container names a device's request, or has it of a plugin.
 func (c *court) names(container string, d *Thing) bool {
+	if d.Resource != "" {
+		return slices.ContainsFunc(c.found.Containers, func(f facts.Container) bool {
+			return f.Name == container && slices.ContainsFunc(f.Files, func(file facts.File) bool { return file.PCI == *d.PCI })
+		})
+	}
 	return slices.ContainsFunc(c.promised.Containers, func(p expect.Container) bool {
 		return p.Name == container && p.Names(d.Claim, d.Request)
 	})

@@ -6,6 +6,7 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -39,7 +40,9 @@ func (c *court) counted(container *facts.Container, asked *expect.PluginGPUs) {
 	f := Finding{State: StateOK, What: fmt.Sprintf("container %s has %d of %s", container.Name, asked.Count, asked.Resource), Why: strings.Join(words, ", ")}
 	switch {
 	case len(found) > asked.Count:
-		f.State, f.Code = StateWrong, DeviceNotClaimed
+		f.wrong(DeviceNotClaimed, f.Why, Difference{
+			Of: "container " + container.Name, Attribute: asked.Resource, Claimed: strconv.Itoa(asked.Count), Observed: f.Why,
+		})
 	case len(found) == 0:
 		f.State, f.Why = StateNote, "no device file of such a GPU is in the container"
 	case len(found) < asked.Count:
