@@ -233,28 +233,48 @@ func refused(spec *resourceapi.ResourceClaimSpec) []string {
 }
 
 func TestRefusals(t *testing.T) {
+	pcie := claimgen.Options{GPUs: 1, NICs: 1, Align: claimgen.PCIe}
+	with := func(change func(*claimgen.Options)) claimgen.Options {
+		o := pcie
+		change(&o)
+		return o
+	}
 	for want, o := range map[string]claimgen.Options{
-		"the claim is for nothing: want GPUs, NICs or CPUs":                                                           {Align: claimgen.PCIe},
-		`align "root": want pcie, numa or socket`:                                                                     {GPUs: 1, Align: "root"},
-		`fallback "far" after pcie: want what is farther, of numa, socket, any`:                                       {GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{"far"}},
-		`fallback "numa" after numa: want what is farther, of numa, socket, any`:                                      {GPUs: 1, NICs: 1, Align: claimgen.NUMA, Fallback: []string{claimgen.NUMA}},
-		`fallback "numa" after socket: want what is farther, of numa, socket, any`:                                    {GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Socket, claimgen.NUMA}},
-		`fallback "any" after any: want what is farther, of numa, socket, any`:                                        {GPUs: 1, NICs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Any, claimgen.Any}},
-		"align by socket, in parts of one NUMA node each: want --sockets instead of --numa-nodes":                     {GPUs: 2, NUMANodes: 2, Align: claimgen.Socket},
-		"parts of one socket each, aligned by pcie: want --align socket, or --numa-nodes instead of --sockets":        {GPUs: 2, Sockets: 2, Align: claimgen.PCIe},
-		"3 GPUs, 2 NICs and 0 CPUs on 2 sockets: want numbers that this divides":                                      {GPUs: 3, NICs: 2, Sockets: 2, Align: claimgen.Socket},
-		"a number is beyond any machine's: want 65536 at most":                                                        {GPUs: 1 << 30, Align: claimgen.PCIe},
-		"the claim has 4096 results (devices), and the API takes 32: ask for less":                                    {GPUs: 4096, Align: claimgen.PCIe},
-		"a product of GPUs is for GPUs: want GPUs with it":                                                            {NICs: 1, GPUProduct: "NVIDIA H200", Align: claimgen.PCIe},
-		"NICs without RDMA will do, and the claim has no NICs: want NICs with it":                                     {GPUs: 1, WithoutRDMA: true, Align: claimgen.PCIe},
-		`interface.mtu: Invalid value: 1: want 68-65535`:                                                              {NICs: 1, MTU: 1, Align: claimgen.PCIe},
-		"a fallback is for NICs away from their GPUs: want GPUs and NICs with it":                                     {GPUs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Any}},
-		"3 GPUs, 2 NICs and 0 CPUs on 2 NUMA nodes: want numbers that this divides":                                   {GPUs: 3, NICs: 2, NUMANodes: 2, Align: claimgen.NUMA},
-		"an interface's name and MTU are for NICs: want NICs with them":                                               {GPUs: 1, MTU: 1500, Align: claimgen.PCIe},
-		"a number is negative: want 0 or more":                                                                        {GPUs: -1, Align: claimgen.PCIe},
-		`interface prefix "longer-than-that": want 12 characters at most, an interface's name has 15`:                 {NICs: 1, InterfacePrefix: "longer-than-that", Align: claimgen.PCIe},
-		"3 GPUs and 2 NICs make no equal shares of PCIe roots: want one number to divide the other, or align by numa": {GPUs: 3, NICs: 2, Align: claimgen.PCIe},
+		"the claim is for nothing: want --gpus, --nics or --cpus, 1 or more":                                             {Align: claimgen.PCIe},
+		`--align "root": want pcie, numa or socket`:                                                                      {GPUs: 1, Align: "root"},
+		`--fallback "far" after pcie: want what is farther: numa, socket, any`:                                           with(func(o *claimgen.Options) { o.Fallback = []string{"far"} }),
+		`--fallback "numa" after numa: want what is farther: socket, any`:                                                {GPUs: 1, NICs: 1, Align: claimgen.NUMA, Fallback: []string{claimgen.NUMA}},
+		`--fallback "numa" after socket: want what is farther: any`:                                                      with(func(o *claimgen.Options) { o.Fallback = []string{claimgen.Socket, claimgen.NUMA} }),
+		`--fallback "any" after any: want nothing after it`:                                                              with(func(o *claimgen.Options) { o.Fallback = []string{claimgen.Any, claimgen.Any} }),
+		"--numa-nodes 2 with --align socket: want --sockets instead, or --align numa":                                    {GPUs: 2, NUMANodes: 2, Align: claimgen.Socket},
+		"--sockets 2 with --align pcie: want --align socket, or --numa-nodes instead":                                    {GPUs: 2, Sockets: 2, Align: claimgen.PCIe},
+		"--sockets 2 does not divide 3 GPUs, 2 NICs and 0 CPUs: want numbers that it does":                               {GPUs: 3, NICs: 2, Sockets: 2, Align: claimgen.Socket},
+		"--numa-nodes 2 does not divide 3 GPUs, 2 NICs and 0 CPUs: want numbers that it does":                            {GPUs: 3, NICs: 2, NUMANodes: 2, Align: claimgen.NUMA},
+		"--gpus 1073741824: beyond any machine's: want 65536 at most":                                                    {GPUs: 1 << 30, Align: claimgen.PCIe},
+		"--cpus -1: want 0 or more":                                                                                      {GPUs: 1, CPUs: -1, Align: claimgen.PCIe},
+		"the claim has 4096 results (devices), and the API takes 32: ask for less":                                       {GPUs: 4096, Align: claimgen.PCIe},
+		`--gpu-product "NVIDIA H200" is for GPUs: want --gpus with it`:                                                   {NICs: 1, GPUProduct: "NVIDIA H200", Align: claimgen.PCIe},
+		"--any-nic is for NICs: want --nics with it":                                                                     {GPUs: 1, WithoutRDMA: true, Align: claimgen.PCIe},
+		`--mtu 1: interface.mtu: Invalid value: 1: want 68-65535`:                                                        {NICs: 1, MTU: 1, Align: claimgen.PCIe},
+		"--mtu 1500 is for NICs: want --nics with it":                                                                    {GPUs: 1, MTU: 1500, Align: claimgen.PCIe},
+		`--interface-prefix "rdma" is for NICs: want --nics with it`:                                                     {GPUs: 1, InterfacePrefix: "rdma", Align: claimgen.PCIe},
+		"--fallback any is for NICs away from their GPUs: want --gpus and --nics with it":                                {GPUs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Any}},
+		`--interface-prefix "longer-than-that": want 12 characters at most, an interface's name has 15`:                  {NICs: 1, InterfacePrefix: "longer-than-that", Align: claimgen.PCIe},
+		"--gpus 3 and --nics 2 make no equal shares of PCIe roots: want one number to divide the other, or --align numa": {GPUs: 3, NICs: 2, Align: claimgen.PCIe},
 		"the claim has 40 results (devices), and the API takes 32: split it into 2 claims of --gpus 4 --nics 16, and let the pod have all of them; devices are aligned within a claim, not between claims": {GPUs: 8, NICs: 32, Align: claimgen.PCIe},
+
+		`--gpu-class "AMD": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`: with(func(o *claimgen.Options) { o.GPUClass = "AMD" }),
+		`--gpu-class "gpu.amd.com" is for GPUs: want --gpus with it`:                                                                      {NICs: 1, GPUClass: "gpu.amd.com", Align: claimgen.PCIe},
+		"--align numa compares resource.kubernetes.io/numaNode, which GPUs of class gpu.amd.com are not known to have: want --align pcie": with(func(o *claimgen.Options) { o.GPUClass, o.Align = "gpu.amd.com", claimgen.NUMA }),
+		"--align socket compares dra.cpu/socketID, which GPUs of class fast are not known to have: want --align pcie or numa":             with(func(o *claimgen.Options) { o.GPUClass, o.Align = "fast", claimgen.Socket }),
+		"--fallback numa compares resource.kubernetes.io/numaNode, which GPUs of class gpu.intel.com are not known to have: want --fallback any": with(func(o *claimgen.Options) {
+			o.GPUClass, o.Fallback = "gpu.intel.com", []string{claimgen.NUMA}
+		}),
+		"--cpus 4 beside GPUs of class gpu.amd.com, which have no resource.kubernetes.io/numaNode: want --nics too, whose NUMA node the CPUs are then on, or the CPUs in a claim of their own": {
+			GPUs: 1, CPUs: 4, GPUClass: "gpu.amd.com", Align: claimgen.PCIe},
+		`--gpu-product "H200" names a product, and none is known of the GPUs of class fast: want one of gpu.amd.com, gpu.intel.com, gpu.nvidia.com, mig.nvidia.com, vfio.gpu.nvidia.com as --gpu-class, or a class that selects the product`: with(func(o *claimgen.Options) {
+			o.GPUClass, o.GPUProduct = "fast", "H200"
+		}),
 	} {
 		if _, err := claimgen.Spec(o); err == nil || err.Error() != want {
 			t.Errorf("%+v:\n%v, want\n%s", o, err, want)

@@ -6,10 +6,14 @@ package claimgen
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // Options are what a claim is to have.
@@ -18,7 +22,8 @@ type Options struct {
 	GPUs, NICs, CPUs int
 	// Align is PCIe for pairs of GPUs and NICs below one PCIe root each, or NUMA
 	// or Socket for devices of one NUMA node or socket. CPUs are where their GPUs
-	// are: on their socket with Socket, else on their NUMA node.
+	// are: on their socket with Socket, else on their NUMA node, which is that of
+	// the NICs that share the GPUs' roots.
 	Align string
 	// Fallback is what NICs may share with their GPUs where Align cannot be had,
 	// the nearest first: any of NUMA, Socket and Any that are wider than Align.
@@ -30,6 +35,8 @@ type Options struct {
 	Sockets int
 	// WithoutRDMA takes NICs that have no RDMA device too.
 	WithoutRDMA bool
+	// GPUClass is the device class of the GPUs; empty for NVIDIA's.
+	GPUClass string
 	// GPUProduct is the product's name, such as "NVIDIA H200"; empty for any.
 	GPUProduct string
 	// InterfacePrefix names the interfaces in the pod: "rdma" makes rdma0,
@@ -47,7 +54,7 @@ type rule struct {
 
 // check refuses what makes no claim, and says what would.
 func (o *Options) check() error {
-	for _, r := range slices.Concat(o.numbers(), o.words(), o.interfaces()) {
+	for _, r := range slices.Concat(o.ranges(), o.words(), o.numbers(), o.interfaces(), o.classes()) {
 		if r.wrong {
 			return errors.New(r.text)
 		}
@@ -55,35 +62,55 @@ func (o *Options) check() error {
 	return nil
 }
 
-func (o *Options) numbers() []rule {
-	parts := o.parts()
-	return []rule{
-		{min(o.GPUs, o.NICs, o.CPUs, o.NUMANodes, o.Sockets, o.MTU) < 0, "a number is negative: want 0 or more"},
-		{max(o.GPUs, o.NICs, o.CPUs, o.NUMANodes, o.Sockets) > mostAsked, fmt.Sprintf("a number is beyond any machine's: want %d at most", mostAsked)},
-		{o.GPUs+o.NICs+o.CPUs == 0, "the claim is for nothing: want GPUs, NICs or CPUs"},
-		{o.NUMANodes > 1 && o.Align == Socket, "align by socket, in parts of one NUMA node each: want --sockets instead of --numa-nodes"},
-		{o.Sockets > 1 && o.Align != Socket, fmt.Sprintf("parts of one socket each, aligned by %s: want --align %s, or --numa-nodes instead of --sockets", o.Align, Socket)},
-		{o.GPUs%parts+o.NICs%parts+o.CPUs%parts > 0, fmt.Sprintf("%d GPUs, %d NICs and %d CPUs on %d %s: want numbers that this divides",
-			o.GPUs, o.NICs, o.CPUs, parts, map[bool]string{true: "sockets", false: "NUMA nodes"}[o.Align == Socket])},
-		{o.Align == PCIe && o.paired() && o.GPUs%o.NICs > 0 && o.NICs%o.GPUs > 0, fmt.Sprintf(
-			"%d GPUs and %d NICs make no equal shares of PCIe roots: want one number to divide the other, or align by %s", o.GPUs, o.NICs, NUMA)},
-	}
-}
-
 // mostAsked is more than any machine has of anything: Linux knows 8192 CPUs at
 // most on x86 (arch/x86/Kconfig, NR_CPUS), and 1024 NUMA nodes.
 const mostAsked = 1 << 16
 
+// ranges checks each number by itself.
+func (o *Options) ranges() []rule {
+	var all []rule
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"--gpus", o.GPUs}, {"--nics", o.NICs}, {"--cpus", o.CPUs}, {"--numa-nodes", o.NUMANodes}, {"--sockets", o.Sockets}, {"--mtu", o.MTU}} {
+		all = append(all,
+			rule{f.n < 0, fmt.Sprintf("%s %d: want 0 or more", f.name, f.n)},
+			rule{f.n > mostAsked, fmt.Sprintf("%s %d: beyond any machine's: want %d at most", f.name, f.n, mostAsked)})
+	}
+	return all
+}
+
+// numbers checks what the numbers come to together.
+func (o *Options) numbers() []rule {
+	parts := o.parts()
+	flag := fmt.Sprintf("--numa-nodes %d", o.NUMANodes)
+	if o.Align == Socket {
+		flag = fmt.Sprintf("--sockets %d", o.Sockets)
+	}
+	return []rule{
+		{o.GPUs+o.NICs+o.CPUs == 0, "the claim is for nothing: want --gpus, --nics or --cpus, 1 or more"},
+		{o.NUMANodes > 1 && o.Align == Socket, fmt.Sprintf("--numa-nodes %d with --align %s: want --sockets instead, or --align %s", o.NUMANodes, Socket, NUMA)},
+		{o.Sockets > 1 && o.Align != Socket, fmt.Sprintf("--sockets %d with --align %s: want --align %s, or --numa-nodes instead", o.Sockets, o.Align, Socket)},
+		{o.GPUs%parts+o.NICs%parts+o.CPUs%parts > 0, fmt.Sprintf("%s does not divide %d GPUs, %d NICs and %d CPUs: want numbers that it does", flag, o.GPUs, o.NICs, o.CPUs)},
+		{o.Align == PCIe && o.paired() && o.GPUs%o.NICs > 0 && o.NICs%o.GPUs > 0, fmt.Sprintf(
+			"--gpus %d and --nics %d make no equal shares of PCIe roots: want one number to divide the other, or --align %s", o.GPUs, o.NICs, NUMA)},
+	}
+}
+
 // words checks what is shared, from near to far.
 func (o *Options) words() []rule {
 	all := []rule{
-		{!slices.Contains([]string{PCIe, NUMA, Socket}, o.Align), fmt.Sprintf("align %q: want %s, %s or %s", o.Align, PCIe, NUMA, Socket)},
-		{len(o.Fallback) > 0 && !o.paired(), "a fallback is for NICs away from their GPUs: want GPUs and NICs with it"},
+		{!slices.Contains([]string{PCIe, NUMA, Socket}, o.Align), fmt.Sprintf("--align %q: want %s, %s or %s", o.Align, PCIe, NUMA, Socket)},
+		{len(o.Fallback) > 0 && !o.paired(), fmt.Sprintf("--fallback %s is for NICs away from their GPUs: want --gpus and --nics with it", strings.Join(o.Fallback, ","))},
 	}
 	last := o.Align
 	for _, f := range o.Fallback {
 		farther := fartherThan(last)
-		all = append(all, rule{!slices.Contains(farther, f), fmt.Sprintf("fallback %q after %s: want what is farther, of %s", f, last, strings.Join(levels[1:], ", "))})
+		want := "nothing after it"
+		if len(farther) > 0 {
+			want = "what is farther: " + strings.Join(farther, ", ")
+		}
+		all = append(all, rule{!slices.Contains(farther, f), fmt.Sprintf("--fallback %q after %s: want %s", f, last, want)})
 		last = f
 	}
 	return all
@@ -91,12 +118,30 @@ func (o *Options) words() []rule {
 
 func (o *Options) interfaces() []rule {
 	return []rule{
-		{(o.InterfacePrefix != "" || o.MTU > 0) && o.NICs == 0, "an interface's name and MTU are for NICs: want NICs with them"},
-		{len(o.InterfacePrefix) > 12, fmt.Sprintf("interface prefix %q: want 12 characters at most, an interface's name has 15", o.InterfacePrefix)},
-		{o.WithoutRDMA && o.NICs == 0, "NICs without RDMA will do, and the claim has no NICs: want NICs with it"},
-		{o.GPUProduct != "" && o.GPUs == 0, "a product of GPUs is for GPUs: want GPUs with it"},
-		{len(o.GPUProduct) > resourceapi.DeviceAttributeMaxValueLength, fmt.Sprintf("GPU product %q: want %d characters at most, no driver can publish more", o.GPUProduct, resourceapi.DeviceAttributeMaxValueLength)},
+		{o.InterfacePrefix != "" && o.NICs == 0, fmt.Sprintf("--interface-prefix %q is for NICs: want --nics with it", o.InterfacePrefix)},
+		{o.MTU > 0 && o.NICs == 0, fmt.Sprintf("--mtu %d is for NICs: want --nics with it", o.MTU)},
+		{len(o.InterfacePrefix) > 12, fmt.Sprintf("--interface-prefix %q: want 12 characters at most, an interface's name has 15", o.InterfacePrefix)},
+		{o.WithoutRDMA && o.NICs == 0, "--any-nic is for NICs: want --nics with it"},
 	}
+}
+
+// classes checks what is asked of GPUs.
+func (o *Options) classes() []rule {
+	class, wrong := o.Class(), validation.IsDNS1123Subdomain(o.Class())
+	all := []rule{
+		{len(wrong) > 0, fmt.Sprintf("--gpu-class %q: %s", class, strings.Join(wrong, "; "))},
+		{class != slicecodec.DriverGPU && o.GPUs == 0, fmt.Sprintf("--gpu-class %q is for GPUs: want --gpus with it", class)},
+		{o.GPUProduct != "" && o.GPUs == 0, fmt.Sprintf("--gpu-product %q is for GPUs: want --gpus with it", o.GPUProduct)},
+		{len(o.GPUProduct) > resourceapi.DeviceAttributeMaxValueLength, fmt.Sprintf("--gpu-product %q: want %d characters at most, no driver can publish more", o.GPUProduct, resourceapi.DeviceAttributeMaxValueLength)},
+		{o.GPUProduct != "" && o.gpus().product == "", fmt.Sprintf("--gpu-product %q names a product, and none is known of the GPUs of class %s: want one of %s as --gpu-class, or a class that selects the product",
+			o.GPUProduct, class, strings.Join(slices.Sorted(maps.Keys(gpuClasses)), ", "))},
+		{o.lacking(o.Align), fmt.Sprintf("--align %s compares %s, which GPUs of class %s are not known to have: want --align %s", o.Align, attributes[o.Align], class, strings.Join(o.shared(PCIe, NUMA), " or "))},
+		{o.CPUs > 0 && o.NICs == 0 && o.lacking(NUMA), fmt.Sprintf("--cpus %d beside GPUs of class %s, which have no %s: want --nics too, whose NUMA node the CPUs are then on, or the CPUs in a claim of their own", o.CPUs, class, attributes[NUMA])},
+	}
+	for _, f := range o.Fallback {
+		all = append(all, rule{o.lacking(f), fmt.Sprintf("--fallback %s compares %s, which GPUs of class %s are not known to have: want --fallback %s", f, attributes[f], class, strings.Join(o.shared(NUMA, Any), " or "))})
+	}
+	return all
 }
 
 // paired says whether there are both GPUs and NICs.

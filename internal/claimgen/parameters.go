@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,7 +39,8 @@ func (g *generator) gpuSelectors() []resourceapi.DeviceSelector {
 	if g.o.GPUProduct == "" {
 		return nil
 	}
-	return selectors(guarded(slicecodec.DriverGPU, "productName", " == "+strconv.Quote(g.o.GPUProduct)))
+	known := g.o.gpus()
+	return selectors(guarded(known.domain, known.product, " == "+strconv.Quote(g.o.GPUProduct)))
 }
 
 func cpuCapacity(n int) *resourceapi.CapacityRequirements {
@@ -110,7 +112,7 @@ func (g *generator) configuration(requests []string, interfaceName string) error
 		err = config.Validate()
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", g.o.interfaceFlags(), err)
 	}
 	g.spec.Devices.Config = append(g.spec.Devices.Config, resourceapi.DeviceClaimConfiguration{
 		Requests: requests,
@@ -119,4 +121,16 @@ func (g *generator) configuration(requests []string, interfaceName string) error
 		}},
 	})
 	return nil
+}
+
+// interfaceFlags are the flags that parameters come from.
+func (o *Options) interfaceFlags() string {
+	var flags []string
+	if o.InterfacePrefix != "" {
+		flags = append(flags, fmt.Sprintf("--interface-prefix %q", o.InterfacePrefix))
+	}
+	if o.MTU > 0 {
+		flags = append(flags, fmt.Sprintf("--mtu %d", o.MTU))
+	}
+	return strings.Join(flags, " ")
 }

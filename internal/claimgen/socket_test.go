@@ -156,13 +156,7 @@ func held(c *allocation.Cluster, free []string) *resourceapi.ResourceClaim {
 // nowhere, which is what claim new says beside it, and one by NUMA node does.
 func TestWithoutTheAttribute(t *testing.T) {
 	c := cluster(t, clustered)
-	for _, s := range c.Slices {
-		for i := range s.Spec.Devices {
-			if s.Spec.Driver == "gpu.nvidia.com" {
-				delete(s.Spec.Devices[i].Attributes, "dra.cpu/socketID")
-			}
-		}
-	}
+	without(c, gpuDriver, socketID)
 	for align, want := range map[string]bool{claimgen.Socket: false, claimgen.NUMA: true} {
 		spec, err := claimgen.Spec(claimgen.Options{GPUs: 1, NICs: 1, CPUs: 4, Align: align})
 		if err != nil {

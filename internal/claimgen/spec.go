@@ -4,6 +4,7 @@
 package claimgen
 
 import (
+	"slices"
 	"strconv"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -53,6 +54,7 @@ func (g *generator) part() {
 	parts := g.o.parts()
 	gpus, nics, cpus := g.o.GPUs/parts, g.o.NICs/parts, g.o.CPUs/parts
 	var members []string
+	first := len(g.nics)
 	pairs := 1
 	if g.o.Align == PCIe {
 		pairs = max(1, min(gpus, nics))
@@ -71,10 +73,37 @@ func (g *generator) part() {
 	}
 	switch {
 	case g.o.Align != PCIe:
-		g.match(attributes[g.o.Align], members)
+		g.match(g.o.attribute(), members)
+	case cpus > 0 && g.o.besideNICs():
+		g.match(slicecodec.AttrLegacyNUMANode, append(slices.Clone(g.nics[first:]), members[len(members)-1]))
 	case cpus > 0:
 		g.match(slicecodec.AttrNUMANode, members)
 	}
+}
+
+// attribute is what the devices of a part share that is aligned as a whole.
+// Where no GPU is among them, their NUMA node has a name that more drivers know.
+func (o *Options) attribute() resourceapi.FullyQualifiedName {
+	if o.Align == NUMA && o.GPUs == 0 {
+		return slicecodec.AttrLegacyNUMANode
+	}
+	return attributes[o.Align]
+}
+
+// besideNICs says whether CPUs are held to NICs: NICs that share the PCIe root of
+// their GPUs, or fall back to their NUMA node, are where the GPUs are. Every
+// release of DRANET and dra-driver-cpu tells the NUMA node of NICs and of CPUs by
+// one name, while NVIDIA's driver before v0.5.0 and other vendors' tell none of
+// GPUs.
+func (o *Options) besideNICs() bool {
+	if o.NICs == 0 {
+		return false
+	}
+	last := NUMA
+	if n := len(o.Fallback); n > 0 {
+		last = o.Fallback[n-1]
+	}
+	return last == NUMA || o.GPUs == 0 || o.lacking(NUMA)
 }
 
 // unit writes GPUs and the NICs that belong to them, and returns what of it has
@@ -86,7 +115,7 @@ func (g *generator) unit(gpus, nics int) []string {
 	if gpus > 0 {
 		// A constraint wants its attribute of every device that it is for, so GPUs
 		// without a PCIe root need an alternative too.
-		all = append(all, g.devices("gpu-"+index, slicecodec.DriverGPU, gpus, g.gpuSelectors(), g.o.Align == PCIe))
+		all = append(all, g.devices("gpu-"+index, g.o.Class(), gpus, g.gpuSelectors(), g.o.Align == PCIe))
 	}
 	for _, r := range g.nicRequests("nic-"+index, nics) {
 		all = append(all, g.devices(r.name, slicecodec.DriverNet, r.count, g.nicSelectors(), true))
