@@ -74,15 +74,7 @@ type Node struct {
 
 // Fill fills a place with the claims of pod after pod.
 func Fill(ctx context.Context, p Place, subject explain.Subject, o Options) (*Node, error) {
-	f := filler{place: p, subject: subject, options: o}
-	for i := range p.Slices {
-		f.published = append(f.published, &p.Slices[i])
-	}
-	for i := range o.Held {
-		f.claims = append(f.claims, &o.Held[i])
-	}
-	f.tainted = f.cluster().Slices
-	f.allocator = allocation.New(gates(), o.Classes, f.tainted, f.claims)
+	f := newFiller(p, subject, o)
 	n := &Node{Name: p.Node.Name, Count: max(1, p.Count)}
 	before, err := f.topology()
 	if err != nil {
@@ -135,6 +127,19 @@ type filler struct {
 	// allocator has the claims too, and the compiled selectors of all searches.
 	allocator *allocation.Cluster
 	pods      int
+}
+
+func newFiller(p Place, subject explain.Subject, o Options) *filler {
+	f := &filler{place: p, subject: subject, options: o}
+	for i := range p.Slices {
+		f.published = append(f.published, &p.Slices[i])
+	}
+	for i := range o.Held {
+		f.claims = append(f.claims, &o.Held[i])
+	}
+	f.tainted = f.cluster().Slices
+	f.allocator = allocation.New(gates(), o.Classes, f.tainted, f.claims)
+	return f
 }
 
 // gates are those of the scheduler that is asked about, here and by explain alike.

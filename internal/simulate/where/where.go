@@ -110,6 +110,21 @@ func Cluster(ctx context.Context, client kubernetes.Interface, pick Pick, simula
 	return pick.from(nodes.Items, all.Items)
 }
 
+// Published are the nodes that slices name, and those given; what else is known of the nodes may be missing.
+func Published(all []resourceapi.ResourceSlice, nodes []corev1.Node) ([]simulate.Place, error) {
+	known := map[string]bool{}
+	for i := range nodes {
+		known[nodes[i].Name] = true
+	}
+	for _, s := range all {
+		if s.Spec.NodeName != nil && !known[*s.Spec.NodeName] {
+			known[*s.Spec.NodeName] = true
+			nodes = append(nodes, *simulate.MachineNode(*s.Spec.NodeName, nil, nil))
+		}
+	}
+	return Pick{}.from(nodes, all)
+}
+
 // from joins nodes and their slices.
 func (p Pick) from(nodes []corev1.Node, all []resourceapi.ResourceSlice) ([]simulate.Place, error) {
 	c := published.Cluster{Slices: all}
