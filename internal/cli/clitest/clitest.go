@@ -32,15 +32,28 @@ import (
 // configuration of this machine's user is looked at.
 func Run(t *testing.T, cmd *cobra.Command, stdin string, args ...string) (string, error) {
 	t.Helper()
+	var all bytes.Buffer
+	err := execute(t, cmd, stdin, &all, &all, args)
+	return all.String(), err
+}
+
+// Streams is Run with the standard output and the standard error by themselves.
+func Streams(t *testing.T, cmd *cobra.Command, stdin string, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	var o, e bytes.Buffer
+	err = execute(t, cmd, stdin, &o, &e, args)
+	return o.String(), e.String(), err
+}
+
+func execute(t *testing.T, cmd *cobra.Command, stdin string, out, errOut io.Writer, args []string) error {
+	t.Helper()
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
-	var out bytes.Buffer
 	cmd.SetArgs(append([]string{}, args...))
 	cmd.SetIn(strings.NewReader(stdin))
-	cmd.SetOut(&out)
-	cmd.SetErr(&out)
+	cmd.SetOut(out)
+	cmd.SetErr(errOut)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	err := cmd.ExecuteContext(t.Context())
-	return out.String(), err
+	return cmd.ExecuteContext(t.Context())
 }
 
 // Nodes are the nodes of a folder that has a file of ResourceSlices for each, called
