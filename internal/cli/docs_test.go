@@ -55,6 +55,17 @@ func TestDocumentedClaims(t *testing.T) {
 	documented(t, page, "manifest", "pair", claims("new pair --gpus 1 --nics 1 --cpus 4"))
 	documented(t, page, "manifest", "socket", claims("new training --gpus 4 --nics 4 --cpus 16 --align socket"))
 	documented(t, page, "manifest", "fallback", claims("new pair --gpus 1 --nics 1 --fallback numa"))
+	for name, args := range map[string]string{
+		"fits":    "new pair --gpus 1 --nics 1 --cpus 4",
+		"parts":   "new whole --gpus 8 --nics 8 --cpus 64",
+		"refused": "new pair --gpus 1 --nics 1 --cpus 4 --machine azure-nd96isr-h100-v5",
+	} {
+		code, _, said := run(t, strings.Fields("claim "+args)...)
+		if code != exitOK {
+			t.Fatal(args, said)
+		}
+		documented(t, page, "output", name, said)
+	}
 	code, _, errOut := run(t, strings.Fields("claim new p5 --gpus 8 --nics 32")...)
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)

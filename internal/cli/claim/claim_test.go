@@ -23,10 +23,14 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // run runs a command line and returns what it prints.
 func run(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
+	return clitest.Run(t, rootCommand(), stdin, append([]string{"claim"}, args...)...)
+}
+
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{Use: "plumbline"}
 	root.AddGroup(&cobra.Group{ID: "g", Title: "g"})
 	root.AddCommand(NewCommand("g"))
-	return clitest.Run(t, root, stdin, append([]string{"claim"}, args...)...)
+	return root
 }
 
 func requireGolden(t *testing.T, name, got string) {

@@ -5,7 +5,6 @@ package claim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -14,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plumbline.dev/plumbline/internal/cli/claim/fit"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/simulate"
@@ -204,7 +204,7 @@ func (o *simulateOptions) places(ctx context.Context, in *inputs, errOut io.Writ
 	for _, arg := range o.machines {
 		p, err := where.Machine(ctx, arg, simulation.Classes, errOut)
 		if err != nil {
-			return nil, simulation, usage(err)
+			return nil, simulation, fit.Usage(err)
 		}
 		places = append(places, p)
 	}
@@ -223,13 +223,5 @@ func (o *simulateOptions) places(ctx context.Context, in *inputs, errOut io.Writ
 		}
 	}
 	places, err = where.Cluster(ctx, client, where.Pick{Names: o.nodes, Labels: o.labels}, &simulation, errOut)
-	return places, simulation, usage(err)
-}
-
-// usage makes a mistake of the command line of one that names a node wrongly.
-func usage(err error) error {
-	if wrong := (where.UsageError{}); errors.As(err, &wrong) {
-		return cmdutil.UsageError{Err: wrong.Err}
-	}
-	return err
+	return places, simulation, fit.Usage(err)
 }

@@ -8,17 +8,25 @@ import (
 	"strings"
 	"testing"
 
+	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
 // written is what claim new writes.
 func written(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := run(t, "", append([]string{"new"}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out, _ := told(t, "", args...)
 	return out
+}
+
+// told is what claim new writes, and what it says beside it.
+func told(t *testing.T, stdin string, args ...string) (manifest, said string) {
+	t.Helper()
+	manifest, said, err := clitest.Streams(t, rootCommand(), stdin, append([]string{"claim", "new"}, args...)...)
+	if err != nil {
+		t.Fatal(args, err)
+	}
+	return manifest, said
 }
 
 // What new writes has nothing that lint finds fault with, whatever is asked
@@ -124,13 +132,21 @@ func TestNewRefusals(t *testing.T) {
 		"new a b":                 `unexpected argument "b"`,
 		"new Not_A_Name --gpus 1": `name "Not_A_Name"`,
 		"new --gpus 8 --nics 32":  "split it into 2 claims of --gpus 4 --nics 16",
-		"new --gpus 1 -o text":    `output format "text": want yaml or json`,
-		"new --gpus 2 --align socket --numa-nodes 2": "want --sockets instead of --numa-nodes",
+		"new --gpus 1 -o text":    `--output "text": want yaml or json`,
+		"new --gpus 2 --align socket --numa-nodes 2": "want --sockets instead, or --align numa",
 		"new --gpus 1 --nics 1 --fallback any,numa":  `fallback "numa" after any`,
-		"new --gpus 65":                    "split it into 5 claims of --gpus 13",
-		"new --gpus 67":                    "ask for less",
-		"new --gpus 0":                     "the claim is for nothing",
-		"new --gpus 1 -n a.b":              `namespace "a.b"`,
+		"new --gpus 65":                   "split it into 5 claims of --gpus 13",
+		"new --gpus 67":                   "ask for less",
+		"new --gpus 0":                    "the claim is for nothing",
+		"new --gpus 1 -n a.b":             `--namespace "a.b"`,
+		"new --gpus 1 --gpu-class A":      `--gpu-class "A": a lowercase RFC 1123 subdomain must consist of`,
+		"new --gpus 1 --gpu-class=":       `--gpu-class "": a lowercase RFC 1123 subdomain must consist of`,
+		"new --gpus 1 --machine a -f b":   "--machine a and -f b: want one of them",
+		"new --gpus 1 --machine a --live": "--machine and -f ask no cluster",
+		"new --gpus 1 -f a --context b":   "--machine and -f ask no cluster",
+		"new --gpus 1 --node a -l b=c":    "--node a and -l b=c: want one of them",
+		"new --gpus 1 --machine a=0":      "want NAME or NAME=COUNT",
+
 		"new --nics 1 --mtu 1":             "interface.mtu",
 		"simulate":                         "nothing to read",
 		"simulate -f x --limit 0":          "--limit 0: want 1 or more",

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"plumbline.dev/plumbline/internal/claimgen"
+	"plumbline.dev/plumbline/internal/cli/claim/fit"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -23,6 +24,9 @@ import (
 // newOptions are the flags of new.
 type newOptions struct {
 	claimgen.Options
+	// where is the claim to fit, in as few parts as it takes unless whole.
+	where           fit.Options
+	whole           bool
 	name, namespace string
 	template        bool
 	output          string
@@ -35,13 +39,22 @@ func NewCommand() *cobra.Command {
 		Use:   "new [NAME]",
 		Short: "Write a claim for aligned devices",
 		Long: `Write a ResourceClaim, or with --template a ResourceClaimTemplate, for GPUs, NICs
-and CPUs that sit together. No cluster is asked.
+and CPUs that sit together, and say where it fits: on which of the shipped machines,
+or on those of --machine, on the nodes whose ResourceSlices are in the files of -f, or
+on those of the cluster (--live, --node, -l, --context and the like; without one of
+them no cluster is asked). The scheduler's own allocator tries it.
+
+The claim is written in any case, and the exit code tells nothing of where it fits:
+that of claim simulate does. What is said goes to the standard error, with the flags
+that would help.
 
 --align pcie makes pairs of GPUs and NICs, each below one PCIe root; with twice as
 many GPUs as NICs, or the other way round, each pair is three devices, and so on.
 --align numa takes all devices from one NUMA node, in any pairs, and --align socket
 from one socket, which may have several NUMA nodes. CPUs are on the NUMA node (with
---align socket, the socket) of their GPUs, or of the NICs where there are no GPUs.
+--align socket, the socket) of their GPUs, or of the NICs where there are no GPUs. With
+--align pcie they are held to the NICs below the GPUs' roots, which tell their NUMA
+node whichever driver the GPUs have.
 
 --fallback lets the scheduler take a NIC farther away where none is near: from the
 same NUMA node, from the same socket, or from anywhere. It tries what is near first;
@@ -52,9 +65,15 @@ Sockets are compared by dra.cpu/socketID. Plumbline's drivers publish it for NIC
 GPUs and CPUs, NVIDIA's own GPU driver and DRANET do not: no device of theirs can be
 in a claim that compares sockets.
 
-A claim of more devices than one NUMA node has wants --numa-nodes, or --sockets with
---align socket: it is cut in so many equal parts, each in one place. Beyond the
-API's 32 devices a claim, the error says how to split it.`,
+A claim of more devices than one NUMA node has is cut in equal parts, each on one
+NUMA node, or on one socket with --align socket: in as few as it fits in, or in as
+many as --numa-nodes or --sockets says. Beyond the API's 32 devices a claim, the error
+says how to split it.
+
+--gpu-class names the DeviceClass of the GPUs, such as gpu.amd.com, gpu.intel.com,
+mig.nvidia.com or one of your own. Constraints then compare what the drivers of that
+class tell: AMD's and Intel's have a PCIe root, and no NUMA node that NICs and CPUs
+have by the same name.`,
 		Example: `  # four GPUs, each with a NIC of its PCIe root, and 16 CPUs of their NUMA node
   {{program}} claim new training --gpus 4 --nics 4 --cpus 16 --align pcie --template
 
@@ -67,8 +86,17 @@ API's 32 devices a claim, the error says how to split it.`,
   # a NIC of the root, else of the NUMA node, else of the socket, and none of the other
   {{program}} claim new pair --gpus 1 --nics 1 --fallback numa,socket
 
-  # a whole machine of two NUMA nodes
+  # a whole machine, in as few parts as it takes, or in two
+  {{program}} claim new whole --gpus 8 --nics 8 --cpus 64
   {{program}} claim new whole --gpus 8 --nics 8 --cpus 64 --numa-nodes 2
+
+  # does it fit this machine, the nodes of this cluster, those of these slices?
+  {{program}} claim new pair --gpus 1 --nics 1 --cpus 4 --machine azure-nd96isr-h100-v5
+  {{program}} claim new pair --gpus 1 --nics 1 --cpus 4 -l pool=h200
+  kubectl get resourceslices -o yaml | {{program}} claim new pair --gpus 1 --nics 1 -f -
+
+  # GPUs of AMD
+  {{program}} claim new pair --gpus 1 --nics 1 --cpus 4 --gpu-class gpu.amd.com
 
   # interfaces called rdma0 and rdma1 in the pod
   {{program}} claim new pair --gpus 2 --nics 2 --interface-prefix rdma --mtu 8896
@@ -83,7 +111,8 @@ API's 32 devices a claim, the error says how to split it.`,
 			if len(args) == 1 {
 				o.name = args[0]
 			}
-			return o.run(cmd.OutOrStdout(), cmd.ErrOrStderr())
+			o.whole = cmd.Flags().Changed("numa-nodes") || cmd.Flags().Changed("sockets")
+			return o.run(cmd)
 		},
 	}
 	flags := cmd.Flags()
@@ -92,33 +121,69 @@ API's 32 devices a claim, the error says how to split it.`,
 	flags.IntVar(&o.CPUs, "cpus", 0, "CPUs of the claim")
 	flags.StringVar(&o.Align, "align", claimgen.PCIe, "what devices share: pcie, numa or socket")
 	flags.StringSliceVar(&o.Fallback, "fallback", nil, "what NICs may share with their GPUs where that cannot be had: numa, socket or any, or several of them, the nearest first")
-	flags.IntVar(&o.NUMANodes, "numa-nodes", 1, "equal parts of the claim, each on one NUMA node")
-	flags.IntVar(&o.Sockets, "sockets", 1, "equal parts of the claim, each on one socket, with --align socket")
+	flags.IntVar(&o.NUMANodes, "numa-nodes", 0, "equal parts of the claim, each on one NUMA node (default: as few as it fits in)")
+	flags.IntVar(&o.Sockets, "sockets", 0, "equal parts of the claim, each on one socket, with --align socket (default: as few as it fits in)")
 	flags.BoolVar(&o.WithoutRDMA, "any-nic", false, "take NICs without RDMA too")
+	flags.StringVar(&o.GPUClass, "gpu-class", slicecodec.DriverGPU, "DeviceClass of the GPUs")
 	flags.StringVar(&o.GPUProduct, "gpu-product", "", "GPUs of this product, such as \"NVIDIA H200\"")
 	flags.StringVar(&o.InterfacePrefix, "interface-prefix", "", "name the interfaces in the pod: rdma makes rdma0, rdma1 and so on")
 	flags.IntVar(&o.MTU, "mtu", 0, "MTU of the interfaces")
 	flags.BoolVar(&o.template, "template", false, "write a ResourceClaimTemplate, of which each pod gets a claim of its own")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the claim")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "output format: yaml or json")
+	o.where.AddFlags(flags)
 	return cmd
 }
 
-func (o *newOptions) run(out, errOut io.Writer) error {
+func (o *newOptions) run(cmd *cobra.Command) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if _, err := claimgen.Spec(o.Options); err != nil {
+		return cmdutil.UsageError{Err: err}
+	}
+	ctx, errOut := cmd.Context(), cmd.ErrOrStderr()
+	places, err := o.where.Open(ctx, cmd.InOrStdin(), errOut)
+	if err != nil {
+		return err
+	}
+	cut := false
+	if !o.whole {
+		if o.Options, err = places.Cut(ctx, o.Options); err != nil {
+			return err
+		}
+		cut = max(o.NUMANodes, o.Sockets) > 1
+	}
+	if err := o.write(cmd.OutOrStdout(), errOut); err != nil {
+		return err
+	}
+	return places.Tell(ctx, o.Options, cut, errOut)
+}
+
+// check refuses what claimgen does not know of.
+func (o *newOptions) check() error {
 	if o.output != "yaml" && o.output != "json" {
-		return cmdutil.Usagef("output format %q: want yaml or json", o.output)
+		return cmdutil.Usagef("--output %q: want yaml or json", o.output)
 	}
 	if wrong := validation.IsDNS1123Subdomain(o.name); len(wrong) > 0 {
 		return cmdutil.Usagef("name %q: %s", o.name, strings.Join(wrong, "; "))
 	}
 	if wrong := validation.IsDNS1123Label(o.namespace); o.namespace != "" && len(wrong) > 0 {
-		return cmdutil.Usagef("namespace %q: %s", o.namespace, strings.Join(wrong, "; "))
+		return cmdutil.Usagef("--namespace %q: %s", o.namespace, strings.Join(wrong, "; "))
 	}
+	// Empty is the default to claimgen, and no class to who wrote it.
+	if wrong := validation.IsDNS1123Subdomain(o.GPUClass); len(wrong) > 0 {
+		return cmdutil.Usagef("--gpu-class %q: %s", o.GPUClass, strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+func (o *newOptions) write(out, errOut io.Writer) error {
 	spec, err := claimgen.Spec(o.Options)
 	if err != nil {
 		return cmdutil.UsageError{Err: err}
 	}
-	warning := append(foreign(spec), o.tedious()...)
+	warning := slices.Concat(foreign(spec), o.since(spec), o.tedious())
 	object, err := o.object(spec)
 	if err != nil {
 		return err
@@ -149,9 +214,29 @@ func (o *newOptions) usage() []string {
 	}
 }
 
+// compares says whether a claim compares an attribute of devices of some of its
+// requests.
+func compares(spec *resourceapi.ResourceClaimSpec, attribute resourceapi.FullyQualifiedName, request string) bool {
+	return slices.ContainsFunc(spec.Devices.Constraints, func(c resourceapi.DeviceConstraint) bool {
+		return *c.MatchAttribute == attribute && slices.ContainsFunc(c.Requests, func(r string) bool { return strings.HasPrefix(r, request) })
+	})
+}
+
+// since says of a claim that compares the NUMA node of GPUs which of them tell it.
+func (o *newOptions) since(spec *resourceapi.ResourceClaimSpec) []string {
+	if !compares(spec, slicecodec.AttrNUMANode, "gpu-") {
+		return nil
+	}
+	who := "which NVIDIA's own driver publishes from v0.5.0 on."
+	if o.Class() != slicecodec.DriverGPU {
+		who = "which not all drivers publish: see the ResourceSlices."
+	}
+	return []string{"It compares " + slicecodec.AttrNUMANode + " of GPUs,", who}
+}
+
 // foreign says of a claim that compares sockets whose devices it is not for.
 func foreign(spec *resourceapi.ResourceClaimSpec) []string {
-	if !slices.ContainsFunc(spec.Devices.Constraints, func(c resourceapi.DeviceConstraint) bool { return *c.MatchAttribute == slicecodec.AttrSocket }) {
+	if !compares(spec, slicecodec.AttrSocket, "") {
 		return nil
 	}
 	return []string{

@@ -1,0 +1,93 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"plumbline.dev/plumbline/internal/claimgen"
+	"plumbline.dev/plumbline/internal/topoview"
+)
+
+// Bounds of what is told of a large cluster.
+const (
+	mostNames    = 8
+	mostRefusals = 5
+)
+
+// parts says in how many parts a claim was cut.
+func parts(o *claimgen.Options) string {
+	n, what, flag := o.NUMANodes, "NUMA node", "--numa-nodes"
+	if o.Align == claimgen.Socket {
+		n, what, flag = o.Sockets, "socket", "--sockets"
+	}
+	return fmt.Sprintf("in %d equal parts, each on one %s, because it does not fit in fewer: %s says how many", n, what, flag)
+}
+
+// tellShipped says on which shipped machines a claim fits. That it does not fit
+// some is as it should be: who has one names it.
+func (p *Places) tellShipped(ctx context.Context, o *claimgen.Options, v *verdict, out io.Writer) {
+	const yours = "--machine, --live or -f tries yours"
+	if len(v.fitting) > 0 {
+		fmt.Fprintf(out, "fits %d of the %d machines that plumbline ships: %s; %s\n", len(v.fitting), len(p.all), names(v.fitting), yours)
+		return
+	}
+	fmt.Fprintf(out, "warning: fits none of the %d machines that plumbline ships; %s\n", len(p.all), yours)
+	helped := map[string][]string{}
+	var order []string
+	for _, r := range v.refused {
+		for _, place := range r.places {
+			flags := p.help(ctx, o, place)
+			if flags != "" && helped[flags] == nil {
+				order = append(order, flags)
+			}
+			helped[flags] = append(helped[flags], place.Node.Name)
+		}
+	}
+	for _, flags := range order {
+		fmt.Fprintf(out, "  with %s it fits %s\n", flags, names(helped[flags]))
+	}
+	if len(order) == 0 {
+		tellRefusals(v.refused, func(*refusal) string { return "" }, out)
+	}
+}
+
+// tellNamed says it of the places that were asked about.
+func (p *Places) tellNamed(ctx context.Context, o *claimgen.Options, v *verdict, out io.Writer) {
+	switch {
+	case len(p.all) == 1 && len(v.fitting) == 1:
+		fmt.Fprintf(out, "fits %s\n", names(v.fitting))
+	case len(v.fitting) > 0:
+		fmt.Fprintf(out, "fits %d of %d: %s\n", len(v.fitting), len(p.all), names(v.fitting))
+	}
+	tellRefusals(v.refused, func(r *refusal) string { return p.help(ctx, o, r.places[0]) }, out)
+}
+
+func tellRefusals(refused []*refusal, help func(*refusal) string, out io.Writer) {
+	for i, r := range refused {
+		if i == mostRefusals {
+			fmt.Fprintf(out, "and more reasons, of %s\n", topoview.Count(len(refused)-i, "kind", "kinds"))
+			return
+		}
+		fmt.Fprintf(out, "warning: does not fit %s: %s\n", names(r.names()), topoview.Printable(r.Why))
+		for _, line := range r.Details {
+			fmt.Fprintf(out, "    %s\n", topoview.Printable(line))
+		}
+		if flags := help(r); flags != "" {
+			fmt.Fprintf(out, "  with %s it fits %s\n", flags, topoview.Printable(r.places[0].Node.Name))
+		}
+	}
+}
+
+// names joins the first of them.
+func names(all []string) string {
+	more := ""
+	if n := len(all); n > mostNames {
+		all, more = all[:mostNames], fmt.Sprintf(" and %d more", n-mostNames)
+	}
+	return topoview.Printable(strings.Join(all, ", ")) + more
+}
