@@ -87,7 +87,7 @@ holds it, checks claims, and shows what comes of their parameters.`,
   # which pod holds what on a node?
   {{program}} topo --node gpu-node-1
 
-  # is every running pod aligned as it claims?
+  # is every running pod as it claims, and how near?
   {{program}} verify -A
 
   # will these claims work?
