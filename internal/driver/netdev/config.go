@@ -4,7 +4,6 @@
 package netdev
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
