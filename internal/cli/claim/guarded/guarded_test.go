@@ -94,7 +94,7 @@ func TestSettingsAreTheCharts(t *testing.T) {
 			t.Errorf("%s: the policy does not say %q", s.Name, s.What)
 		}
 	}
-	if !strings.Contains(policy, "name: "+guarded.Policy) {
+	if !strings.Contains(policy, `"name" "`+guarded.Policy+`"`) {
 		t.Errorf("the policy is not named %s", guarded.Policy)
 	}
 }

@@ -17,10 +17,12 @@ import (
 )
 
 // notOfTheHost are fields that change nothing by themselves: what they stand for
-// is in other fields, or refused by this driver.
+// is in other fields, refused by this driver, or of the pod's namespace, which ends
+// with the pod.
 var notOfTheHost = []string{
 	"apiVersion", "kind", "profile",
 	"interface.type", "interface.mode", "interface.vlanID", "interface.ipam.pool",
+	"sysctls{}",
 }
 
 // A field that somebody adds to the configuration must be on one of the lists:
