@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -28,12 +27,12 @@ func SerialCAN(t testing.TB) (name string) {
 	if !OnGuest() {
 		t.Skip("an interface with a private flag comes into the machine's own network namespace: on the lab's virtual machine alone")
 	}
-	before := canInterfaces(t)
+	before := interfaceNames(t)
 	terminal := openTerminal(t)
 	if err := unix.IoctlSetPointerInt(int(terminal.Fd()), unix.TIOCSETD, slcan); err != nil {
 		t.Fatalf("put the line discipline slcan on %s: %v", terminal.Name(), err)
 	}
-	for _, name := range canInterfaces(t) {
+	for _, name := range interfaceNames(t) { // slcan0, or can0 as of all CAN drivers
 		if !slices.Contains(before, name) {
 			return name
 		}
@@ -42,7 +41,7 @@ func SerialCAN(t testing.TB) (name string) {
 	return ""
 }
 
-func canInterfaces(t testing.TB) []string {
+func interfaceNames(t testing.TB) []string {
 	t.Helper()
 	all, err := net.Interfaces()
 	if err != nil {
@@ -50,9 +49,7 @@ func canInterfaces(t testing.TB) []string {
 	}
 	var names []string
 	for _, i := range all {
-		if strings.HasPrefix(i.Name, "slcan") {
-			names = append(names, i.Name)
-		}
+		names = append(names, i.Name)
 	}
 	return names
 }
