@@ -113,7 +113,7 @@ func checkSysctls(p *field.Path, sysctls map[string]string) field.ErrorList {
 	for _, name := range slices.Sorted(maps.Keys(sysctls)) {
 		at := p.Key(name)
 		if why := whyNoSysctl(name); why != "" {
-			errs = append(errs, field.Invalid(at, field.OmitValueType{}, why))
+			errs = append(errs, field.Forbidden(at, why))
 		}
 		if v := sysctls[name]; len(v) > maxSysctlValue || !sysctlValue.MatchString(v) {
 			errs = append(errs, field.Invalid(at, v, fmt.Sprintf(
