@@ -5,6 +5,7 @@ package cloud
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,14 +87,12 @@ func (p *Profiles) layers(ctx context.Context, c driver.Claim, a driver.Allocati
 	if n := slicecodec.FindNIC(p.Machine(), a.Device); n != nil {
 		d = DeviceOf(*n)
 	}
-	base, err := p.base(ctx, d)
+	base, merged, err := p.base(ctx, d, a.Configs)
 	if err != nil {
 		return nil, nil, err
 	}
-	layers := slices.Concat(base, a.Configs)
-	merged, err := merge(layers)
-	if err != nil || merged.Profile == nil {
-		return layers, nil, err
+	if merged.Profile == nil {
+		return slices.Concat(base, a.Configs), nil, nil
 	}
 	if p.Provider == nil {
 		return nil, nil, fmt.Errorf("profile: %q: this node resolves no profiles: start its agent with --profile-provider, or leave the profile out", *merged.Profile)
@@ -115,15 +114,41 @@ func (p *Profiles) layers(ctx context.Context, c driver.Claim, a driver.Allocati
 	return slices.Concat(base, []driver.Config{profile}, a.Configs), fresh, nil
 }
 
-func (p *Profiles) base(ctx context.Context, d Device) ([]driver.Config, error) {
-	if p.Base == nil {
-		return nil, nil
+// base is the device's own layer, if it has one, and what it and the layers above it
+// merge to.
+func (p *Profiles) base(ctx context.Context, d Device, above []driver.Config) ([]driver.Config, *v1alpha1.NetworkConfig, error) {
+	merged, err := merge(above)
+	if err != nil || p.Base == nil {
+		return nil, merged, err
 	}
 	raw, err := p.Base(ctx, d)
 	if err != nil || len(raw) == 0 {
-		return nil, err
+		return nil, merged, err
 	}
-	return []driver.Config{{Source: SourceCloud, Raw: raw}}, nil
+	layer := driver.Config{Source: SourceCloud, Raw: raw}
+	if merged.Interface.VRF != nil {
+		if layer.Raw, err = belowVRF(raw); err != nil {
+			return nil, nil, err
+		}
+	}
+	base := []driver.Config{layer}
+	merged, err = merge(slices.Concat(base, above))
+	return base, merged, err
+}
+
+// belowVRF is the cloud's layer for an interface that a claim puts into a VRF. The VRF
+// brings the rule that leads to its own table, so that what the cloud's rules lead to
+// stands there.
+func belowVRF(raw []byte) ([]byte, error) {
+	c, err := v1alpha1.DecodeNetworkConfig(raw)
+	if err != nil || len(c.Rules) == 0 {
+		return raw, err
+	}
+	c.Rules = nil
+	for i := range c.Routes {
+		c.Routes[i].Table = nil
+	}
+	return json.Marshal(c)
 }
 
 func merge(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {

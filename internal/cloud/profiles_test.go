@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,6 +126,38 @@ func TestResolve(t *testing.T) {
 	}
 	if len(asked.Devices[0].Configs) != 1 {
 		t.Error("Resolve changed the claim it was given")
+	}
+}
+
+// A VRF has a rule and a table of its own: the cloud's routes stand there.
+func TestResolveBelowAVRF(t *testing.T) {
+	routing, err := SourceRouting(101, netip.MustParsePrefix("10.9.0.0/24"), []netip.Addr{netip.MustParseAddr("10.9.0.4")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProfiles(t, t.TempDir(), &fakePool{})
+	p.Base = func(context.Context, Device) ([]byte, error) { return routing, nil }
+	got, err := p.Resolve(t.Context(), claimOf("u1", allocation("a", "eth0", `{"interface": {"vrf": {"name": "blue"}}}`), allocation("b", "eth1", `{}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ rules, inTables int }{{0, 0}, {1, 2}} {
+		merged, err := merge(got.Devices[i].Configs)
+		if err == nil {
+			err = merged.Validate()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		inTables := 0
+		for _, r := range merged.Routes {
+			if r.Table != nil {
+				inTables++
+			}
+		}
+		if len(merged.Rules) != want.rules || len(merged.Routes) != 2 || inTables != want.inTables {
+			t.Errorf("device %d: %d rules, %d routes, %d of them in tables; want %d, 2, %d", i, len(merged.Rules), len(merged.Routes), inTables, want.rules, want.inTables)
+		}
 	}
 }
 
