@@ -125,7 +125,7 @@ var importTable = []struct {
 	}},
 	{"internal/cli/claim/guarded", []string{"api/..."}},
 	{"internal/cli/verify", []string{
-		"internal/cli/cmdutil", "internal/verify", "internal/verify/...", "internal/inventory", "internal/model",
+		"internal/cli/cmdutil", "internal/verify", "internal/verify/...", "internal/host/netns", "internal/inventory", "internal/model",
 	}},
 	{"internal/cli", []string{
 		"internal/cli/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/nodeslices",

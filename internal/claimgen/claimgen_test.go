@@ -306,3 +306,20 @@ func TestInterleaved(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// Each part is on one NUMA node also where no CPUs are asked for.
+func TestPartsWithoutCPUs(t *testing.T) {
+	spec, err := claimgen.Spec(claimgen.Options{GPUs: 4, NICs: 4, NUMANodes: 2, Align: claimgen.PCIe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var together []string
+	for _, c := range spec.Devices.Constraints {
+		if *c.MatchAttribute == "dra.net/numaNode" {
+			together = append(together, fmt.Sprint(c.Requests))
+		}
+	}
+	if got, want := fmt.Sprint(together), "[[nic-0 nic-1] [nic-2 nic-3]]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -76,7 +76,9 @@ func (g *generator) part() {
 		g.match(g.o.attribute(), members)
 	case cpus > 0 && g.o.besideNICs():
 		g.match(slicecodec.AttrLegacyNUMANode, append(slices.Clone(g.nics[first:]), members[len(members)-1]))
-	case cpus > 0:
+	case parts > 1 && g.o.besideNICs():
+		g.match(slicecodec.AttrLegacyNUMANode, slices.Clone(g.nics[first:]))
+	case cpus > 0 || parts > 1:
 		g.match(slicecodec.AttrNUMANode, members)
 	}
 }

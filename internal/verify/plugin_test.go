@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
@@ -97,6 +98,18 @@ func TestNumberOfPluginGPUs(t *testing.T) {
 		"no GPUs by name": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
 			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/hostdev": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("0")}
 		}, "", "", 0},
+		"two resources of one vendor": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.Promise) {
+			promise.Pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu.shared"] = resource.MustParse("1")
+			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
+		}, judge.StateOK, "main has 2 of nvidia.com/gpu, nvidia.com/gpu.shared: /dev/nvidia2", 2},
+		"a privileged container": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.Promise) {
+			promise.Pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
+		}, judge.StateNote, "it is privileged", 0},
+		"beside a claim that cannot be read": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.Promise) {
+			promise.Pod.Spec.ResourceClaims = append(promise.Pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "gone", ResourceClaimName: ptr.To("gone")})
+			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
+		}, judge.StateUnknown, "which GPUs its claims have is not known", 2},
 		"a DRA driver serves the resource": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
 			promise.Pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
 				ResourceClaimName: promise.Claim.Name,
@@ -129,6 +142,16 @@ func TestNumberOfPluginGPUs(t *testing.T) {
 				t.Errorf("%d GPUs of the plugin, want %d: %+v", things, tt.things, got.Things)
 			}
 		})
+	}
+}
+
+// Which GPU a privileged container was given nobody knows, nor how near it is.
+func TestPluginGPUOfAPrivilegedContainer(t *testing.T) {
+	n, p, promise := mpiWorker(t)
+	promise.Pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+	got := check(t, n, p, promise)
+	if near := got.Nearness(); got.Status != judge.True || near.Status != judge.Unknown || near.Reason != judge.GPUNotKnown {
+		t.Errorf("as claimed %s, %+v, want True and Unknown:\n%s", got.Status, near, explain(got))
 	}
 }
 

@@ -4,7 +4,6 @@
 package verifying
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,7 +80,7 @@ func (v *verdicts) pod(t *told, r verify.Result, claims map[string]types.UID) {
 	t.verdict = r.Verdict
 	for name, uid := range claims {
 		one, near := r.OfClaim(name), r.NearnessOf(name)
-		if key := fmt.Sprintf("%s\n%s %s", one.Key(), near.Status, near.Message); t.claims[uid] != key {
+		if key := one.Key() + "\n" + near.Key(); t.claims[uid] != key {
 			t.claims[uid] = key
 			v.condition(uid, &status.Alignment{
 				AsClaimed: status.Answer{Status: metav1.ConditionStatus(one.Status), Reason: string(one.Reason), Message: one.Message},

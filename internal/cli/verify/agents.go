@@ -65,7 +65,7 @@ func (a agents) look(ctx context.Context, node, namespace string, pods []corev1.
 // explained says what else shows the verdict where exec is not allowed.
 func explained(err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w; without the right to create pods/exec there, read the condition Aligned in the status of the claims", err)
+		return fmt.Errorf("%w; without the right to create pods/exec there, read the conditions AsClaimed and Aligned in the status of the claims", err)
 	}
 	return err
 }

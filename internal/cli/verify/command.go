@@ -82,7 +82,7 @@ wrong; 3 a pod is not as claimed; 4 of a pod it is not known, and the others are
 	flags.BoolVar(&o.host, "host", false, "read this host instead of asking agents; --node says which node it is, if not its host name")
 	flags.DurationVar(&o.sample, "sample", time.Second, "with --host: how long threads are watched")
 	flags.StringVar(&o.proc, "procfs", "/proc", "with --host: where its /proc is")
-	flags.StringVar(&o.sys, "sysfs", "/sys", "with --host: where its /sys is")
+	flags.StringVar(&o.sys, "sysfs", ownSys, "with --host: where its /sys is")
 	o.cluster.AddFlags(flags)
 	return cmd
 }

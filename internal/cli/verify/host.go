@@ -16,12 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
+	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/verify"
 	"plumbline.dev/plumbline/internal/verify/expect"
 	"plumbline.dev/plumbline/internal/verify/facts"
 )
+
+// ownSys is where every host has its own /sys.
+const ownSys = "/sys"
 
 // host reads the host that this program runs on.
 type host struct {
@@ -53,11 +57,27 @@ func (o *options) source(client kubernetes.Interface) (source, error) {
 	return h, nil
 }
 
+// machine is the host's. Its own /sys has the kernel's links beside it, which tell the
+// NICs that the node needs itself.
+func (h host) machine(ctx context.Context) (*model.Machine, error) {
+	sources := inventory.Sources{Sys: os.DirFS(h.options.Sys)}
+	if h.options.Sys == ownSys {
+		links, err := inventory.OpenNetlink(netns.Current, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer links.Close()
+		sources.Links = links
+	}
+	m, _, err := inventory.Scan(ctx, sources, inventory.Options{Name: h.node})
+	return m, err
+}
+
 func (h host) look(ctx context.Context, node, _ string, pods []corev1.Pod) (_ *verify.Report, err error) {
 	if node != h.node {
 		return nil, fmt.Errorf("this host is node %s: node %s cannot be read here", h.node, node)
 	}
-	m, _, err := inventory.Scan(ctx, inventory.Sources{Sys: os.DirFS(h.options.Sys)}, inventory.Options{Name: node})
+	m, err := h.machine(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read this host: %w", err)
 	}

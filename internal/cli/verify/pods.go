@@ -4,6 +4,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -124,7 +125,7 @@ func found(report *verify.Report, pod corev1.Pod, node string, err error) verify
 	} else if report != nil {
 		for _, p := range report.Pods {
 			if p.UID == string(pod.UID) {
-				return p
+				return withAnswers(p)
 			}
 		}
 	}
@@ -134,6 +135,21 @@ func found(report *verify.Report, pod corev1.Pod, node string, err error) verify
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: node, Verdict: string(judge.WordUnknown),
 		Reason: unknown.Reason, Message: unknown.Message, AsClaimed: unknown, Aligned: unknown, Things: []verify.Thing{}, Pairs: []verify.Pair{}, Findings: []verify.Finding{f},
 	}
+}
+
+// withAnswers completes what an agent said that gave one answer, as all did before the
+// two questions had theirs: its verdict was about the claims.
+func withAnswers(p verify.Pod) verify.Pod {
+	if p.AsClaimed.Status != "" {
+		return p
+	}
+	status := map[string]judge.Status{string(judge.WordAligned): judge.True, string(judge.WordMisaligned): judge.False}[p.Verdict]
+	p.AsClaimed = verify.Answer{Status: string(cmp.Or(status, judge.Unknown)), Reason: p.Reason, Message: p.Message}
+	p.Aligned = verify.Answer{Status: string(judge.Unknown), Reason: string(judge.NotRead), Message: "the node's agent is of an older version, which does not say"}
+	if status == judge.True {
+		p.Verdict = string(judge.WordAsClaimed)
+	}
+	return p
 }
 
 // selected lists the pods with claims that run; a pod asked for by name must be

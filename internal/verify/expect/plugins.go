@@ -14,7 +14,8 @@ import (
 // PluginGPUs are GPUs that a container gets of a device plugin, without a claim.
 // Nobody but the kernel says which.
 type PluginGPUs struct {
-	// Resource is the extended resource, such as nvidia.com/gpu.
+	// Resource is the extended resource, such as nvidia.com/gpu; of a container that
+	// asks for several of a vendor's, all of them: their GPUs are told apart by nothing.
 	Resource string
 	// Count is how many the container asks for. A plugin may give several
 	// containers one GPU, or one container the same GPU several times.
@@ -34,7 +35,7 @@ var pluginVendors = map[string]uint16{
 	"google.com/tpu":     0x1ae0,
 }
 
-// pluginGPUs are those of a container, by resource. What a DRA driver serves in the
+// pluginGPUs are those of a container, by vendor. What a DRA driver serves in the
 // plugin's place is a claim's.
 func pluginGPUs(pod *corev1.Pod, c corev1.Container) []PluginGPUs {
 	served := map[string]bool{}
@@ -51,9 +52,15 @@ func pluginGPUs(pod *corev1.Pod, c corev1.Container) []PluginGPUs {
 		// A node's GPUs that are shared may have a name of their own.
 		vendor, known := pluginVendors[strings.TrimSuffix(resource, ".shared")]
 		n := c.Resources.Limits[name]
-		if known && !served[resource] && n.Value() > 0 {
-			list = append(list, PluginGPUs{Resource: resource, Count: int(n.Value()), Vendor: vendor})
+		if !known || served[resource] || n.Value() <= 0 {
+			continue
 		}
+		if at := slices.IndexFunc(list, func(g PluginGPUs) bool { return g.Vendor == vendor }); at >= 0 {
+			list[at].Resource += ", " + resource
+			list[at].Count += int(n.Value())
+			continue
+		}
+		list = append(list, PluginGPUs{Resource: resource, Count: int(n.Value()), Vendor: vendor})
 	}
 	return list
 }

@@ -308,7 +308,7 @@ func (c *court) noOtherFile(container facts.Container, nics, gpus bool) {
 			kind = facts.FileGPU
 		}
 		judged := kind == facts.FileGPU && gpus || kind != facts.FileGPU && nics
-		if judged && c.claimed[f.PCI] == nil && c.pluginOf(&container, f.PCI) == nil {
+		if judged && c.claimed[f.PCI] == nil && (f.Kind != facts.FileGPU || c.pluginOf(&container, f.PCI) == nil) {
 			others = append(others, f.Path+" "+c.where(f.PCI))
 		}
 	}

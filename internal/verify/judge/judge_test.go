@@ -157,3 +157,41 @@ func FuzzJudge(f *testing.F) {
 		}
 	})
 }
+
+// What no container names is all containers', and belongs to the CPUs of one of them.
+func TestUnnamedClaimIsComparedWithCPUs(t *testing.T) {
+	promised, found := pod(cpuset.New(0, 1), false, resourceapi.DeviceConstraint{})
+	devices := promised.Claims[0].Devices
+	promised.Claims = []expect.Claim{{Name: "c", UID: "u", Devices: devices[2:]}, {Name: "unnamed", UID: "v", Devices: devices[1:2]}}
+	found.Network.Interfaces = found.Network.Interfaces[1:]
+	got := Judge(nearest.On(machine(t)), promised, found)
+	if near := got.Nearness(); got.Status != True || near.Status != False || near.Reason != FartherThanPossible {
+		t.Errorf("as claimed %s (%s), %+v; want True, and farther than possible", got.Status, got.Message, near)
+	}
+	if near := got.NearnessOf("unnamed"); near.Status != False {
+		t.Errorf("of the claim: %+v", near)
+	}
+}
+
+// The plugin of whole GPUs gives no VFIO file: that is another GPU.
+func TestPluginExcusesNoVFIO(t *testing.T) {
+	m := machine(t)
+	for i := range m.Functions {
+		m.Functions[i].Class, m.Functions[i].Vendor = 0x030200, 0x10de
+	}
+	a, b := m.Functions[0].Address, m.Functions[1].Address
+	id := strings.Repeat("a", 64)
+	promised := expect.Pod{
+		Name:       "p",
+		Containers: []expect.Container{{Name: "main", ID: id, Uses: map[string][]string{"c": {""}}, GPUs: []expect.PluginGPUs{{Resource: "nvidia.com/gpu", Count: 1, Vendor: 0x10de}}}},
+		Claims:     []expect.Claim{{Name: "c", UID: "u", Devices: []expect.Device{{Request: "gpu", Driver: slicecodec.DriverGPU, Name: "gpu-0", Kind: expect.GPU, PCI: &a}}}},
+	}
+	for kind, want := range map[facts.FileKind]Status{facts.FileGPU: True, facts.FileVFIO: False} {
+		found := facts.Pod{Containers: []facts.Container{{Name: "main", ID: id, Processes: []facts.Process{{PID: 1}}, Files: []facts.File{
+			{Kind: facts.FileGPU, Path: "/dev/nvidia0", PCI: a}, {Kind: kind, Path: "/dev/other", PCI: b},
+		}}}}
+		if got := Judge(nearest.On(m), promised, found); got.Status != want {
+			t.Errorf("%s: %s (%s), want %s", kind, got.Status, got.Message, want)
+		}
+	}
+}

@@ -54,7 +54,11 @@ type Nearness struct {
 	Status  Status
 	Reason  Code
 	Message string
+	key     string
 }
+
+// Key is equal for answers that say the same, whatever the pod calls its interfaces.
+func (n Nearness) Key() string { return n.key }
 
 // Nearness is the pod's.
 func (o Outcome) Nearness() Nearness { return nearness(o.Verdict, o.Pairs) }
@@ -71,6 +75,15 @@ func (o Outcome) NearnessOf(claim string) Nearness {
 }
 
 func nearness(v Verdict, pairs []Pair) Nearness {
+	n := answer(v, pairs)
+	n.key = fmt.Sprintf("%s %s", n.Status, n.Reason)
+	for _, p := range pairs {
+		n.key += fmt.Sprintf(" %s/%s", p.Class, p.Nearest)
+	}
+	return n
+}
+
+func answer(v Verdict, pairs []Pair) Nearness {
 	var far, near, unknown []string
 	for _, p := range pairs {
 		switch {
@@ -83,18 +96,20 @@ func nearness(v Verdict, pairs []Pair) Nearness {
 			near = append(near, fmt.Sprintf("%s to %s: %s", p.A, p.B, p.Class))
 		}
 	}
-	unseen := slices.IndexFunc(v.Findings, func(f Finding) bool { return f.State == StateUnknown || f.Code == DeviceMissing })
+	unseen := slices.IndexFunc(v.Findings, func(f Finding) bool {
+		return f.State == StateUnknown || f.Code == DeviceMissing || f.Code == GPUNotKnown
+	})
 	switch {
 	case len(far) > 0:
-		return Nearness{False, FartherThanPossible, strings.Join(far, ", ")}
+		return Nearness{Status: False, Reason: FartherThanPossible, Message: strings.Join(far, ", ")}
 	case unseen >= 0:
-		return Nearness{Unknown, v.Findings[unseen].Code, v.Findings[unseen].String()}
+		return Nearness{Status: Unknown, Reason: v.Findings[unseen].Code, Message: v.Findings[unseen].String()}
 	case len(unknown) > 0:
-		return Nearness{Unknown, NotRead, strings.Join(unknown, ", ")}
+		return Nearness{Status: Unknown, Reason: NotRead, Message: strings.Join(unknown, ", ")}
 	case len(near) == 0:
-		return Nearness{True, NoPairs, "no GPU and NIC, and neither of them with claimed CPUs: there is nothing to be near to"}
+		return Nearness{Status: True, Reason: NoPairs, Message: "no GPU and NIC, and neither of them with claimed CPUs: there is nothing to be near to"}
 	}
-	return Nearness{True, Nearest, strings.Join(near, ", ") + ": the machine could have given nothing nearer"}
+	return Nearness{Status: True, Reason: Nearest, Message: strings.Join(near, ", ") + ": the machine could have given nothing nearer"}
 }
 
 // group are devices, and the CPUs of containers that name them.
@@ -176,8 +191,13 @@ func (c *court) join(list *[]group, d *Thing) bool {
 func (c *court) names(container string, d *Thing) bool {
 	if d.Resource != "" {
 		return slices.ContainsFunc(c.found.Containers, func(f facts.Container) bool {
-			return f.Name == container && slices.ContainsFunc(f.Files, func(file facts.File) bool { return file.PCI == *d.PCI })
+			return f.Name == container && c.pluginOf(&f, *d.PCI) != nil &&
+				slices.ContainsFunc(f.Files, func(file facts.File) bool { return file.PCI == *d.PCI })
 		})
+	}
+	// What no container names is all containers' (docs/decisions/2026-11-22-claims-that-no-container-names.md).
+	if !slices.ContainsFunc(c.promised.Containers, func(p expect.Container) bool { return len(p.Uses[d.Claim]) > 0 }) {
+		return true
 	}
 	return slices.ContainsFunc(c.promised.Containers, func(p expect.Container) bool {
 		return p.Name == container && p.Names(d.Claim, d.Request)

@@ -20,10 +20,14 @@ import (
 func (c *court) pluginGPUs() {
 	for _, container := range c.found.Containers {
 		p := c.promisedContainer(container.ID)
-		if p == nil || p.Privileged || container.Err != nil || container.FilesErr != nil {
+		if p == nil || container.Err != nil || container.FilesErr != nil {
 			continue
 		}
 		for i := range p.GPUs {
+			if p.Privileged {
+				c.add(Finding{State: StateNote, Code: GPUNotKnown, What: hasOf(&container, &p.GPUs[i]), Why: "it is privileged and has the files of all devices"})
+				continue
+			}
 			c.counted(&container, &p.GPUs[i])
 		}
 	}
@@ -37,18 +41,32 @@ func (c *court) counted(container *facts.Container, asked *expect.PluginGPUs) {
 	for i, f := range found {
 		words[i] = f.Path + " " + c.where(f.PCI)
 	}
-	f := Finding{State: StateOK, What: fmt.Sprintf("container %s has %d of %s", container.Name, asked.Count, asked.Resource), Why: strings.Join(words, ", ")}
+	f := Finding{State: StateOK, What: hasOf(container, asked), Why: strings.Join(words, ", ")}
 	switch {
+	case len(found) > asked.Count && !c.knowsClaimedGPUs():
+		f.State, f.Code, f.Why = StateUnknown, NotRead, "which GPUs its claims have is not known: "+f.Why
 	case len(found) > asked.Count:
 		f.wrong(DeviceNotClaimed, f.Why, Difference{
 			Of: "container " + container.Name, Attribute: asked.Resource, Claimed: strconv.Itoa(asked.Count), Observed: f.Why,
 		})
 	case len(found) == 0:
-		f.State, f.Why = StateNote, "no device file of such a GPU is in the container"
+		f.State, f.Code, f.Why = StateNote, GPUNotKnown, "no device file of such a GPU is in the container"
 	case len(found) < asked.Count:
 		f.State = StateNote
 	}
 	c.add(f)
+}
+
+func hasOf(container *facts.Container, asked *expect.PluginGPUs) string {
+	return fmt.Sprintf("container %s has %d of %s", container.Name, asked.Count, asked.Resource)
+}
+
+// knowsClaimedGPUs says whether every GPU that a claim has is known by its address:
+// another one may be a claim's and not a plugin's.
+func (c *court) knowsClaimedGPUs() bool {
+	return len(c.promised.Missing) == 0 && !slices.ContainsFunc(c.promised.Claims, func(claim expect.Claim) bool {
+		return slices.ContainsFunc(claim.Devices, func(d expect.Device) bool { return d.Kind == expect.GPU && !d.Admin && d.PCI == nil })
+	})
 }
 
 // pluginFiles are the device files of a container's GPUs of a resource, one of each
@@ -66,10 +84,11 @@ func (c *court) pluginFiles(container *facts.Container, asked *expect.PluginGPUs
 }
 
 // pluginOf is the resource that a container can have a GPU of; nil for what a claim
-// has, and for what the container did not ask for.
+// has, for what the container did not ask for, and in a privileged one, which has the
+// files of all devices.
 func (c *court) pluginOf(container *facts.Container, a model.PCIAddress) *expect.PluginGPUs {
 	p, f := c.promisedContainer(container.ID), c.m.Function(a)
-	if p == nil || f == nil || !isGPU(f) || c.claimed[a] != nil {
+	if p == nil || p.Privileged || f == nil || !isGPU(f) || c.claimed[a] != nil {
 		return nil
 	}
 	at := slices.IndexFunc(p.GPUs, func(g expect.PluginGPUs) bool { return g.Vendor == f.Vendor })

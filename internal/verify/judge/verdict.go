@@ -45,6 +45,8 @@ const (
 	AsClaimed Code = "AsClaimed"
 	// DeviceMissing: a claimed device is not in the pod.
 	DeviceMissing Code = "DeviceMissing"
+	// GPUNotKnown: which GPU a device plugin gave a container is not known.
+	GPUNotKnown Code = "GPUNotKnown"
 	// DeviceNotClaimed: a device is in the pod that no claim of it has.
 	DeviceNotClaimed Code = "DeviceNotClaimed"
 	// CPUsWrong: other CPUs than the claim's, or another number of them.

@@ -107,6 +107,8 @@ func TestPairs(t *testing.T) {
 		{"a NIC of another make is no choice", "0/a: gpu nic; 1/b: vf", []int{0}, []int{1}, cpuset.New(), "SYS"},
 		{"two makes", "0/a: gpu nic vf; 1/b: gpu nic vf", []int{0}, []int{0, 3}, cpuset.New(), "PIX PIX<SYS"},
 		{"NIC and CPUs alone", "0/a: nic; 1/b: nic", nil, []int{0}, cpuset.New(5), "NODE<SYS"},
+		{"CPUs beside the devices of both nodes", "0/a: gpu nic; 1/b: gpu nic", []int{0, 1}, []int{0, 1}, cpuset.New(0, 4), "PIX PIX SYS SYS SYS SYS"},
+		{"CPUs of two nodes for one GPU", "0/a: gpu; 1/b: gpu", []int{0}, nil, cpuset.New(0, 4), "NODE<SYS"},
 		{"GPUs and CPUs alone", "0/a: gpu; 1/b: gpu", []int{0, 1}, nil, cpuset.New(5), "NODE SYS"},
 		{"a NIC alone", "0/a: nic", nil, []int{0}, cpuset.New(), ""},
 		{"nothing", "0/a: nic", nil, nil, cpuset.New(0), ""},
@@ -132,7 +134,7 @@ func TestNotToBeHad(t *testing.T) {
 	for name, change := range map[string]func(m *model.Machine, g *Group, near model.PCIAddress){
 		"had besides": func(_ *model.Machine, g *Group, near model.PCIAddress) { g.Others = []model.PCIAddress{near} },
 		"withheld": func(m *model.Machine, _ *Group, near model.PCIAddress) {
-			m.NICs = []model.NIC{{PCI: &near, Withheld: ptr.To("carries the default route")}}
+			m.NICs = []model.NIC{{PCI: &near, Interface: &model.Interface{Name: "eth0"}, Withheld: ptr.To("carries the default route")}}
 		},
 	} {
 		m, gpus, nics := tree(t, "0/a: gpu nic; 1/b: nic")
@@ -145,7 +147,12 @@ func TestNotToBeHad(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	m, _, nics := tree(t, "0/a: nic; 1/b: gpu")
+	m, gpus, nics := tree(t, "0/a: gpu nic; 1/b: nic")
+	m.NICs = []model.NIC{{PCI: &nics[0], Withheld: ptr.To("its network interface is in another network namespace")}}
+	if got := said(On(m).Pairs(Group{GPUs: gpus, NICs: nics[1:]})); got != "PIX<SYS" {
+		t.Errorf("held by another pod: %q", got)
+	}
+	m, _, nics = tree(t, "0/a: nic; 1/b: gpu")
 	g := Group{NICs: nics, CPUs: cpuset.New(4), OtherCPUs: cpuset.New(0, 1, 2, 3)}
 	if got := said(On(m).Pairs(g)); got != "SYS" {
 		t.Errorf("the CPUs beside the NIC are had besides: %q", got)

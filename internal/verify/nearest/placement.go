@@ -24,15 +24,27 @@ func (m *Machine) best(g Group, is pairs) pairs {
 		return best
 	}
 	gpus, nics := m.candidates(g.GPUs, g.Others), m.candidates(g.NICs, g.Others)
+	own := m.nodesOf(g.CPUs)
 	for _, nodes := range m.nodesFor(g) {
 		for _, score := range m.scores(nodes) {
 			could := m.place(g, gpus, nics, nodes, score)
+			if len(nodes) < len(own) && !besideCPUs(could) {
+				continue
+			}
 			if noFarther(could, is) && compare(could, best) < 0 {
 				best = could
 			}
 		}
 	}
 	return best
+}
+
+// besideCPUs says whether every device is beside the CPUs. CPUs of several nodes are
+// near some of the devices each: to have them on fewer nodes is nearer only where all
+// devices come along.
+func besideCPUs(p pairs) bool {
+	far := func(pair Pair) bool { return nearer(affinity.NODE, pair.Is) }
+	return !slices.ContainsFunc(p.gpuCPUs, far) && !slices.ContainsFunc(p.nicCPUs, far)
 }
 
 // improvable says whether anything could be nearer. Where it is not known how
@@ -62,7 +74,8 @@ func (m *Machine) candidates(own, others []model.PCIAddress) []model.PCIAddress 
 		never[a] = true
 	}
 	for _, n := range m.NICs {
-		if n.PCI != nil && n.Withheld != nil {
+		// One without an interface is held: that is in a pod's network namespace.
+		if n.PCI != nil && n.Withheld != nil && n.Interface != nil {
 			never[*n.PCI] = true
 		}
 	}

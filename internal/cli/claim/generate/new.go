@@ -44,7 +44,7 @@ or on those of --machine, on the nodes whose ResourceSlices are in the files of 
 on those of the cluster (--live, --node, -l, --context and the like; without one of
 them no cluster is asked). The scheduler's own allocator tries it.
 
-The claim is written in any case, and the exit code tells nothing of where it fits:
+The claim is written whether it fits or not, and the exit code tells nothing of that:
 that of claim simulate does. What is said goes to the standard error, with the flags
 that would help.
 
