@@ -41,7 +41,7 @@ func (a *agent) openClouds(ctx context.Context, records *journal.Journal, bootID
 		klog.FromContext(ctx).Info("warning", "about", warning)
 	}
 	a.clouds.book = cloud.Open(ctx, cloud.Options{
-		Candidates: chosen.Candidates, File: filepath.Join(a.StateDir, "cloud.json"), BootID: bootID,
+		Candidates: chosen.Candidates, Probe: chosen.Probe, File: filepath.Join(a.StateDir, "cloud.json"), BootID: bootID,
 		Report: a.reportCloud, Pace: cloud.DefaultPace(),
 	})
 	a.picture.Describe = a.clouds.book.Describe

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
@@ -27,7 +29,8 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// newCloudAgent is an agent as far as its cloud goes, with a NIC eth0.
+// newCloudAgent is an agent as far as its cloud goes, with a NIC eth0, on a machine
+// that no cloud signed.
 func newCloudAgent(t *testing.T, drivers []string, o providers.Options) *agent {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +38,16 @@ func newCloudAgent(t *testing.T, drivers []string, o providers.Options) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{Options: Options{Drivers: drivers, StateDir: dir, Cloud: o}, picture: &publish.Picture{}}
+	dmi := filepath.Join(dir, "sys", "class", "dmi", "id")
+	if err := os.MkdirAll(dmi, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dmi, "sys_vendor"), []byte("Dell Inc.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{
+		Options: Options{Drivers: drivers, StateDir: dir, SysfsRoot: filepath.Join(dir, "sys"), Cloud: o}, picture: &publish.Picture{},
+	}
 	if err := a.openClouds(t.Context(), records, "boot"); err != nil {
 		t.Fatal(err)
 	}
@@ -176,6 +188,36 @@ func TestTheCloudsRoutesLieBelowTheClaim(t *testing.T) {
 	}
 	if text := string(got.Devices[0].Configs[0].Raw); !strings.Contains(text, `"source":"10.9.0.4/32"`) {
 		t.Errorf("the cloud's layer is %s", text)
+	}
+}
+
+// A webhook that resolves profiles and is no cloud provider keeps no claim of a
+// server that no cloud signed.
+func TestAWebhookOfProfilesAlone(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/health":
+			fmt.Fprint(w, `{"cloudProvider": false, "profileProvider": true}`)
+		case "/GetProfileConfig":
+			fmt.Fprint(w, `{"interface": {"mtu": 8896}}`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	a := newCloudAgent(t, []string{slicecodec.DriverNet}, providers.Options{Provider: providers.Auto, Profiles: providers.Webhook, WebhookURL: s.URL})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a.clouds.run(ctx)
+	for parameters, want := range map[string]int{`{}`: 1, `{"profile": "acme.com/pool"}`: 2} {
+		claim := driver.Claim{
+			ClaimRef: driver.ClaimRef{UID: "u1"}, Object: &resourceapi.ResourceClaim{},
+			Devices: []driver.Allocation{{Request: "nic", Device: "eth0", Configs: []driver.Config{{Source: "claim", Raw: []byte(parameters)}}}},
+		}
+		got, err := a.clouds.profiles.Resolve(t.Context(), claim)
+		if err != nil || len(got.Devices[0].Configs) != want {
+			t.Errorf("a claim with %s has layers %v, %v; want %d", parameters, got.Devices[0].Configs, err, want)
+		}
 	}
 }
 

@@ -16,8 +16,11 @@ import (
 // Options say whom a Book asks.
 type Options struct {
 	// Candidates are the clouds the node may be in, the preferred one first. One
-	// alone is taken without probing; none makes a Book that stays empty.
+	// alone is taken without probing, unless Probe says otherwise; none makes a Book
+	// that stays empty.
 	Candidates []Provider
+	// Probe has one candidate alone probed, too.
+	Probe bool
 	// File keeps the answers over a restart of the agent; empty: nothing does.
 	File string
 	// BootID is /proc/sys/kernel/random/boot_id. A virtual machine may start
@@ -65,7 +68,7 @@ func Open(ctx context.Context, o Options) *Book {
 		Options: o, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), first: make(chan struct{}),
 		answers: map[string]Answer{},
 	}
-	if len(o.Candidates) == 1 {
+	if len(o.Candidates) == 1 && !o.Probe {
 		b.provider = o.Candidates[0]
 	}
 	b.load(ctx)

@@ -36,22 +36,23 @@ func oneOf(texts ...string) func(string) bool {
 	return func(text string) bool { return slices.Contains(texts, text) }
 }
 
-// recognised is the cloud that the firmware names, "" for another machine: nobody
-// sends a request to find that out. Only GCE is asked on suspicion, where the
-// firmware says nothing at all or somebody says where a metadata server is.
-func (o Options) recognised() string {
+// recognised is the cloud that the firmware names, and signed, "" for another
+// machine: nobody sends a request to find that out. Only GCE is asked on suspicion,
+// where the firmware says nothing at all or somebody says where a metadata server
+// is.
+func (o Options) recognised() (name string, signed bool) {
 	silent := true
 	for _, m := range marks {
 		text := o.firmware(m.file)
 		if m.is(text) {
-			return m.cloud
+			return m.cloud, true
 		}
 		silent = silent && text == ""
 	}
 	if silent || o.MetadataEndpoint != "" {
-		return GCE
+		return GCE, false
 	}
-	return ""
+	return "", false
 }
 
 // firmware is the text of a file of dmi, "" without one.

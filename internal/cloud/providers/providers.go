@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"plumbline.dev/plumbline/internal/cloud"
@@ -22,8 +23,8 @@ import (
 
 // What Options.Provider and Options.Profiles may say, in any case of letters.
 const (
-	// Auto is the cloud that the machine's firmware names, then the webhook where
-	// there is a URL.
+	// Auto is the cloud that the machine's firmware names. Where it names none, it
+	// is the webhook, if there is a URL and the webhook says that it is one.
 	Auto    = "auto"
 	GCE     = "gce"
 	AWS     = "aws"
@@ -77,6 +78,9 @@ func DefaultOptions() Options { return Options{Provider: Auto, Profiles: Cloud} 
 type Chosen struct {
 	// Candidates are the clouds to try, in this order.
 	Candidates []cloud.Provider
+	// Probe has a sole candidate probed as well: nobody said that it is the
+	// provider.
+	Probe bool
 	// Profiler is nil where nobody resolves profiles.
 	Profiler cloud.Profiler
 	// Warnings are what the administrator should know.
@@ -91,7 +95,7 @@ func Choose(o Options) (Chosen, error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Candidates, err = o.candidates(provider, hook); err != nil {
+	if c.Candidates, c.Probe, err = o.candidates(provider, hook); err != nil {
 		return c, err
 	}
 	switch profiles {
@@ -105,35 +109,48 @@ func Choose(o Options) (Chosen, error) {
 	default:
 		return c, fmt.Errorf("--profile-provider=%q: want %s, %s or %s", o.Profiles, Cloud, Webhook, None)
 	}
+	if hook != nil && c.Profiler == nil && !slices.Contains(c.Candidates, cloud.Provider(hook)) {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("--webhook-url=%s: the webhook is asked for nothing, as %s is the provider: it is asked about devices with --cloud-provider=%s, and about profiles with --profile-provider=%s", o.WebhookURL, c.provider(), Webhook, Webhook))
+	}
 	if hook != nil && hook.InTheClear() {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("--webhook-url=%s: whoever is on the way can decide how pods' NICs are set up: use https or a unix socket", o.WebhookURL))
 	}
 	return c, nil
 }
 
-// candidates are whom to ask, in this order.
-func (o Options) candidates(provider string, hook *webhook.Webhook) ([]cloud.Provider, error) {
-	var all []cloud.Provider
-	asked := provider
+// provider is the sole candidate in words.
+func (c Chosen) provider() string {
+	if len(c.Candidates) == 0 {
+		return "nobody"
+	}
+	return c.Candidates[0].Name()
+}
+
+// candidates are whom to ask, in this order, and whether one alone is probed. A
+// cloud that signed the machine has no other beside it: which of two answers first
+// must not decide about pods' parameters.
+func (o Options) candidates(provider string, hook *webhook.Webhook) (all []cloud.Provider, probe bool, err error) {
+	asked, sure := provider, true
 	switch {
 	case provider == Auto:
-		asked = o.recognised()
+		asked, sure = o.recognised()
 	case provider == coreWeave:
-		return nil, fmt.Errorf("--cloud-provider=%s: this build has no provider of its own for that cloud: use %s, with --webhook-url, or %s", o.Provider, Webhook, None)
+		return nil, false, fmt.Errorf("--cloud-provider=%s: this build has no provider of its own for that cloud: use %s, with --webhook-url, or %s", o.Provider, Webhook, None)
 	case provider != Webhook && provider != None && makers[provider] == nil:
-		return nil, fmt.Errorf("--cloud-provider=%q: want %s", o.Provider, names)
+		return nil, false, fmt.Errorf("--cloud-provider=%q: want %s", o.Provider, names)
 	}
 	if makers[asked] != nil {
 		p, err := makers[asked](o.MetadataEndpoint)
 		if err != nil {
-			return nil, fmt.Errorf("--metadata-endpoint: %w", err)
+			return nil, false, fmt.Errorf("--metadata-endpoint: %w", err)
 		}
 		all = append(all, p)
 	}
-	if hook != nil && (provider == Auto || provider == Webhook) {
+	if hook != nil && (!sure || provider == Webhook) {
 		all = append(all, hook)
+		probe = !sure
 	}
-	return all, nil
+	return all, probe, nil
 }
 
 // webhook is nil where none is meant.

@@ -24,6 +24,7 @@ func TestChoose(t *testing.T) {
 	}{
 		{"the default", DefaultOptions(), []string{"GCE"}, false, 0},
 		{"the default with a webhook", Options{Provider: "auto", Profiles: "cloud", WebhookURL: hook}, []string{"GCE", "webhook " + hook}, false, 0},
+		{"a cloud with a webhook that nobody asks", Options{Provider: "aws", Profiles: "cloud", WebhookURL: hook}, []string{"AWS"}, false, 1},
 		{"another spelling", Options{Provider: "GCE", Profiles: "NONE"}, []string{"GCE"}, false, 0},
 		{"AWS", Options{Provider: "AWS", Profiles: "cloud"}, []string{"AWS"}, false, 0},
 		{"Azure", Options{Provider: "azure", Profiles: "cloud"}, []string{"Azure"}, false, 0},
@@ -80,17 +81,18 @@ func TestAutoReadsTheFirmware(t *testing.T) {
 		name, sys string
 		endpoint  string
 		want      []string
+		signed    bool
 	}{
-		{"GCE", "product_name = Google Compute Engine\nsys_vendor = Google", "", []string{"GCE"}},
-		{"Nitro", "sys_vendor = Amazon EC2\nproduct_name = p5.48xlarge\nbios_vendor = Amazon EC2", "", []string{"AWS"}},
-		{"Xen of Amazon", "sys_vendor = Xen\nbios_version = 4.11.amazon\nproduct_name = HVM domU", "", []string{"AWS"}},
-		{"Azure", "sys_vendor = Microsoft Corporation\nproduct_name = Virtual Machine\nchassis_asset_tag = 7783-7084-3265-9085-8269-3286-77", "", []string{"Azure"}},
-		{"Hyper-V elsewhere", "sys_vendor = Microsoft Corporation\nproduct_name = Virtual Machine\nchassis_asset_tag = 4711", "", nil},
-		{"Oracle", "sys_vendor = QEMU\nchassis_asset_tag = OracleCloud.com", "", []string{"OKE"}},
-		{"Alibaba", "sys_vendor = Alibaba Cloud\nproduct_name = Alibaba Cloud ECS", "", []string{"Alibaba Cloud"}},
-		{"a server of one's own", "sys_vendor = Dell Inc.\nproduct_name = PowerEdge XE9680", "", nil},
-		{"an endpoint that somebody names", "sys_vendor = QEMU", "10.0.2.2:8080", []string{"GCE"}},
-		{"no firmware tables", "", "", []string{"GCE"}},
+		{"GCE", "product_name = Google Compute Engine\nsys_vendor = Google", "", []string{"GCE"}, true},
+		{"Nitro", "sys_vendor = Amazon EC2\nproduct_name = p5.48xlarge\nbios_vendor = Amazon EC2", "", []string{"AWS"}, true},
+		{"Xen of Amazon", "sys_vendor = Xen\nbios_version = 4.11.amazon\nproduct_name = HVM domU", "", []string{"AWS"}, true},
+		{"Azure", "sys_vendor = Microsoft Corporation\nproduct_name = Virtual Machine\nchassis_asset_tag = 7783-7084-3265-9085-8269-3286-77", "", []string{"Azure"}, true},
+		{"Hyper-V elsewhere", "sys_vendor = Microsoft Corporation\nproduct_name = Virtual Machine\nchassis_asset_tag = 4711", "", nil, false},
+		{"Oracle", "sys_vendor = QEMU\nchassis_asset_tag = OracleCloud.com", "", []string{"OKE"}, true},
+		{"Alibaba", "sys_vendor = Alibaba Cloud\nproduct_name = Alibaba Cloud ECS", "", []string{"Alibaba Cloud"}, true},
+		{"a server of one's own", "sys_vendor = Dell Inc.\nproduct_name = PowerEdge XE9680", "", nil, false},
+		{"an endpoint that somebody names", "sys_vendor = QEMU", "10.0.2.2:8080", []string{"GCE"}, false},
+		{"no firmware tables", "", "", []string{"GCE"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sys := fstest.MapFS{}
@@ -100,6 +102,10 @@ func TestAutoReadsTheFirmware(t *testing.T) {
 				}
 			}
 			for url, more := range map[string][]string{"": nil, hook: {"webhook " + hook}} {
+				warnings := 0
+				if test.signed && url != "" {
+					more, warnings = nil, 1
+				}
 				got, err := Choose(Options{Provider: Auto, Profiles: Cloud, Sys: sys, MetadataEndpoint: test.endpoint, WebhookURL: url})
 				if err != nil {
 					t.Fatal(err)
@@ -110,6 +116,9 @@ func TestAutoReadsTheFirmware(t *testing.T) {
 				}
 				if diff := cmp.Diff(slices.Concat(test.want, more), names); diff != "" {
 					t.Errorf("with webhook %q, candidates (-want +got):\n%s", url, diff)
+				}
+				if got.Probe != (len(more) > 0) || len(got.Warnings) != warnings {
+					t.Errorf("with webhook %q, probe %v, warnings %q", url, got.Probe, got.Warnings)
 				}
 			}
 		})
