@@ -111,7 +111,22 @@ func (p *Profiles) layers(ctx context.Context, c driver.Claim, a driver.Allocati
 	if len(r.Answer) == 0 {
 		profile.Raw = []byte("{}") // resolved to nothing is not the same as not resolved
 	}
-	return slices.Concat(base, []driver.Config{profile}, a.Configs), fresh, nil
+	above := slices.Concat([]driver.Config{profile}, a.Configs)
+	if merged.Interface.VRF == nil {
+		// A VRF may be the profile's. What the profile is known by stays as it was.
+		base, err = below(base, above)
+	}
+	return slices.Concat(base, above), fresh, err
+}
+
+// below is a device's own layer as it is with the layers above it.
+func below(base, above []driver.Config) ([]driver.Config, error) {
+	merged, err := merge(above)
+	if err != nil || len(base) == 0 || merged.Interface.VRF == nil {
+		return base, err
+	}
+	raw, err := belowVRF(base[0].Raw)
+	return []driver.Config{{Source: SourceCloud, Raw: raw}}, err
 }
 
 // base is the device's own layer, if it has one, and what it and the layers above it
@@ -125,20 +140,18 @@ func (p *Profiles) base(ctx context.Context, d Device, above []driver.Config) ([
 	if err != nil || len(raw) == 0 {
 		return nil, merged, err
 	}
-	layer := driver.Config{Source: SourceCloud, Raw: raw}
-	if merged.Interface.VRF != nil {
-		if layer.Raw, err = belowVRF(raw); err != nil {
-			return nil, nil, err
-		}
+	base, err := below([]driver.Config{{Source: SourceCloud, Raw: raw}}, above)
+	if err != nil {
+		return nil, nil, err
 	}
-	base := []driver.Config{layer}
 	merged, err = merge(slices.Concat(base, above))
 	return base, merged, err
 }
 
-// belowVRF is the cloud's layer for an interface that a claim puts into a VRF. The VRF
+// belowVRF is the cloud's layer for an interface that goes into a VRF. The VRF
 // brings the rule that leads to its own table, so that what the cloud's rules lead to
-// stands there.
+// stands there. The number of the table is the interface's own, and as the metric it
+// tells the routes of two interfaces in one VRF apart.
 func belowVRF(raw []byte) ([]byte, error) {
 	c, err := v1alpha1.DecodeNetworkConfig(raw)
 	if err != nil || len(c.Rules) == 0 {
@@ -146,7 +159,7 @@ func belowVRF(raw []byte) ([]byte, error) {
 	}
 	c.Rules = nil
 	for i := range c.Routes {
-		c.Routes[i].Table = nil
+		c.Routes[i].Metric, c.Routes[i].Table = c.Routes[i].Table, nil
 	}
 	return json.Marshal(c)
 }

@@ -19,8 +19,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -129,35 +131,71 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A VRF has a rule and a table of its own: the cloud's routes stand there.
+// A VRF has a rule and a table of its own: the cloud's routes stand there, told apart
+// from those of another interface in the VRF by their metric. It does not matter
+// whether the VRF is the claim's or the profile's.
 func TestResolveBelowAVRF(t *testing.T) {
-	routing, err := SourceRouting(101, netip.MustParsePrefix("10.9.0.0/24"), []netip.Addr{netip.MustParseAddr("10.9.0.4")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newProfiles(t, t.TempDir(), &fakePool{})
-	p.Base = func(context.Context, Device) ([]byte, error) { return routing, nil }
-	got, err := p.Resolve(t.Context(), claimOf("u1", allocation("a", "eth0", `{"interface": {"vrf": {"name": "blue"}}}`), allocation("b", "eth1", `{}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []struct{ rules, inTables int }{{0, 0}, {1, 2}} {
-		merged, err := merge(got.Devices[i].Configs)
-		if err == nil {
-			err = merged.Validate()
+	const vrf = `{"interface": {"vrf": {"name": "blue"}}}`
+	pool := &fakePool{answer: func(int) string { return vrf }}
+	p := newProfiles(t, t.TempDir(), pool)
+	p.Base = func(_ context.Context, d Device) ([]byte, error) {
+		table, address := int64(101), "10.9.0.4"
+		if d.MAC == mac1 {
+			table, address = 102, "10.9.0.5"
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		inTables := 0
-		for _, r := range merged.Routes {
-			if r.Table != nil {
-				inTables++
+		return SourceRouting(table, netip.MustParsePrefix("10.9.0.0/24"), []netip.Addr{netip.MustParseAddr(address)})
+	}
+	type route struct{ table, metric int64 }
+	for _, test := range []struct {
+		name, first, second string
+		rules               int
+		want                [2]route
+	}{
+		{"the claim's", vrf, vrf, 0, [2]route{{0, 101}, {0, 102}}},
+		{"the profile's", pooled, pooled, 0, [2]route{{0, 101}, {0, 102}}},
+		{"one of each", pooled, vrf, 0, [2]route{{0, 101}, {0, 102}}},
+		{"none", `{}`, `{}`, 1, [2]route{{101, 0}, {102, 0}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := claimOf("u1", allocation("a", "eth0", test.first), allocation("b", "eth1", test.second))
+			first, err := p.Resolve(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if len(merged.Rules) != want.rules || len(merged.Routes) != 2 || inTables != want.inTables {
-			t.Errorf("device %d: %d rules, %d routes, %d of them in tables; want %d, 2, %d", i, len(merged.Rules), len(merged.Routes), inTables, want.rules, want.inTables)
-		}
+			for i, want := range test.want {
+				merged, err := merge(first.Devices[i].Configs)
+				if err == nil {
+					err = merged.Validate()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []route
+				for _, r := range merged.Routes {
+					got = append(got, route{ptr.Deref(r.Table, 0), ptr.Deref(r.Metric, 0)})
+				}
+				if !slices.Equal(got, []route{want, want}) || len(merged.Rules) != test.rules {
+					t.Errorf("device %d: routes %+v, %d rules; want two of %+v, %d", i, got, len(merged.Rules), want, test.rules)
+				}
+			}
+			// Such a claim is planned: no two of its routes are the same to the kernel.
+			if err := errors.Join(netdev.JudgeParameters(first.Devices)...); err != nil {
+				t.Errorf("two NICs in one pod: %v", err)
+			}
+			// Asked again, a profile is known by what it was known by.
+			again, err := p.Resolve(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range first.Devices {
+				if diff := cmp.Diff(compact(t, layersOf(first.Devices[i])), compact(t, layersOf(again.Devices[i]))); diff != "" {
+					t.Errorf("asked again (-first +again):\n%s", diff)
+				}
+			}
+		})
+	}
+	if n := len(pool.said()); n != 2 {
+		t.Errorf("the provider was asked %d times for two devices", n)
 	}
 }
 
