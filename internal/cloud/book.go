@@ -111,7 +111,7 @@ func (b *Book) Describe(m *model.Machine) *model.Machine {
 // is none. It asks where it does not know: a pod must not run without what its
 // cloud says.
 func (b *Book) Config(ctx context.Context, d Device) ([]byte, error) {
-	if !slices.ContainsFunc(b.Candidates, Provider.Configures) {
+	if !slices.ContainsFunc(b.Candidates, func(p Provider) bool { return p.Configures(d) }) {
 		return nil, nil
 	}
 	select {
@@ -123,7 +123,7 @@ func (b *Book) Config(ctx context.Context, d Device) ([]byte, error) {
 	provider := b.provider
 	a, known := b.answers[d.key()]
 	b.mu.Unlock()
-	if known || provider == nil || !provider.Configures() {
+	if known || provider == nil || !provider.Configures(d) {
 		return a.Config, nil
 	}
 	answers, err := provider.Look(ctx, []Device{d})

@@ -31,7 +31,7 @@ type fakeCloud struct {
 }
 
 func (f *fakeCloud) Name() string     { return f.name }
-func (f *fakeCloud) Configures() bool { return f.config }
+func (f *fakeCloud) Configures(d Device) bool { return f.config && d.HasMAC() }
 func (f *fakeCloud) Probe(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -281,6 +281,9 @@ func TestConfigAsksWhereItDoesNotKnow(t *testing.T) {
 	_, err = b.Config(t.Context(), Device{Name: "eth1", MAC: mac1})
 	if err == nil || !strings.Contains(err.Error(), "ask fake for the parameters of eth1: connection refused") {
 		t.Errorf("of an unknown device, Config = %v; want a refusal", err)
+	}
+	if got, err = b.Config(t.Context(), Device{Name: "efa0", RDMA: "rdmap16s27"}); err != nil || got != nil {
+		t.Errorf("of a device without parameters, Config = %s, %v", got, err)
 	}
 	f.set(func() { f.config = false })
 	if got, err = b.Config(t.Context(), Device{Name: "eth1", MAC: mac1}); err != nil || got != nil {

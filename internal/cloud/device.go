@@ -48,6 +48,9 @@ func DeviceOf(n model.NIC) Device {
 	return d
 }
 
+// HasMAC says whether the device is an interface: IndexMAC finds no other.
+func (d Device) HasMAC() bool { return d.PermanentMAC != "" || d.MAC != "" }
+
 // IndexMAC finds the entry that a cloud has of a device, -1 without one: by the
 // permanent address, which a pod's configuration cannot change, then by the
 // present one. Some clouds write addresses without colons, or in capitals.

@@ -17,8 +17,8 @@ import (
 type Provider interface {
 	// Name is what people call it, such as "GCE".
 	Name() string
-	// Configures says whether answers may carry parameters.
-	Configures() bool
+	// Configures says whether an answer about a device may carry parameters.
+	Configures(d Device) bool
 	// Probe returns nil if the node is in this cloud, else why it seems not to
 	// be.
 	Probe(ctx context.Context) error

@@ -5,6 +5,8 @@ package aws
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -50,8 +52,9 @@ func New(endpoint string) (*Provider, error) {
 // Name is what people call it.
 func (*Provider) Name() string { return "AWS" }
 
-// Configures is true: each interface has its routes.
-func (*Provider) Configures() bool { return true }
+// Configures is true of an interface, which has its routes; the metadata knows no
+// other device.
+func (*Provider) Configures(d cloud.Device) bool { return d.HasMAC() }
 
 // Probe returns nil where a metadata service gives a token.
 func (p *Provider) Probe(ctx context.Context) error {
@@ -62,6 +65,9 @@ func (p *Provider) Probe(ctx context.Context) error {
 // Look asks about the instance once, and about each interface that is a device's.
 func (p *Provider) Look(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
 	token, err := p.client.Token(ctx, tokenHeader)
+	if imds.IsStatus(err, http.StatusForbidden) || imds.IsMissing(err) {
+		return switchedOff(devices, err), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +86,20 @@ func (p *Provider) Look(ctx context.Context, devices []cloud.Device) ([]cloud.An
 		})
 	}
 	return answers, group.Wait()
+}
+
+// switchedOff answers for a service that an administrator of the instance switched
+// off, and that says so: waiting for it would keep every claim of a NIC for ever.
+func switchedOff(devices []cloud.Device, said error) []cloud.Answer {
+	answers := make([]cloud.Answer, len(devices))
+	var unknown instance
+	for n, d := range devices {
+		answers[n] = unknown.answer(d, nil)
+		if d.HasMAC() {
+			answers[n].Omitted = []string{fmt.Sprintf("routes of the interface: the metadata service is switched off: %v", said)}
+		}
+	}
+	return answers
 }
 
 // session asks with one token.

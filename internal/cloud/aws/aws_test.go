@@ -160,8 +160,9 @@ func TestLookAtLittle(t *testing.T) {
 }
 
 func TestLookFails(t *testing.T) {
-	if _, err := serve(t, http.NotFound).Look(t.Context(), []cloud.Device{{}}); !imds.IsMissing(err) {
-		t.Errorf("of a server without tokens: %v", err)
+	away := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	if _, err := away.Look(t.Context(), []cloud.Device{{}}); !imds.IsStatus(err, http.StatusServiceUnavailable) {
+		t.Errorf("of a server that is away: %v", err)
 	}
 	var once sync.Once
 	expired := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -172,6 +173,26 @@ func TestLookFails(t *testing.T) {
 	})
 	if _, err := expired.Look(t.Context(), []cloud.Device{{}}); !imds.IsStatus(err, http.StatusUnauthorized) {
 		t.Errorf("with a token that does not count: %v", err)
+	}
+}
+
+// A service that says that it is switched off keeps no claim waiting, and the log
+// says what is missing.
+func TestLookAtAServiceSwitchedOff(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
+		off := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		answers, err := off.Look(t.Context(), []cloud.Device{{MAC: "0e:49:61:0f:c3:11"}, {RDMA: "rdmap16s27"}})
+		if err != nil || len(answers) != 2 {
+			t.Fatalf("status %d: Look = %v, %v", status, answers, err)
+		}
+		a := answers[0]
+		if a.Err != nil || a.Config != nil || len(a.Attributes) > 0 || len(a.Omitted) != 1 ||
+			!strings.Contains(a.Omitted[0], fmt.Sprintf("the metadata service is switched off: PUT /latest/api/token: HTTP status %d", status)) {
+			t.Errorf("status %d: the interface's answer is %+v", status, a)
+		}
+		if efa := map[string]model.Attribute{attrEFA: model.FlagAttribute(true)}; len(answers[1].Omitted) > 0 || !cmp.Equal(efa, answers[1].Attributes) {
+			t.Errorf("status %d: the EFA adapter's answer is %+v", status, answers[1])
+		}
 	}
 }
 

@@ -40,8 +40,9 @@ func New(endpoint string) (*Provider, error) {
 // Name is what people call it.
 func (*Provider) Name() string { return "Azure" }
 
-// Configures is true: each interface has its routes.
-func (*Provider) Configures() bool { return true }
+// Configures is true of an interface, which has its routes; the metadata knows no
+// other device.
+func (*Provider) Configures(d cloud.Device) bool { return d.HasMAC() }
 
 // Probe returns nil where a metadata service of Azure answers.
 func (p *Provider) Probe(ctx context.Context) error {

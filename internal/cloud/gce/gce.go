@@ -42,7 +42,7 @@ func New(endpoint string) (*Provider, error) {
 func (*Provider) Name() string { return "GCE" }
 
 // Configures is false: the metadata holds no parameters of the driver's.
-func (*Provider) Configures() bool { return false }
+func (*Provider) Configures(cloud.Device) bool { return false }
 
 // Probe returns nil where a metadata server of GCE answers.
 func (p *Provider) Probe(ctx context.Context) error {

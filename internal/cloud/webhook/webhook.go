@@ -50,7 +50,7 @@ func New(url string) (*Webhook, error) {
 func (w *Webhook) Name() string { return "webhook " + w.url }
 
 // Configures is true: a webhook may answer /GetDeviceConfig.
-func (*Webhook) Configures() bool { return true }
+func (*Webhook) Configures(cloud.Device) bool { return true }
 
 // Probe returns nil where the webhook answers and offers attributes.
 func (w *Webhook) Probe(ctx context.Context) error {
