@@ -85,15 +85,15 @@ func TestLook(t *testing.T) {
 	}{
 		{
 			"the first interface", cloud.Device{MAC: "00:0d:3a:f8:06:ec"}, on("10.224.0.0/16"),
-			`{"routes":[{"destination":"10.224.0.0/16","scope":253,"table":100},` +
-				`{"destination":"0.0.0.0/0","gateway":"10.224.0.1","table":100,"onlink":true}],` +
-				`"rules":[{"source":"10.224.0.4/32","table":100}]}`, "",
+			`{"routes":[{"destination":"10.224.0.0/16","scope":253,"table":20000},` +
+				`{"destination":"0.0.0.0/0","gateway":"10.224.0.1","table":20000,"onlink":true}],` +
+				`"rules":[{"source":"10.224.0.4/32","table":20000}]}`, "",
 		},
 		{
 			"two addresses", cloud.Device{MAC: "00:0d:3a:f8:06:ed"}, on("10.9.255.0/24"),
-			`{"routes":[{"destination":"10.9.255.0/24","scope":253,"table":101},` +
-				`{"destination":"0.0.0.0/0","gateway":"10.9.255.1","table":101,"onlink":true}],` +
-				`"rules":[{"source":"10.9.255.4/32","table":101},{"source":"10.9.255.8/32","table":101}]}`, "",
+			`{"routes":[{"destination":"10.9.255.0/24","scope":253,"table":20001},` +
+				`{"destination":"0.0.0.0/0","gateway":"10.9.255.1","table":20001,"onlink":true}],` +
+				`"rules":[{"source":"10.9.255.4/32","table":20001},{"source":"10.9.255.8/32","table":20001}]}`, "",
 		},
 		{"no address", cloud.Device{MAC: "00:0d:3a:f8:06:ee"}, on("10.9.254.0/24"), "", ""},
 		{

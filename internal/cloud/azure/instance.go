@@ -20,10 +20,10 @@ const (
 	attrSubnet                 = "azure.dra.net/subnet"
 )
 
-// firstTable is the routing table of the first interface, and maxInterfaces how
-// many have one; no machine has more than 15.
+// firstTable is the routing table of the first interface, far from what people write
+// by hand, and maxInterfaces how many have one; no machine has more than 15.
 const (
-	firstTable    = 100
+	firstTable    = 20000
 	maxInterfaces = 128
 )
 
