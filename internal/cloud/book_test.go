@@ -30,7 +30,7 @@ type fakeCloud struct {
 	config  bool
 }
 
-func (f *fakeCloud) Name() string     { return f.name }
+func (f *fakeCloud) Name() string             { return f.name }
 func (f *fakeCloud) Configures(d Device) bool { return f.config && d.HasMAC() }
 func (f *fakeCloud) Probe(context.Context) error {
 	f.mu.Lock()

@@ -34,10 +34,14 @@ const (
 // hostName is what else than an address an endpoint's host may be.
 var hostName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?$`)
 
-// Endpoint checks a host or host:port; empty stands for the usual one.
+// Endpoint is a host or host:port as it stands in a URL; empty stands for the usual
+// one.
 func Endpoint(endpoint, usual string) (string, error) {
 	if endpoint == "" {
 		return usual, nil
+	}
+	if address := strings.TrimSuffix(strings.TrimPrefix(endpoint, "["), "]"); strings.Contains(address, ":") && net.ParseIP(address) != nil {
+		return "[" + address + "]", nil
 	}
 	host, port := endpoint, "80"
 	if h, p, err := net.SplitHostPort(endpoint); err == nil {

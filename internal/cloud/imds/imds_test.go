@@ -25,16 +25,15 @@ func serve(t *testing.T, handler http.HandlerFunc) *Client {
 }
 
 func TestEndpoint(t *testing.T) {
-	for endpoint, ok := range map[string]bool{
-		"": true, "169.254.169.254": true, "10.0.2.2:8080": true, "metadata.google.internal": true, "[fd20:ce::254]:80": true,
-		"http://10.0.2.2": false, "10.0.2.2:80/x": false, "a b": false, "10.0.2.2:x": false,
+	for endpoint, want := range map[string]string{
+		"": LinkLocal, "169.254.169.254": "169.254.169.254", "10.0.2.2:8080": "10.0.2.2:8080",
+		"metadata.google.internal": "metadata.google.internal", "[fd20:ce::254]:80": "[fd20:ce::254]:80",
+		"fd00:ec2::254": "[fd00:ec2::254]", "[fd00:ec2::254]": "[fd00:ec2::254]",
+		"http://10.0.2.2": "", "10.0.2.2:80/x": "", "a b": "", "10.0.2.2:x": "", "[]": "", "[10.0.2.2]": "", "fd00:ec2::254/x": "",
 	} {
 		got, err := Endpoint(endpoint, LinkLocal)
-		if (err == nil) != ok {
-			t.Errorf("Endpoint(%q): %v", endpoint, err)
-		}
-		if want := strings.Replace(endpoint, "http://", "", 1); ok && endpoint != "" && got != want || endpoint == "" && got != LinkLocal {
-			t.Errorf("Endpoint(%q) = %q", endpoint, got)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("Endpoint(%q) = %q, %v; want %q", endpoint, got, err, want)
 		}
 	}
 }
