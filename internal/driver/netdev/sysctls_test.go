@@ -69,6 +69,40 @@ func TestSysctlsOfOnePodAgree(t *testing.T) {
 	}
 }
 
+// A sysctl of all interfaces does not undo what another NIC of the claim asks for
+// its own, whichever of the two comes first.
+func TestSysctlOfAllComesBeforeEveryNIC(t *testing.T) {
+	for _, order := range [][]string{{"nic0", "nic1"}, {"nic1", "nic0"}} {
+		t.Run(strings.Join(order, " then "), func(t *testing.T) {
+			l := newLab(t)
+			c := claim("", order...)
+			for i, d := range order {
+				parameters := `{"sysctls": {"net.ipv4.ip_forward": "1"}}`
+				if d == "nic0" {
+					parameters = `{"interface": {"forwarding": false}}`
+				}
+				c.Devices[i].Configs = []driver.Config{{Source: "claim", Raw: []byte(parameters)}}
+			}
+			pod := hosttest.NewNamespace(t)
+			pod.Run(t, quiet)
+			r := l.plan(t, c)
+			settings := func() string {
+				return strings.Join(strings.Fields(pod.Run(t, "sysctl -n net.ipv4.conf.all.forwarding net.ipv4.conf.nic0.forwarding net.ipv4.conf.nic1.forwarding")), " ")
+			}
+			l.attach(t, r, pod)
+			if got := settings(); got != "1 0 1" {
+				t.Errorf("forwarding of all, nic0 and nic1 is %s, want 1 0 1", got)
+			}
+			// What the pod changes later is the pod's.
+			pod.Run(t, "sysctl -q -w net.ipv4.ip_forward=0")
+			l.attach(t, r, pod)
+			if got := settings(); got != "0 0 0" {
+				t.Errorf("attached again, forwarding of all, nic0 and nic1 is %s, want 0 0 0", got)
+			}
+		})
+	}
+}
+
 // A sysctl that the pod has no file of keeps the NIC on the host.
 func TestSysctlThatIsNotThere(t *testing.T) {
 	l := newLab(t)

@@ -46,6 +46,9 @@ func (t *transaction) attach(ctx context.Context, r driver.Record, plans []Plan)
 			t.names = append(t.names, plan.Pod.Name)
 		}
 	}
+	if err := t.prepareNamespace(r, plans); err != nil {
+		return nil, err
+	}
 	statuses := make([]driver.DeviceStatus, len(plans))
 	links := make([]*rtnl.Link, len(plans))
 	for i, plan := range plans {
@@ -66,6 +69,25 @@ func (t *transaction) attach(ctx context.Context, r driver.Record, plans []Plan)
 		}
 	}
 	return statuses, nil
+}
+
+// prepareNamespace sets the sysctls of the pod's namespace that belong to NICs
+// which are not in it yet: before the first arrives, as one of conf.all is one of
+// every interface that is there.
+func (t *transaction) prepareNamespace(r driver.Record, plans []Plan) error {
+	for i, plan := range plans {
+		if plan.Pod == nil || len(plan.Pod.PodSysctls) == 0 {
+			continue
+		}
+		_, onHost, err := t.find(plan)
+		if err == nil && onHost != nil {
+			err = plan.Pod.PrepareNamespace(t.pod)
+		}
+		if err != nil {
+			return fmt.Errorf("device %s: %w", r.Devices[i].Device, err)
+		}
+	}
+	return nil
 }
 
 // finish adds what needs the interface up, and says what there is.
@@ -134,9 +156,14 @@ func (t *transaction) attachOne(plan Plan) (*rtnl.Link, error) {
 // bring moves the interface and configures it. A link that is up has its
 // settings and addresses.
 func (t *transaction) bring(plan Plan) (*rtnl.Link, error) {
-	link, err := plan.identity().Find(t.inPod)
-	if err == nil && (link == nil || !plan.identity().Certain(link)) {
-		link, err = t.take(plan, link)
+	link, onHost, err := t.find(plan)
+	switch {
+	case err != nil:
+		return nil, err
+	case onHost != nil:
+		link, err = t.move(plan, onHost)
+	case link == nil:
+		return nil, fmt.Errorf("%s is neither on the host nor in the pod", plan.onHost())
 	}
 	if err != nil || link.Up {
 		return link, err
@@ -162,35 +189,26 @@ func (t *transaction) ranOut(plan Plan) string {
 		lease.Address, lease.Expiry.UTC().Format(time.RFC3339))
 }
 
-// take moves the NIC if it is on the host. Otherwise it is the link in the pod
-// that may be it.
-func (t *transaction) take(plan Plan, inPod *rtnl.Link) (*rtnl.Link, error) {
-	id := plan.onHost()
-	var err error
+// find looks for the NIC where it was before anything moved: in the pod, and, unless
+// that is certain, on the host. What is on the host is the NIC.
+func (t *transaction) find(plan Plan) (inPod, onHost *rtnl.Link, err error) {
+	inPod, err = plan.identity().Find(t.inPod)
+	if err != nil || inPod != nil && plan.identity().Certain(inPod) {
+		return inPod, nil, err
+	}
 	if t.onHost == nil {
 		if t.onHost, err = t.host.Links(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	link, err := id.Find(t.onHost)
-	switch {
-	case err != nil:
-		return nil, err
-	case link != nil:
-		return t.move(plan, link)
-	case inPod == nil:
-		return nil, fmt.Errorf("%s is neither on the host nor in the pod", id)
-	}
-	return inPod, nil
+	onHost, err = plan.onHost().Find(t.onHost)
+	return inPod, onHost, err
 }
 
 // move takes the NIC from the host.
 func (t *transaction) move(plan Plan, link *rtnl.Link) (*rtnl.Link, error) {
 	// Prepare has looked, and somebody may have put one there since.
 	if err := hoststate.RefuseUpper(t.onHost, link.Index, link.Name); err != nil {
-		return nil, err
-	}
-	if err := plan.Pod.PrepareNamespace(t.pod); err != nil {
 		return nil, err
 	}
 	t.moved = append(t.moved, plan)
