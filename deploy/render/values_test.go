@@ -43,6 +43,32 @@ func TestRefusedValues(t *testing.T) {
 	}
 }
 
+// TestValuesOfAnOlderChart: helm upgrade --reuse-values brings the values of the chart
+// before, which lack what is new. They render what the defaults do.
+func TestValuesOfAnOlderChart(t *testing.T) {
+	for _, tc := range []struct{ name, values, older string }{
+		{
+			"agents", "claimPolicy: {action: Deny}",
+			"{http: null, deviceTaints: null, drivers: {net: {moveIBInterfaces: null}}, claimPolicy: {action: Deny, deny: null}}",
+		},
+		{"observers", "observe: true", "{observe: true, http: null}"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			want, err := chartOf(t, tc.values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := chartOf(t, tc.older)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("without the new values (-defaults +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestRightsFollowTheDrivers: what is not served cannot be written either.
 func TestRightsFollowTheDrivers(t *testing.T) {
 	tests := []struct {
