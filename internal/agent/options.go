@@ -207,6 +207,9 @@ func (o Options) Validate() error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, o.validateOffer(), validateAddress("bind-address", o.BindAddress), validateAddress("metrics-address", o.MetricsAddress))
+	if o.BindAddress != "" && o.BindAddress == o.MetricsAddress {
+		errs = append(errs, fmt.Errorf("--bind-address=%s: is that of --metrics-address, which is served by HTTPS: want another port", o.BindAddress))
+	}
 	if o.VerifyInterval != 0 && o.VerifyInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--verify-interval=%s: want 1s or more, or 0 for never", o.VerifyInterval))
 	}

@@ -24,6 +24,7 @@ func TestWrongOptions(t *testing.T) {
 		{"no node", func(o *Options) { o.NodeName = "" }, "--node-name: want the name of the node"},
 		{"no address to listen on", func(o *Options) { o.BindAddress = "9177" }, `--bind-address: "9177": want ADDRESS:PORT`},
 		{"nor for metrics", func(o *Options) { o.MetricsAddress = "node-1:9178" }, `--metrics-address: "node-1:9178": want ADDRESS:PORT`},
+		{"one address for both", func(o *Options) { o.BindAddress, o.MetricsAddress = ":9178", ":9178" }, "--bind-address=:9178: is that of --metrics-address, which is served by HTTPS: want another port"},
 		{"a taint there is not", func(o *Options) { o.DeviceTaints = "PreferNoSchedule" }, `--device-taints="PreferNoSchedule": want None, NoSchedule, NoExecute`},
 		{"an expression that is none", func(o *Options) { o.Filter = "attributes[" }, `--filter: "attributes[": want a CEL expression over attributes`},
 		{"an expression of another type", func(o *Options) { o.Filter = "1" }, `--filter: "1": want an expression that is true or false`},
