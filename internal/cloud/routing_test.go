@@ -52,7 +52,7 @@ func TestDocumentedLayer(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "<!-- layer: azure -->\n```json\n")
 	shown, _, _ := strings.Cut(rest, "```")
-	layer, err := SourceRouting(101, netip.MustParsePrefix("10.9.0.0/24"), addresses("10.9.0.4"))
+	layer, err := SourceRouting(20001, netip.MustParsePrefix("10.9.0.0/24"), addresses("10.9.0.4"))
 	if err != nil {
 		t.Fatal(err)
 	}
