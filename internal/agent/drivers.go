@@ -63,7 +63,7 @@ func askDriver(o Options, look *inventory.Options) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	look.Judge = d.Judge
+	look.Judge, look.JudgeRDMA = d.Judge, d.JudgeRDMA
 	return d.Close, nil
 }
 

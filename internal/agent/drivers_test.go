@@ -32,5 +32,8 @@ func TestScanAsksTheDriver(t *testing.T) {
 		if refusals, programs, err := look.Judge(nil); err != nil || len(refusals)+len(programs) > 0 {
 			t.Errorf("about nothing: %v, %v, %v", refusals, programs, err)
 		}
+		if refusals, err := look.JudgeRDMA(nil); err != nil || len(refusals) > 0 {
+			t.Errorf("about no RDMA device: %v, %v", refusals, err)
+		}
 	}
 }

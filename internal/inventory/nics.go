@@ -19,6 +19,9 @@ import (
 // judge asks the driver about the NICs that are free so far: it keeps back what
 // the driver would refuse to every claim, and adds what programs are on them.
 func (s *scan) judge() error {
+	if err := s.judgeRDMA(); err != nil {
+		return err
+	}
 	var indexes []int
 	for _, n := range s.parts.NICs {
 		if n.Withheld == nil && n.Interface != nil {
@@ -44,6 +47,32 @@ func (s *scan) judge() error {
 			reason := "cannot leave the host: " + strings.ReplaceAll(refused.Error(), "\n", "; ")
 			n.Withheld = &reason
 		}
+	}
+	return nil
+}
+
+// judgeRDMA asks about the RDMA devices whose interfaces stay on the host.
+func (s *scan) judgeRDMA() error {
+	var kept []*model.RDMADevice
+	for _, n := range s.parts.NICs {
+		if n.Withheld == nil && n.RDMA != nil && n.RDMA.HostInterface != nil {
+			kept = append(kept, n.RDMA)
+		}
+	}
+	if s.opt.JudgeRDMA == nil || len(kept) == 0 {
+		return nil
+	}
+	refusals, err := s.opt.JudgeRDMA(kept)
+	if err != nil {
+		return fmt.Errorf("ask which RDMA devices may leave their interfaces on the host: %w", err)
+	}
+	for i := range s.parts.NICs {
+		n := &s.parts.NICs[i]
+		if n.Withheld != nil || n.RDMA == nil || refusals[n.RDMA.Name] == nil {
+			continue
+		}
+		reason := "cannot leave the host: " + refusals[n.RDMA.Name].Error()
+		n.Withheld = &reason
 	}
 	return nil
 }

@@ -51,6 +51,10 @@ type Options struct {
 	// told, and which eBPF programs are on them, by ifindex; nil: it is not asked.
 	// It is asked about those that nothing else withholds.
 	Judge func(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error)
+	// JudgeRDMA says why the driver would refuse RDMA devices whose interfaces stay
+	// on the host, by their names; nil: it is not asked. It is asked only where there
+	// are such devices.
+	JudgeRDMA func(devices []*model.RDMADevice) (refusals map[string]error, err error)
 	// Lost is called by Watch when the kernel dropped events, before everything
 	// is looked at again; nil: nobody is told.
 	Lost func()

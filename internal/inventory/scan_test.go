@@ -191,6 +191,43 @@ func TestScanKeepsIPoIB(t *testing.T) {
 	}
 }
 
+// What Plan would refuse to every claim is not offered, and who does not keep
+// interfaces is not asked.
+func TestScanAsksAboutKeptIPoIB(t *testing.T) {
+	b := &builder{}
+	ib := b.function("pci0000:10/0000:11:00.0", "0x020700", -1)
+	b.net(ib, "ib0", 2, 0)
+	b.line("%s/net/ib0/type = 32", ib)
+	b.rdma(ib, "mlx5_0", "InfiniBand")
+	source := Sources{Sys: tree(t, b)}
+	for _, c := range []struct {
+		name    string
+		keep    bool
+		refusal error
+		want    string
+	}{
+		{"shared", true, nil, "0000:11:00.0 rdma mlx5_0\n"},
+		{"exclusive", true, errors.New("the host would lose ib0"),
+			"0000:11:00.0 rdma mlx5_0 withheld: cannot leave the host: the host would lose ib0\n"},
+		{"moved along", false, errors.New("asked"), "0000:11:00.0 interface ib0 rdma mlx5_0\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ask := func([]*model.RDMADevice) (map[string]error, error) {
+				return map[string]error{"mlx5_0": c.refusal}, nil
+			}
+			m, _ := scanned(t, source, Options{KeepIPoIB: c.keep, JudgeRDMA: ask})
+			if diff := cmp.Diff(c.want, nicLines(m.NICs)); diff != "" {
+				t.Errorf("NICs (-want +got):\n%s", diff)
+			}
+		})
+	}
+	silent := errors.New("no answer")
+	fail := func([]*model.RDMADevice) (map[string]error, error) { return nil, silent }
+	if _, _, err := Scan(t.Context(), source, Options{KeepIPoIB: true, JudgeRDMA: fail}); !errors.Is(err, silent) {
+		t.Errorf("a scan whose question failed: %v, want %v", err, silent)
+	}
+}
+
 // A pod that took the physical function would take the links of other tenants'
 // virtual functions down.
 func TestScanWithholdsPhysicalFunctions(t *testing.T) {

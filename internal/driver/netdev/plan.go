@@ -178,8 +178,13 @@ func refuseLoss(plan *Plan) error {
 	if plan.RDMA == nil || !plan.RDMA.Exclusive || plan.NIC.RDMA.HostInterface == nil {
 		return nil
 	}
+	return lossOf(plan.NIC.RDMA)
+}
+
+// lossOf says what the host would lose with an RDMA device that it has an interface of.
+func lossOf(d *model.RDMADevice) error {
 	return fmt.Errorf("RDMA device %s: the host would lose interface %s, which --move-ib-interfaces=false leaves there: want a node in mode shared (rdma system set netns shared)",
-		plan.RDMA.Name, *plan.NIC.RDMA.HostInterface)
+		d.Name, *d.HostInterface)
 }
 
 // keepPrograms says what the eBPF programs are held under: those that the move

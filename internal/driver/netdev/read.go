@@ -81,6 +81,27 @@ func (d *Driver) Judge(indexes []int) (refusals map[int]error, programs map[int]
 	return refusals, programs, nil
 }
 
+// JudgeRDMA says why Plan would refuse RDMA devices whose interfaces stay on the
+// host, by their names: where one network namespace alone sees such a device, it must
+// not be offered.
+func (d *Driver) JudgeRDMA(devices []*model.RDMADevice) (refusals map[string]error, err error) {
+	mode, err := rdma.NamespaceMode(d.host.Fd())
+	if errors.Is(err, rdma.ErrNone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("driver %s: read the mode of RDMA devices: %w", Name, err)
+	}
+	if mode != rdma.Exclusive {
+		return nil, nil
+	}
+	refusals = make(map[string]error, len(devices))
+	for _, dev := range devices {
+		refusals[dev.Name] = lossOf(dev)
+	}
+	return refusals, nil
+}
+
 // readNICs reads NICs by one look at the host, as many at a time as there are
 // processors: most of it is hundreds of small files.
 func (d *Driver) readNICs(ctx context.Context, identities map[string]side.Identity, into map[string]nicFacts) error {
