@@ -54,7 +54,7 @@ type CPUGroup struct {
 // out and named in the error; the Node is complete for all others.
 func Decode(published []resourceapi.ResourceSlice) (*Node, error) {
 	d := decoder{
-		nodes: map[int]*model.NUMANode{}, functions: map[model.PCIAddress]int{}, roots: map[string]bool{},
+		nodes: map[int]*model.NUMANode{}, functions: map[model.PCIAddress]int{}, roots: map[string]int{},
 		whole: map[model.PCIAddress]model.DeviceID{}, ofWhole: map[model.DeviceID]model.PCIAddress{}, unknown: map[string]int{},
 	}
 	var errs []error
@@ -80,7 +80,7 @@ type decoder struct {
 	groups    []CPUGroup
 	nodes     map[int]*model.NUMANode
 	functions map[model.PCIAddress]int
-	roots     map[string]bool
+	roots     map[string]int // their indexes in parts, by name
 	// whole are the GPUs, ofWhole what else is published of their functions.
 	whole   map[model.PCIAddress]model.DeviceID
 	ofWhole map[model.DeviceID]model.PCIAddress
@@ -184,9 +184,13 @@ func (d *decoder) function(f model.PCIFunction, root *string) {
 	}
 	f.Root = r.Name
 	d.parts.Functions = append(d.parts.Functions, f)
-	if !d.roots[r.Name] {
-		d.roots[r.Name] = true
+	at, known := d.roots[r.Name]
+	switch {
+	case !known:
+		d.roots[r.Name] = len(d.parts.Roots)
 		d.parts.Roots = append(d.parts.Roots, r)
+	case r.Published:
+		d.parts.Roots[at] = r // one that was made up may be there in truth
 	}
 }
 

@@ -183,7 +183,10 @@ func (d *decoder) gpu(id model.DeviceID, read Reading, device resourceapi.Device
 		g.Simulated = ptr.To("stand-in")
 	}
 	// AMD's driver says 0 where it could not read it.
-	if c, ok := device.Capacity[capacityMemory]; ok && (c.Value.Value() > 0 || id.Driver == DriverGPU) {
+	if c, ok := device.Capacity[capacityMemory]; ok && (c.Value.Value() != 0 || id.Driver == DriverGPU) {
+		if c.Value.Sign() < 0 {
+			r.err = errors.Join(r.err, fmt.Errorf("capacity %s: %s is negative", capacityMemory, &c.Value))
+		}
 		g.MemoryBytes = ptr.To(uint64(c.Value.Value()))
 	}
 	if r.err != nil {

@@ -4,11 +4,13 @@
 package slicecodec
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -137,5 +139,35 @@ func TestDecodeCPUWithoutL3(t *testing.T) {
 	}}}})
 	if err != nil || len(n.CPUGroups) != 1 || n.CPUGroups[0].L3 != nil || ptr.Deref(n.CPUGroups[0].NUMANode, -1) != 1 {
 		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// A negative number must not become one beyond all memory.
+func TestDecodeNegativeMemory(t *testing.T) {
+	for _, driver := range []string{DriverGPU, "gpu.amd.com"} {
+		n, err := Decode([]resourceapi.ResourceSlice{{Spec: resourceapi.ResourceSliceSpec{Driver: driver, Devices: []resourceapi.Device{{
+			Name:       "gpu-0",
+			Attributes: attributesOf(map[string]any{AttrPCIBusID: "0000:11:00.0"}),
+			Capacity:   map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("-1Gi")}},
+		}}}}})
+		if err == nil || !strings.Contains(err.Error(), "capacity memory: -1Gi is negative") || len(n.Machine.GPUs) > 0 {
+			t.Errorf("%s: %+v, error %v, want it refused", driver, n.Machine.GPUs, err)
+		}
+	}
+}
+
+// A root that is made up for a device without one does not hide a published one of
+// that name, in whichever order they come.
+func TestDecodePublishedRootBesideMadeUp(t *testing.T) {
+	devices := []resourceapi.Device{
+		{Name: "made-up", Attributes: attributesOf(map[string]any{AttrPCIBusID: "0000:11:00.0"})},
+		{Name: "published", Attributes: attributesOf(map[string]any{AttrPCIBusID: "0000:12:00.0", AttrPCIeRoot: "pci0000:11"})},
+	}
+	for range 2 {
+		n, err := Decode([]resourceapi.ResourceSlice{{Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.amd.com", Devices: devices}}})
+		if err != nil || len(n.Machine.Roots) != 1 || !n.Machine.Roots[0].Published {
+			t.Errorf("roots %+v, error %v, want one that is published", n.Machine.Roots, err)
+		}
+		slices.Reverse(devices)
 	}
 }
