@@ -67,7 +67,7 @@ var importTable = []struct {
 	{"internal/agent/local", nil},
 	{"internal/agent/metrics", nil},
 	{"internal/agent/metrics/endpoint", nil},
-	{"internal/guard", []string{"internal/driver/netdev/side", "internal/host/netns", "internal/host/rtnl", "internal/model", "internal/wholefile"}},
+	{"internal/guard", []string{"internal/driver/netdev/nslink", "internal/host/netns", "internal/host/rtnl", "internal/model", "internal/wholefile"}},
 	{"internal/agent/nodepods", []string{"internal/wholefile"}},
 	{"internal/agent/publish", []string{"internal/inventory", "internal/model/..."}},
 	{"internal/agent/pinning", []string{"internal/driver", "internal/host/cgroup", "internal/model"}},

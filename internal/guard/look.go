@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
@@ -20,7 +20,7 @@ import (
 // sentence each.
 func Missing(path string, wants []Want) ([]string, error) {
 	var missing []string
-	var ids []side.Identity
+	var ids []nslink.Identity
 	for _, w := range wants {
 		if w.NIC != nil {
 			ids = append(ids, w.NIC.identity())
@@ -51,7 +51,7 @@ func Missing(path string, wants []Want) ([]string, error) {
 
 // linksAt lists those links of a namespace that could be one of some NICs: a pod
 // may have made any number of others.
-func linksAt(path string, ids []side.Identity) (links []rtnl.Link, err error) {
+func linksAt(path string, ids []nslink.Identity) (links []rtnl.Link, err error) {
 	ns, err := netns.Open(path)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func linksAt(path string, ids []side.Identity) (links []rtnl.Link, err error) {
 	}
 	defer conn.Close()
 	conn.Limit(rtnl.PodEntries)
-	return side.LinksOf(conn, ids...)
+	return nslink.LinksOf(conn, ids...)
 }
 
 // misplaced says where a process may run that no device of its container lets

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -54,8 +54,8 @@ func NICOf(n model.NIC, alone bool, givenMAC *string) *NIC {
 	}
 }
 
-func (n NIC) identity() side.Identity {
-	return side.IdentityOf(model.NIC{
+func (n NIC) identity() nslink.Identity {
+	return nslink.IdentityOf(model.NIC{
 		PCI: n.PCI, Port: n.Port,
 		Interface: &model.Interface{PermanentMAC: n.PermanentMAC, MAC: n.MAC, Kind: n.Kind},
 	}, n.GivenMAC).Alone(n.Alone)

@@ -34,7 +34,7 @@ func (d *Driver) attachAll(ctx context.Context, r driver.Record, netnsPath strin
 		return nil, err
 	}
 	defer d.closePod(pod)
-	if pod.Is(d.host.Side) {
+	if pod.Is(d.host.NetNSConn) {
 		return nil, errors.New("the pod uses the host's network: a NIC cannot move there; leave out hostNetwork or the claim")
 	}
 	t := &transaction{Driver: d, pod: pod}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
@@ -71,7 +71,7 @@ func benchmark(b *testing.B, nics int, attach bool) {
 type course struct {
 	*lab
 	pod         *hosttest.Namespace
-	there, back *side.Side
+	there, back *nslink.NetNSConn
 	record      driver.Record
 	plans       []Plan
 	counts      map[bool]rtnl.Counts
@@ -101,9 +101,9 @@ func newCourse(b *testing.B, nics int) *course {
 	return c
 }
 
-func open(b *testing.B, path string) *side.Side {
+func open(b *testing.B, path string) *nslink.NetNSConn {
 	b.Helper()
-	s, err := side.Open(path)
+	s, err := nslink.Open(path)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (c *course) floor(b *testing.B) (there, back time.Duration) {
 	return c.move(b, c.back, c.there), c.move(b, c.there, c.back)
 }
 
-func (c *course) move(b *testing.B, from, to *side.Side) time.Duration {
+func (c *course) move(b *testing.B, from, to *nslink.NetNSConn) time.Duration {
 	b.Helper()
 	links, err := from.Links()
 	if err != nil {

@@ -13,7 +13,7 @@
 //
 // The record holds the host's state from before the move; undoing needs
 // nothing else. A NIC is known by PCI address and permanent MAC, never by name
-// or index, which change when it moves (side). What a NIC is on the host is
+// or index, which change when it moves (nslink). What a NIC is on the host is
 // hoststate's, what it shall be in the pod podstate's.
 //
 // How to speak rtnetlink is host/rtnl's business, which NICs may be offered is

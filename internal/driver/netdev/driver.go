@@ -11,8 +11,8 @@ import (
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/ethtool"
 	"plumbline.dev/plumbline/internal/host/rtnl"
@@ -54,7 +54,7 @@ type Driver struct {
 	now     func() time.Time
 	host    *hoststate.Host
 
-	// mutex guards spent, what the sides of pods have cost.
+	// mutex guards spent, what connections into pods have cost.
 	mutex sync.Mutex
 	spent rtnl.Counts
 }
@@ -80,7 +80,7 @@ func New(o Options) (*Driver, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	host, err := side.Open(o.Host)
+	host, err := nslink.Open(o.Host)
 	if err != nil {
 		return nil, fmt.Errorf("start driver %s: %w", Name, err)
 	}
@@ -92,7 +92,7 @@ func New(o Options) (*Driver, error) {
 	return &Driver{
 		bootID: o.BootID, sys: o.Sys, procSys: o.ProcSys, now: o.Now,
 		host: &hoststate.Host{
-			Side: host, Ethtool: tool, Sysctl: sysctl.New(o.ProcSys, host.Fd()),
+			NetNSConn: host, Ethtool: tool, Sysctl: sysctl.New(o.ProcSys, host.Fd()),
 			Programs: bpf.Store{Dir: o.BPFFS + programsDir}, BPFFS: o.BPFFS, AllowLoss: o.AllowLoss,
 		},
 	}, nil
@@ -107,15 +107,15 @@ func (d *Driver) Close() {
 // Name is the DRA driver's name.
 func (d *Driver) Name() string { return Name }
 
-// openPod opens the pod's side.
+// openPod opens the pod's network namespace.
 func (d *Driver) openPod(path string) (*podstate.Pod, error) {
-	pod, err := side.Open(path)
+	pod, err := nslink.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	pod.OnChange(d.host.Changed)
 	pod.Limit(rtnl.PodEntries)
-	return &podstate.Pod{Side: pod, Sysctl: sysctl.New(d.procSys, pod.Fd())}, nil
+	return &podstate.Pod{NetNSConn: pod, Sysctl: sysctl.New(d.procSys, pod.Fd())}, nil
 }
 
 // closePod closes what openPod opened.

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
@@ -21,7 +21,7 @@ func (l *lab) states(t *testing.T) string {
 	t.Helper()
 	var all []any
 	for _, nic := range l.machine(t).NICs {
-		seen, err := readOne(l.driver, side.IdentityOf(nic, nil))
+		seen, err := readOne(l.driver, nslink.IdentityOf(nic, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func giveBack(t *testing.T, l *lab, r driver.Record, netns string) {
 	}
 }
 
-// A virtual NIC that is on neither side is gone: giving it back says so, and nothing
+// A virtual NIC that is neither on the host nor in the pod is gone: giving it back says so, and nothing
 // else. What is left on the host stays as it is, also a link with the same MAC.
 func TestVanishedVirtualNIC(t *testing.T) {
 	for name, vanish := range map[string]func(t *testing.T, l *lab, pod *hosttest.Namespace){

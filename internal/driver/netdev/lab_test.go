@@ -17,7 +17,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/model"
@@ -61,7 +61,7 @@ func (l *lab) newDriver(t testing.TB) *Driver {
 }
 
 // readOne reads one NIC on the host by a look of its own.
-func readOne(d *Driver, id side.Identity) (*hoststate.Seen, error) {
+func readOne(d *Driver, id nslink.Identity) (*hoststate.Seen, error) {
 	look, err := d.host.Look()
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/ethtool"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/netns"
@@ -250,11 +250,11 @@ func flagInPod(t *testing.T, d *Driver, r driver.Record, flag string, want bool)
 	}
 }
 
-// physicalState is the host's side without the ifindex, and without what the
+// physicalState is the host's state without the ifindex, and without what the
 // driver tells of the link as it is.
 func physicalState(t *testing.T, d *Driver, nic model.NIC) string {
 	t.Helper()
-	seen, err := readOne(d, side.IdentityOf(nic, nil))
+	seen, err := readOne(d, nslink.IdentityOf(nic, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func a3(t *testing.T) *model.Machine {
 	return m
 }
 
-// seenOf is the host's side of a NIC, as its reader would find it.
+// seenOf is a NIC on the host, as its reader would find it.
 func seenOf(n model.NIC) nicFacts {
 	if n.Interface.Name == "vf0" {
 		return nicFacts{err: errors.New("interface vf0 is a port of br0, which would lose it")}

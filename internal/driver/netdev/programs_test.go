@@ -15,7 +15,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/hosttest/bpftest"
@@ -44,9 +44,9 @@ func (l *lab) putProgram(t *testing.T, name string) {
 	bpftest.NeedTCX(t, errors.Join(err, p.Close()))
 }
 
-func openSide(t *testing.T, ns *hosttest.Namespace) *side.Side {
+func openConn(t *testing.T, ns *hosttest.Namespace) *nslink.NetNSConn {
 	t.Helper()
-	s, err := side.Open(ns.Path())
+	s, err := nslink.Open(ns.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestProgramsOfThePodStayThere(t *testing.T) {
 	}
 	pod := hosttest.NewNamespace(t)
 	l.attach(t, r, pod)
-	inPod := &lab{host: pod, driver: &Driver{host: &hoststate.Host{Side: openSide(t, pod)}}}
+	inPod := &lab{host: pod, driver: &Driver{host: &hoststate.Host{NetNSConn: openConn(t, pod)}}}
 	inPod.putProgram(t, "pods")
 	pin := filepath.Join(l.driver.host.BPFFS, "xdp")
 	pass := bpftest.Program(t, "pods_xdp", ebpf.XDP, 2) // XDP_PASS

@@ -15,7 +15,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/rdma"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -23,7 +23,7 @@ import (
 
 // facts are what planning needs to know of the kernel.
 type facts struct {
-	// nics are the host's sides of the claimed NICs, by device name.
+	// nics are the claimed NICs as they are on the host, by device name.
 	nics map[string]nicFacts
 	// rdmaCM says that the host has /dev/infiniband/rdma_cm.
 	rdmaCM bool
@@ -49,7 +49,7 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 		keepsPrograms: d.host.BPFFS != "",
 	}
 	var usesRDMA bool
-	identities := map[string]side.Identity{}
+	identities := map[string]nslink.Identity{}
 	for _, a := range c.Devices {
 		nic := slicecodec.FindNIC(m, a.Device)
 		if nic == nil || a.AdminAccess {
@@ -57,7 +57,7 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 		}
 		usesRDMA = usesRDMA || nic.RDMA != nil
 		if nic.Interface != nil {
-			identities[a.Device] = side.IdentityOf(*nic, nil).Alone(alone(m, nic))
+			identities[a.Device] = nslink.IdentityOf(*nic, nil).Alone(alone(m, nic))
 		}
 	}
 	if err := d.readNICs(ctx, identities, k.nics); err != nil {
@@ -104,7 +104,7 @@ func (d *Driver) JudgeRDMA(devices []*model.RDMADevice) (refusals map[string]err
 
 // readNICs reads NICs by one look at the host, as many at a time as there are
 // processors: most of it is hundreds of small files.
-func (d *Driver) readNICs(ctx context.Context, identities map[string]side.Identity, into map[string]nicFacts) error {
+func (d *Driver) readNICs(ctx context.Context, identities map[string]nslink.Identity, into map[string]nicFacts) error {
 	if len(identities) == 0 {
 		return nil
 	}

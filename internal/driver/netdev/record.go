@@ -10,8 +10,8 @@ import (
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/dhcp"
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -147,7 +147,7 @@ func (d *Driver) Moves(r driver.Record) bool {
 func (p Plan) moves() bool { return p.Pod != nil || p.RDMA != nil && p.RDMA.Exclusive }
 
 // onHost is how to find the interface on the host.
-func (p Plan) onHost() side.Identity {
+func (p Plan) onHost() nslink.Identity {
 	id := p.identity()
 	if p.Host == nil {
 		return id
@@ -156,11 +156,11 @@ func (p Plan) onHost() side.Identity {
 }
 
 // identity is how to find the interface in the pod.
-func (p Plan) identity() side.Identity {
+func (p Plan) identity() nslink.Identity {
 	if p.Pod == nil {
-		return side.IdentityOf(p.NIC, nil).Alone(p.Alone)
+		return nslink.IdentityOf(p.NIC, nil).Alone(p.Alone)
 	}
-	return side.IdentityOf(p.NIC, p.Pod.Settings.MAC).Alone(p.Alone).Named(p.Pod.Name)
+	return nslink.IdentityOf(p.NIC, p.Pod.Settings.MAC).Alone(p.Alone).Named(p.Pod.Name)
 }
 
 // lease is nil where no address was given for a time.

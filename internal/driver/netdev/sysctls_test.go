@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
@@ -26,10 +26,10 @@ func TestSettingsOfARenamedNIC(t *testing.T) {
 	l.host.Run(t, `
 		ip link set nic0 name other
 		ip link property add dev other altname nic0`)
-	if seen, err := look.Read(side.IdentityOf(nics[0], nil)); err == nil && len(seen.State.Sysctls) > 0 {
+	if seen, err := look.Read(nslink.IdentityOf(nics[0], nil)); err == nil && len(seen.State.Sysctls) > 0 {
 		t.Errorf("the old name has settings: %v", seen.State.Sysctls)
 	}
-	seen, err := readOne(l.driver, side.IdentityOf(nics[1], nil))
+	seen, err := readOne(l.driver, nslink.IdentityOf(nics[1], nil))
 	if err != nil {
 		t.Fatal(err)
 	}

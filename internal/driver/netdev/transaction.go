@@ -15,8 +15,8 @@ import (
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
@@ -123,13 +123,13 @@ func noteOf(note string, leftOut []string) string {
 
 // nicsIn lists the links in the pod that the plans could be about.
 func nicsIn(pod *podstate.Pod, plans []Plan) ([]rtnl.Link, error) {
-	var ids []side.Identity
+	var ids []nslink.Identity
 	for _, plan := range plans {
 		if plan.Pod != nil {
 			ids = append(ids, plan.identity())
 		}
 	}
-	return side.LinksOf(pod.Conn, ids...)
+	return nslink.LinksOf(pod.Conn, ids...)
 }
 
 // attachOne brings one device into the pod. The link is nil where the device

@@ -61,7 +61,7 @@ func (d *Driver) openIfThere(path string) (*podstate.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pod.Is(d.host.Side) {
+	if pod.Is(d.host.NetNSConn) {
 		d.closePod(pod) // nothing was ever moved there
 		return nil, nil
 	}
@@ -113,7 +113,7 @@ func (d *Driver) takeFrom(pod *podstate.Pod, plans []Plan) error {
 		states = append(states, plan.Pod)
 		link, err := plan.identity().Find(links)
 		if err == nil && link != nil {
-			errs = append(errs, hoststate.DropPrograms(pod.Side, link, plan.Host))
+			errs = append(errs, hoststate.DropPrograms(pod.NetNSConn, link, plan.Host))
 			err = d.moveHome(plan, link, pod)
 		}
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"slices"
 
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
@@ -34,7 +34,7 @@ func DropAltNames(conn *rtnl.Conn, link *rtnl.Link, want *State) error {
 // DropPrograms takes the programs off a link in a pod that the pod has put there
 // and that would come to the host, and to the next pod, with it. It goes on after
 // an error.
-func DropPrograms(pod *side.Side, link *rtnl.Link, want *State) error {
+func DropPrograms(pod *nslink.NetNSConn, link *rtnl.Link, want *State) error {
 	var err error
 	if link.XDP && !want.XDP {
 		err = pod.DetachXDP(link.Index)

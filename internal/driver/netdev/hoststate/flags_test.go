@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/ethtool"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/netns"
@@ -18,7 +18,7 @@ import (
 // missed as long as it is not.
 func TestPrivateFlagsComeBack(t *testing.T) {
 	name := hosttest.SerialCAN(t)
-	self, err := side.Open(netns.Self)
+	self, err := nslink.Open(netns.Self)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestPrivateFlagsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tool.Close()
-	h := &Host{Side: self, Ethtool: tool}
+	h := &Host{NetNSConn: self, Ethtool: tool}
 	link, err := self.LinkByName(name)
 	if err != nil || link == nil {
 		t.Fatal(link, err)

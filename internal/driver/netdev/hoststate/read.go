@@ -7,16 +7,16 @@ import (
 	"errors"
 	"fmt"
 
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/ethtool"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysctl"
 )
 
-// Host is the host's side, and how to read and change what belongs to a device.
+// Host is the host's network namespace, and how to read and change what belongs to a device.
 type Host struct {
-	*side.Side
+	*nslink.NetNSConn
 	Sysctl  sysctl.Net
 	Ethtool *ethtool.Conn
 	// Programs keeps eBPF programs that were taken off a NIC.
@@ -56,10 +56,10 @@ func (h *Host) Look() (*Look, error) {
 }
 
 // Find returns the link of a NIC, nil when it is not on the host.
-func (k *Look) Find(id side.Identity) (*rtnl.Link, error) { return id.Find(k.view.links) }
+func (k *Look) Find(id nslink.Identity) (*rtnl.Link, error) { return id.Find(k.view.links) }
 
 // Read reads what must come back of a NIC that is on the host.
-func (k *Look) Read(id side.Identity) (*Seen, error) {
+func (k *Look) Read(id nslink.Identity) (*Seen, error) {
 	h, v := k.host, k.view
 	l, err := k.Find(id)
 	if err != nil {
@@ -142,7 +142,7 @@ func (h *Host) readQueueing(s *Seen) error {
 // Take is Read of a NIC that is about to leave the host. It refuses one that
 // the node needs by now, since the inventory has looked earlier, and one that
 // would not come back as it was.
-func (k *Look) Take(id side.Identity) (*Seen, error) {
+func (k *Look) Take(id nslink.Identity) (*Seen, error) {
 	s, err := k.Read(id)
 	if err != nil {
 		return nil, err

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
 // Return is a NIC that is back on the host, and what it was.
 type Return struct {
-	ID   side.Identity
+	ID   nslink.Identity
 	Want *State
 	// Device restores what belongs to the device, too.
 	Device bool
@@ -132,7 +132,7 @@ func (h *Host) restoreSettings(links []rtnl.Link, link *rtnl.Link, want *State) 
 	change := rtnl.Change{Settings: want.Settings.Beyond(link.Settings)}
 	change.AddrGenMode, change.Token = nil, nil
 	if link.Name != want.Name {
-		if side.Holder(links, link.Index, want.Name) != nil {
+		if nslink.OtherNamed(links, link.Index, want.Name) != nil {
 			return fmt.Errorf("the host has another interface %q by now: the NIC is back as %s; rename the other one", want.Name, link.Name)
 		}
 		change.Name = &want.Name
@@ -180,7 +180,7 @@ func (h *Host) restoreVRF(links []rtnl.Link, link *rtnl.Link, want *State) error
 // another's by now is passed over, which verifying says.
 func (h *Host) restoreAltNames(links []rtnl.Link, link *rtnl.Link, want *State) error {
 	for _, name := range want.AltNames {
-		if slices.Contains(link.AltNames, name) || side.Holder(links, link.Index, name) != nil {
+		if slices.Contains(link.AltNames, name) || nslink.OtherNamed(links, link.Index, name) != nil {
 			continue
 		}
 		if err := h.AddAltName(link.Index, name); err != nil {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
@@ -53,7 +53,7 @@ func altNamesDiffer(c *comparison) []string {
 			continue
 		}
 		text := fmt.Sprintf("%q is missing", name)
-		if other := side.Holder(c.links, c.have.Index, name); other != nil {
+		if other := nslink.OtherNamed(c.links, c.have.Index, name); other != nil {
 			text += fmt.Sprintf(": interface %s of the host has it by now: take it away there", other.Name)
 		}
 		texts = append(texts, text)

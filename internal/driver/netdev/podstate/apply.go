@@ -12,15 +12,15 @@ import (
 	"slices"
 
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
-	"plumbline.dev/plumbline/internal/driver/netdev/side"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/dhcp"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysctl"
 )
 
-// Pod is the pod's side.
+// Pod is the pod's network namespace.
 type Pod struct {
-	*side.Side
+	*nslink.NetNSConn
 	Sysctl sysctl.Net
 }
 

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package side
+package nslink
 
 import (
 	"fmt"
@@ -111,7 +111,7 @@ func standsOnOne(l *rtnl.Link, others []*rtnl.Link) bool {
 	return slices.ContainsFunc(others, func(o *rtnl.Link) bool { return slices.Contains(l.Lower, o.Index) })
 }
 
-// Certain tells whether a link that Find returned is the NIC whatever other side
+// Certain tells whether a link that Find returned is the NIC whatever other namespace
 // there is. A virtual link that got another ifindex on its way may be one with
 // the same MAC.
 func (id Identity) Certain(l *rtnl.Link) bool { return id.kind == nil || id.hasIndex(l) }

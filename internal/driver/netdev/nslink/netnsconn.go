@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package side
+package nslink
 
 import (
 	"errors"
@@ -11,16 +11,16 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// Side is a network namespace with an rtnetlink socket in it. The socket is the
+// NetNSConn is a network namespace with an rtnetlink socket in it. The socket is the
 // only one of it.
-type Side struct {
+type NetNSConn struct {
 	*rtnl.Conn
 	namespace *netns.Namespace
 }
 
 // Open opens the namespace at a path. The error is netns.ErrGone when there is
 // none.
-func Open(path string) (*Side, error) {
+func Open(path string) (*NetNSConn, error) {
 	ns, err := netns.Open(path)
 	if err != nil {
 		return nil, err
@@ -29,24 +29,24 @@ func Open(path string) (*Side, error) {
 	if err != nil {
 		return nil, errors.Join(err, ns.Close())
 	}
-	return &Side{Conn: conn, namespace: ns}, nil
+	return &NetNSConn{Conn: conn, namespace: ns}, nil
 }
 
 // Close closes what Open opened.
-func (s *Side) Close() {
-	s.Conn.Close()
-	_ = s.namespace.Close() // nothing was written
+func (c *NetNSConn) Close() {
+	c.Conn.Close()
+	_ = c.namespace.Close() // nothing was written
 }
 
 // Fd is a descriptor of the namespace, valid until Close.
-func (s *Side) Fd() int { return s.namespace.Fd() }
+func (c *NetNSConn) Fd() int { return c.namespace.Fd() }
 
-// Is tells whether two sides are the same namespace.
-func (s *Side) Is(o *Side) bool { return s.namespace.ID() == o.namespace.ID() }
+// Is tells whether both are of the same namespace.
+func (c *NetNSConn) Is(o *NetNSConn) bool { return c.namespace.ID() == o.namespace.ID() }
 
-// Find returns the link of a NIC, nil when it is not on this side.
-func (s *Side) Find(id Identity) (*rtnl.Link, error) {
-	links, err := LinksOf(s.Conn, id)
+// Find returns the link of a NIC, nil when it is not in this namespace.
+func (c *NetNSConn) Find(id Identity) (*rtnl.Link, error) {
+	links, err := LinksOf(c.Conn, id)
 	if err != nil {
 		return nil, err
 	}
@@ -64,9 +64,9 @@ func LinksOf(conn *rtnl.Conn, ids ...Identity) ([]rtnl.Link, error) {
 	})
 }
 
-// Holder returns the link that goes by a name, an alternative one included, and
+// OtherNamed returns the link that goes by a name, an alternative one included, and
 // is not the one of an index; nil where the name is free for that.
-func Holder(links []rtnl.Link, index int, name string) *rtnl.Link {
+func OtherNamed(links []rtnl.Link, index int, name string) *rtnl.Link {
 	i := slices.IndexFunc(links, func(l rtnl.Link) bool {
 		return l.Index != index && (l.Name == name || slices.Contains(l.AltNames, name))
 	})

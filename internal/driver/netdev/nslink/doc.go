@@ -1,0 +1,10 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nslink finds a NIC's link in a network namespace: NetNSConn is a
+// namespace with an rtnetlink socket in it, and Identity what a NIC keeps when
+// it moves from one namespace to another.
+//
+// What to change in a namespace is not decided here: hoststate knows the host's,
+// podstate the pod's.
+package nslink
