@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/wholefile"
+	"plumbline.dev/plumbline/internal/atomicfile"
 )
 
 // fileVersion is the version of file that this build writes, and reads.
@@ -72,5 +72,5 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return wholefile.Write(path, 0o600, bytes.NewReader(append(text, '\n')))
+	return atomicfile.Write(path, 0o600, bytes.NewReader(append(text, '\n')))
 }

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/internal/atomicfile"
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // resolutions is what the profiles of one claim were resolved to, on disk as
@@ -120,7 +120,7 @@ func (p *Profiles) forget(uid types.UID) error {
 	if err != nil {
 		return err
 	}
-	return wholefile.SyncDir(p.Dir)
+	return atomicfile.SyncDir(p.Dir)
 }
 
 // claims lists those with a file.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"plumbline.dev/plumbline/internal/wholefile"
+	"plumbline.dev/plumbline/internal/atomicfile"
 )
 
 // Install puts the program at path, whole or not at all, and runs it once. The
@@ -45,5 +45,5 @@ func copyWhole(source, path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return wholefile.Write(path, 0o755, in)
+	return atomicfile.Write(path, 0o755, in)
 }

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"plumbline.dev/plumbline/internal/atomicfile"
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 const (
@@ -63,7 +63,7 @@ func (j *Journal) clean(driverName string) error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), wholefile.Suffix) {
+		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), atomicfile.Suffix) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {

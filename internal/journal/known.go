@@ -23,7 +23,7 @@ type known struct {
 }
 
 // knownRecord is a record and the file that it was read from. A record's file is
-// replaced and never written to (wholefile), and this one stays open: the kernel
+// replaced and never written to (atomicfile), and this one stays open: the kernel
 // gives its inode number to no other file meanwhile.
 type knownRecord struct {
 	file   *os.File

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plumbline.dev/plumbline/internal/atomicfile"
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // maxRecordBytes bounds what is read of one file. A record of 64 devices has
@@ -78,7 +78,7 @@ func (j *Journal) List(driverName string) ([]driver.Record, []Problem, error) {
 	}
 	j.known.drop(dir, names)
 	for _, name := range names {
-		if strings.HasSuffix(name, wholefile.Suffix) {
+		if strings.HasSuffix(name, atomicfile.Suffix) {
 			continue // a write that goes on or was interrupted: never a record
 		}
 		path := filepath.Join(dir, name)

@@ -14,8 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"plumbline.dev/plumbline/internal/atomicfile"
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // Put writes a record, replacing one of the same driver and claim. When it
@@ -52,7 +52,7 @@ func (j *Journal) put(r driver.Record) error {
 		return err
 	}
 	defer unlock()
-	return wholefile.Write(path, 0o600, bytes.NewReader(append(text, '\n')))
+	return atomicfile.Write(path, 0o600, bytes.NewReader(append(text, '\n')))
 }
 
 // Delete removes a record, readable or not. It is no error when there is none.
@@ -66,7 +66,7 @@ func (j *Journal) Delete(driverName string, uid types.UID) error {
 		return nil
 	}
 	if err == nil {
-		err = wholefile.SyncDir(filepath.Dir(path))
+		err = atomicfile.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("delete journal record of claim %s: %w", uid, err)
@@ -82,5 +82,5 @@ func (j *Journal) makeDriverDir(driverName string) error {
 	if err != nil {
 		return err
 	}
-	return wholefile.SyncDir(j.dir)
+	return atomicfile.SyncDir(j.dir)
 }

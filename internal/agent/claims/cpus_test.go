@@ -25,13 +25,13 @@ import (
 	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/atomicfile"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/cpu"
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
-	"plumbline.dev/plumbline/internal/wholefile"
 )
 
 // The test runs itself with these, as an agent to be killed.
@@ -280,7 +280,7 @@ func BenchmarkPrepareCPU(b *testing.B) {
 		}
 		b.StopTimer()
 		start := time.Now()
-		if err := wholefile.Write(filepath.Join(beside, "record"), 0o600, strings.NewReader(strings.Repeat("x", 600))); err != nil {
+		if err := atomicfile.Write(filepath.Join(beside, "record"), 0o600, strings.NewReader(strings.Repeat("x", 600))); err != nil {
 			b.Fatal(err)
 		}
 		floor += time.Since(start)

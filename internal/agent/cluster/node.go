@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/wholefile"
+	"plumbline.dev/plumbline/internal/atomicfile"
 )
 
 // remembered bounds the wait for the API server where what it said last will
@@ -87,7 +87,7 @@ func keepNode(file string, node *corev1.Node) error {
 	if err != nil {
 		return fmt.Errorf("keep the node: %w", err)
 	}
-	if err := wholefile.Write(file, 0o600, bytes.NewReader(text)); err != nil {
+	if err := atomicfile.Write(file, 0o600, bytes.NewReader(text)); err != nil {
 		return fmt.Errorf("keep the node: %w", err)
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/wholefile"
+	"plumbline.dev/plumbline/internal/atomicfile"
 )
 
 const (
@@ -117,7 +117,7 @@ func keep(ctx context.Context, informer cache.SharedInformer, changed <-chan str
 	for {
 		text, err := encodeKept(informer.GetStore().List())
 		if err == nil && !bytes.Equal(text, last) {
-			err = wholefile.Write(file, 0o600, bytes.NewReader(text))
+			err = atomicfile.Write(file, 0o600, bytes.NewReader(text))
 		}
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "an agent that starts while the API server is away does not know the newest pods")

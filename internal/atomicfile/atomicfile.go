@@ -1,9 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wholefile replaces files whole or not at all, whatever ends the
+// Package atomicfile replaces files atomically, whatever ends the
 // process or the machine meanwhile. What is in the files is others' business.
-package wholefile
+package atomicfile
 
 import (
 	"errors"

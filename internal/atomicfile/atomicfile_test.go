@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package wholefile_test
+package atomicfile_test
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"plumbline.dev/plumbline/internal/wholefile"
+	"plumbline.dev/plumbline/internal/atomicfile"
 )
 
 func names(t *testing.T, dir string) string {
@@ -32,7 +32,7 @@ func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "guard")
 	for _, text := range []string{"first", "second and longer", "3"} {
-		if err := wholefile.Write(path, 0o755, strings.NewReader(text)); err != nil {
+		if err := atomicfile.Write(path, 0o755, strings.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
@@ -57,7 +57,7 @@ func TestWriteFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("broken")
-	if err := wholefile.Write(path, 0o600, iotest.ErrReader(broken)); !errors.Is(err, broken) || !strings.Contains(err.Error(), path) {
+	if err := atomicfile.Write(path, 0o600, iotest.ErrReader(broken)); !errors.Is(err, broken) || !strings.Contains(err.Error(), path) {
 		t.Errorf("error %v", err)
 	}
 	if got, err := os.ReadFile(path); string(got) != "old" || err != nil {
@@ -66,13 +66,13 @@ func TestWriteFails(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := wholefile.Write(filepath.Join(dir, "taken"), 0o600, strings.NewReader("x")); err == nil {
+	if err := atomicfile.Write(filepath.Join(dir, "taken"), 0o600, strings.NewReader("x")); err == nil {
 		t.Error("a directory was replaced")
 	}
 	if got := names(t, dir); got != "record taken" {
 		t.Errorf("the directory has %s", got)
 	}
-	if err := wholefile.Write(filepath.Join(dir, "none", "record"), 0o600, strings.NewReader("x")); !errors.Is(err, os.ErrNotExist) {
+	if err := atomicfile.Write(filepath.Join(dir, "none", "record"), 0o600, strings.NewReader("x")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 }
@@ -88,7 +88,7 @@ func TestWritersAtOnce(t *testing.T) {
 	for text := range texts {
 		group.Go(func() {
 			for range 4 {
-				if err := wholefile.Write(path, 0o600, strings.NewReader(text)); err != nil {
+				if err := atomicfile.Write(path, 0o600, strings.NewReader(text)); err != nil {
 					t.Error(err)
 				}
 				if got, err := os.ReadFile(path); err != nil || !texts[string(got)] {
