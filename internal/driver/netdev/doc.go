@@ -6,10 +6,10 @@
 //
 //	read.go     what planning needs to know of the kernel
 //	plan.go     allocated claim and facts to a complete record, or a refusal
-//	stage.go    what belongs to the device or takes time; unstage.go back again
-//	apply.go    record to pod, as a transaction
-//	undo.go     record to host as it was
-//	renew.go    leases kept
+//	stage.go    what belongs to the device or takes time, and back again
+//	attach.go   NICs into the pod's namespace, all or none
+//	detach.go   NICs back to the host, as they were
+//	renew.go    DHCP leases renewed
 //
 // The record holds the host's state from before the move; undoing needs
 // nothing else. A NIC is known by PCI address and permanent MAC, never by name

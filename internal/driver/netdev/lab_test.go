@@ -62,11 +62,11 @@ func (l *lab) newDriver(t testing.TB) *Driver {
 
 // readOne reads one NIC on the host by a look of its own.
 func readOne(d *Driver, id nslink.Identity) (*hoststate.Seen, error) {
-	look, err := d.host.Look()
+	snapshot, err := d.host.Snapshot()
 	if err != nil {
 		return nil, err
 	}
-	return look.Read(id)
+	return snapshot.Read(id)
 }
 
 // machine is what an inventory of the lab's host would say.

@@ -63,7 +63,7 @@ func TestOneDevice(t *testing.T) {
 		Devices:  []driver.Allocation{{Request: "nic-req", Pool: shipped.Name, Device: oneDevice}},
 	}
 	known := facts{nics: map[string]nicFacts{oneDevice: seenOf(*nic)}, rdmaCM: true}
-	record, err := (&knowing{bootID: "9f96e93d-7e11-7393-172a-ae2d8a571e03", facts: known}).Plan(c, m, nil)
+	record, err := (&boundPlanner{bootID: "9f96e93d-7e11-7393-172a-ae2d8a571e03", facts: known}).Plan(c, m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

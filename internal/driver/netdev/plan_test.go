@@ -123,7 +123,7 @@ func planIn(t *testing.T, c driver.Claim, held ...driver.Record) (driver.Record,
 			known.nics[a.Device] = seenOf(*nic)
 		}
 	}
-	return (&knowing{bootID: "boot", facts: known}).Plan(c, m, held)
+	return (&boundPlanner{bootID: "boot", facts: known}).Plan(c, m, held)
 }
 
 func TestPlanGolden(t *testing.T) {
@@ -174,7 +174,7 @@ func TestPlanGolden(t *testing.T) {
 func TestPlanOfRDMAAlone(t *testing.T) {
 	for exclusive, want := range map[bool]*RDMA{false: nil, true: {Name: "mlx5_5", Exclusive: true}} {
 		c := claim("", "pci-0000-95-00-0")
-		r, err := (&knowing{facts: facts{exclusive: exclusive, rdmaCM: true}}).Plan(c, a3(t), nil)
+		r, err := (&boundPlanner{facts: facts{exclusive: exclusive, rdmaCM: true}}).Plan(c, a3(t), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +317,7 @@ func TestPlanRefusesToLoseIPoIB(t *testing.T) {
 	} {
 		nic.RDMA.HostInterface = tt.host
 		known := facts{nics: map[string]nicFacts{}, rdmaCM: true, exclusive: tt.exclusive}
-		_, err := (&knowing{bootID: "boot", facts: known}).Plan(claim("", "pci-0000-95-00-0"), m, nil)
+		_, err := (&boundPlanner{bootID: "boot", facts: known}).Plan(claim("", "pci-0000-95-00-0"), m, nil)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("exclusive %t, on the host %v: error %v, want %q", tt.exclusive, tt.host, err, tt.want)
 		}

@@ -68,7 +68,7 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 			return nil, fmt.Errorf("claim %s: %w", c.ClaimRef, err)
 		}
 	}
-	return &knowing{bootID: d.bootID, facts: k}, nil
+	return &boundPlanner{bootID: d.bootID, facts: k}, nil
 }
 
 // Judge says why Read would refuse interfaces on the host, whatever a claim asks
@@ -102,13 +102,13 @@ func (d *Driver) JudgeRDMA(devices []*model.RDMADevice) (refusals map[string]err
 	return refusals, nil
 }
 
-// readNICs reads NICs by one look at the host, as many at a time as there are
+// readNICs reads NICs from one snapshot of the host, as many at a time as there are
 // processors: most of it is hundreds of small files.
 func (d *Driver) readNICs(ctx context.Context, identities map[string]nslink.Identity, into map[string]nicFacts) error {
 	if len(identities) == 0 {
 		return nil
 	}
-	look, err := d.host.Look()
+	snapshot, err := d.host.Snapshot()
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (d *Driver) readNICs(ctx context.Context, identities map[string]nslink.Iden
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			seen, err := look.Take(id)
+			seen, err := snapshot.Take(id)
 			mu.Lock()
 			defer mu.Unlock()
 			into[device] = nicFacts{seen: seen, err: err}
@@ -167,18 +167,18 @@ func (k *facts) rdmaPlan(dev *model.RDMADevice) *RDMA {
 	return nil
 }
 
-// knowing is the pure planner of one claim.
-type knowing struct {
+// boundPlanner is the pure planner of one claim, bound to what the kernel said of its NICs.
+type boundPlanner struct {
 	bootID string
 	facts  facts
 }
 
 // Name is the DRA driver's name.
-func (k *knowing) Name() string { return Name }
+func (p *boundPlanner) Name() string { return Name }
 
 // Plan decides by what was read.
-func (k *knowing) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (driver.Record, error) {
-	return planner{claim: c, held: held, m: m, bootID: k.bootID, facts: k.facts}.plan()
+func (p *boundPlanner) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (driver.Record, error) {
+	return planner{claim: c, held: held, m: m, bootID: p.bootID, facts: p.facts}.plan()
 }
 
 // Plan reads the state of the claimed NICs, and decides.

@@ -5,18 +5,23 @@ package netdev
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
+	"plumbline.dev/plumbline/internal/host/bpf"
+	"plumbline.dev/plumbline/internal/host/dhcp"
 	"plumbline.dev/plumbline/internal/host/ethtool"
+	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
 // stageOf is the work on the device that a configuration asks for; nil for
@@ -68,7 +73,7 @@ func checkPrivateFlags(want map[string]bool, host *hoststate.State) error {
 // Stage does what belongs to the devices and what takes time, all of them at
 // once. When one fails, all are as before.
 func (d *Driver) Stage(ctx context.Context, r driver.Record) (driver.Record, error) {
-	look, err := d.host.Look()
+	snapshot, err := d.host.Snapshot()
 	if err != nil {
 		return r, fmt.Errorf("stage claim %s: %w", r.Claim, err)
 	}
@@ -77,7 +82,7 @@ func (d *Driver) Stage(ctx context.Context, r driver.Record) (driver.Record, err
 	var wait sync.WaitGroup
 	for i := range r.Devices {
 		wait.Go(func() {
-			if err := d.stageDevice(ctx, look, &r.Devices[i], r.Pods); err != nil {
+			if err := d.stageDevice(ctx, snapshot, &r.Devices[i], r.Pods); err != nil {
 				errs[i] = fmt.Errorf("device %s: %w", r.Devices[i].Device, err)
 			}
 		})
@@ -89,4 +94,205 @@ func (d *Driver) Stage(ctx context.Context, r driver.Record) (driver.Record, err
 		return r, fmt.Errorf("stage claim %s: %w", r.Claim, errors.Join(err, d.unstage(undo, r)))
 	}
 	return r, nil
+}
+
+// dhcpTime bounds the wait for a DHCP server. The kubelet asks again.
+const dhcpTime = 10 * time.Second
+
+func (d *Driver) stageDevice(ctx context.Context, snapshot *hoststate.Snapshot, record *driver.DeviceRecord, pods []driver.PodRef) error {
+	brief, err := readBrief(*record)
+	if err != nil || brief.Host == nil {
+		return err
+	}
+	link, err := snapshot.Find(brief.onHost())
+	if err != nil || link == nil {
+		return err // in the pod already, where attaching looks for it
+	}
+	known := len(brief.Host.Routes)
+	if err := snapshot.Refresh(link, brief.Host); err != nil {
+		return err
+	}
+	if brief.Stage == nil && brief.Host.Key == "" && len(brief.Host.Routes) == known {
+		return nil // nothing to do, and nothing new
+	}
+	plan, err := ReadPlan(*record)
+	if err != nil {
+		return err
+	}
+	plan.Host.Routes = brief.Host.Routes
+	if err := d.stagePrograms(link, &plan); err != nil {
+		return err
+	}
+	if s := plan.Stage; s != nil {
+		if err := d.stageSettings(link, s); err != nil {
+			return err
+		}
+		if s.DHCP {
+			if err := d.stageLease(ctx, link, &plan, pods); err != nil {
+				return err
+			}
+		}
+	}
+	record.Plan, err = json.Marshal(plan)
+	return err
+}
+
+func (d *Driver) stageSettings(link *rtnl.Link, s *Stage) error {
+	if len(s.Features) > 0 {
+		if err := d.host.Ethtool.SetFeatures(link.Name, s.Features); err != nil {
+			return fmt.Errorf("ethtool.features: %w", err)
+		}
+		d.host.Step()
+	}
+	if len(s.PrivateFlags) > 0 {
+		if err := d.host.Ethtool.SetPrivateFlags(link.Name, s.PrivateFlags); err != nil {
+			return fmt.Errorf("ethtool.privateFlags: %w", err)
+		}
+		d.host.Step()
+	}
+	return nil
+}
+
+// stagePrograms holds the programs on the device, and takes them off if the
+// configuration says so.
+func (d *Driver) stagePrograms(link *rtnl.Link, plan *Plan) error {
+	if plan.Host.Key == "" {
+		return nil
+	}
+	var err error
+	if plan.Host.Programs, err = d.host.Programs.Hold(plan.Host.Key, plan.Host.Programs); err != nil {
+		return fmt.Errorf("keep the eBPF programs of interface %s: %w", link.Name, err)
+	}
+	d.host.Step()
+	if plan.Stage == nil || !plan.Stage.Programs {
+		return nil
+	}
+	if err := bpf.Detach(d.host.Fd(), d.host.Conn, link.Index, plan.Host.Programs); err != nil {
+		return fmt.Errorf("interface.disableEbpfPrograms: %w", err)
+	}
+	d.host.Step()
+	return nil
+}
+
+// dropPrograms takes off what an owner has put on a NIC again since it was
+// staged. He knows how to put it on once more.
+func dropPrograms(pod *podstate.Pod, index int, plan Plan) error {
+	if plan.Stage == nil || !plan.Stage.Programs {
+		return nil
+	}
+	late, err := bpf.List(pod.Fd(), pod.Conn, index, "")
+	if err == nil {
+		err = bpf.Detach(pod.Fd(), pod.Conn, index, late)
+	}
+	if err != nil {
+		return fmt.Errorf("interface.disableEbpfPrograms: %w", err)
+	}
+	return nil
+}
+
+// stageLease asks for an address with the MAC that the pod will use.
+func (d *Driver) stageLease(ctx context.Context, link *rtnl.Link, plan *Plan, pods []driver.PodRef) error {
+	if l := plan.Stage.Lease; l != nil && podstate.Lives(l, d.now()) {
+		return nil
+	}
+	mac := rtnl.Settings{MAC: plan.Pod.Settings.MAC}.Beyond(link.Settings)
+	if mac.MAC != nil {
+		down := false
+		if err := d.host.Set(link.Index, rtnl.Change{Up: &down}); err != nil {
+			return fmt.Errorf("interface %s down: %w", link.Name, err)
+		}
+		link.Up = false
+		if err := d.host.Set(link.Index, rtnl.Change{Settings: mac}); err != nil {
+			return fmt.Errorf("interface.hardwareAddr: %w", err)
+		}
+	}
+	if !link.Up {
+		up := true
+		if err := d.host.Set(link.Index, rtnl.Change{Up: &up}); err != nil {
+			return fmt.Errorf("interface %s up: %w", link.Name, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, dhcpTime)
+	defer cancel()
+	lease, err := dhcp.Acquire(ctx, d.host.Fd(), link.Name, d.dhcpOptions(pods))
+	if err != nil {
+		return fmt.Errorf("interface.dhcp: %w", err)
+	}
+	d.host.Step()
+	plan.Stage.Lease = &lease
+	return nil
+}
+
+func (d *Driver) dhcpOptions(pods []driver.PodRef) dhcp.Options {
+	o := dhcp.Options{Now: d.now}
+	if len(pods) > 0 {
+		o.Hostname = pods[0].Name
+	}
+	return o
+}
+
+// Unstage makes the devices what they were, and gives leases back. They are on
+// the host.
+func (d *Driver) Unstage(ctx context.Context, r driver.Record) error {
+	if err := d.unstage(ctx, r); err != nil {
+		return fmt.Errorf("unstage claim %s: %w", r.Claim, err)
+	}
+	return nil
+}
+
+func (d *Driver) unstage(ctx context.Context, r driver.Record) error {
+	plans, err := plansOf(r)
+	errs := []error{err}
+	links, err := d.host.Links()
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	var nics []hoststate.Return
+	for _, plan := range plans {
+		if plan.Host == nil {
+			continue
+		}
+		link, err := plan.onHost().Find(links)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if link == nil {
+			continue // Detach says so, unless there will never be one again
+		}
+		errs = append(errs, d.giveBack(ctx, link, plan))
+		nics = append(nics, hoststate.Return{ID: plan.onHost(), Want: plan.Host, Device: true})
+	}
+	return errors.Join(append(errs, d.host.Restore(links, nics, d.now()))...)
+}
+
+// giveBack releases the lease, if the link can send. A server that does not hear
+// of it takes the address back when the lease runs out.
+func (d *Driver) giveBack(ctx context.Context, link *rtnl.Link, plan Plan) error {
+	if plan.Stage == nil || !plan.Stage.DHCP {
+		return nil
+	}
+	if lease := plan.lease(); lease != nil && podstate.Lives(lease, d.now()) {
+		if err := d.setUp(link, true); err != nil {
+			return err
+		}
+		if err := dhcp.Release(ctx, d.host.Fd(), link.Name, *lease); err != nil {
+			return fmt.Errorf("interface %s: release %s: %w", link.Name, lease.Address, err)
+		}
+	}
+	if plan.Host.Up {
+		return nil
+	}
+	return d.setUp(link, false) // asking for the lease had set it up
+}
+
+func (d *Driver) setUp(link *rtnl.Link, up bool) error {
+	if link.Up == up {
+		return nil
+	}
+	if err := d.host.Set(link.Index, rtnl.Change{Up: &up}); err != nil {
+		return fmt.Errorf("interface %s up: %t: %w", link.Name, up, err)
+	}
+	link.Up = up
+	return nil
 }

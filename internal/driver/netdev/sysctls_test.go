@@ -19,14 +19,14 @@ import (
 func TestSettingsOfARenamedNIC(t *testing.T) {
 	l := newLab(t)
 	nics := l.machine(t).NICs
-	look, err := l.driver.host.Look()
+	snapshot, err := l.driver.host.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.host.Run(t, `
 		ip link set nic0 name other
 		ip link property add dev other altname nic0`)
-	if seen, err := look.Read(nslink.IdentityOf(nics[0], nil)); err == nil && len(seen.State.Sysctls) > 0 {
+	if seen, err := snapshot.Read(nslink.IdentityOf(nics[0], nil)); err == nil && len(seen.State.Sysctls) > 0 {
 		t.Errorf("the old name has settings: %v", seen.State.Sysctls)
 	}
 	seen, err := readOne(l.driver, nslink.IdentityOf(nics[1], nil))

@@ -20,7 +20,7 @@ func TestMissingRoutesAreFoundInOnePass(t *testing.T) {
 	links := []rtnl.Link{{Name: "nic0", Index: 5}, {Name: "nic1", Index: 6}}
 	cost := func(n int) float64 {
 		want := &State{Routes: routes(n)}
-		v := &view{links: links}
+		v := &dumps{links: links}
 		return testing.AllocsPerRun(1, func() {
 			missing, err := missingRoutes(v, 5, want)
 			if err != nil || len(missing) != n {

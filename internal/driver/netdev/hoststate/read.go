@@ -37,31 +37,31 @@ func (h *Host) Step() {
 	}
 }
 
-// Look is one look at the host, from which any number of NICs is read: what lists
+// Snapshot is the host at one time, from which any number of NICs is read: what lists
 // the whole host is listed once.
-type Look struct {
+type Snapshot struct {
 	host  *Host
-	view  *view
+	dumps *dumps
 	rules []rtnl.Rule
 }
 
-// Look looks at the host.
-func (h *Host) Look() (*Look, error) {
-	v, err := look(h.Conn)
+// Snapshot dumps what the host has.
+func (h *Host) Snapshot() (*Snapshot, error) {
+	v, err := dump(h.Conn)
 	if err != nil {
 		return nil, err
 	}
 	rules, err := h.Rules()
-	return &Look{host: h, view: v, rules: rules}, err
+	return &Snapshot{host: h, dumps: v, rules: rules}, err
 }
 
 // Find returns the link of a NIC, nil when it is not on the host.
-func (k *Look) Find(id nslink.Identity) (*rtnl.Link, error) { return id.Find(k.view.links) }
+func (snap *Snapshot) Find(id nslink.Identity) (*rtnl.Link, error) { return id.Find(snap.dumps.links) }
 
 // Read reads what must come back of a NIC that is on the host.
-func (k *Look) Read(id nslink.Identity) (*Seen, error) {
-	h, v := k.host, k.view
-	l, err := k.Find(id)
+func (snap *Snapshot) Read(id nslink.Identity) (*Seen, error) {
+	h, v := snap.host, snap.dumps
+	l, err := snap.Find(id)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (k *Look) Read(id nslink.Identity) (*Seen, error) {
 	if err := s.readRoutes(v); err != nil {
 		return nil, err
 	}
-	s.readRules(k.rules)
+	s.readRules(snap.rules)
 	if s.State.Sysctls, err = h.sysctls(l); err != nil {
 		return nil, fmt.Errorf("interface %s: %w", l.Name, err)
 	}
@@ -93,7 +93,7 @@ func (k *Look) Read(id nslink.Identity) (*Seen, error) {
 	return s, errors.Join(h.readDevice(s), h.readQueueing(s))
 }
 
-// sysctls reads the settings of a link of this look.
+// sysctls reads the settings of a link.
 func (h *Host) sysctls(l *rtnl.Link) (sysctl.Settings, error) {
 	return h.Sysctl.Snapshot(l.Name, l.ConfDigest, func() (string, error) {
 		now, err := h.LinkByName(l.Name)
@@ -142,19 +142,19 @@ func (h *Host) readQueueing(s *Seen) error {
 // Take is Read of a NIC that is about to leave the host. It refuses one that
 // the node needs by now, since the inventory has looked earlier, and one that
 // would not come back as it was.
-func (k *Look) Take(id nslink.Identity) (*Seen, error) {
-	s, err := k.Read(id)
+func (snap *Snapshot) Take(id nslink.Identity) (*Seen, error) {
+	s, err := snap.Read(id)
 	if err != nil {
 		return nil, err
 	}
-	return s, k.host.refuseTake(k.view, &s.State)
+	return s, snap.host.refuseTake(snap.dumps, &s.State)
 }
 
 // Refresh adds routes that came since a state was read: another claim's NIC may have
 // been away then, and the routes through both with it.
-func (k *Look) Refresh(link *rtnl.Link, s *State) error {
+func (snap *Snapshot) Refresh(link *rtnl.Link, s *State) error {
 	now := Seen{State: State{Name: s.Name, Index: link.Index}}
-	if err := now.readRoutes(k.view); err != nil {
+	if err := now.readRoutes(snap.dumps); err != nil {
 		return err
 	}
 	s.addRoutes(now.State.Routes)

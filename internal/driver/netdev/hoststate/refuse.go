@@ -22,7 +22,7 @@ import (
 // others, and reads no more than it needs. What the inventory has found out by
 // itself, such as the default route, is not looked at again.
 func (h *Host) Judge(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error) {
-	v, err := h.lookForRefusals()
+	v, err := h.dumpForRefusals()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,10 +85,10 @@ func namesOf(list []bpf.Attachment) model.Programs {
 	return p
 }
 
-// lookForRefusals reads the links, and of addresses and routes those that
+// dumpForRefusals reads the links, and of addresses and routes those that
 // readRoutes refuses for: most hosts have none.
-func (h *Host) lookForRefusals() (*view, error) {
-	var v view
+func (h *Host) dumpForRefusals() (*dumps, error) {
+	var v dumps
 	var err error
 	if v.links, err = h.Links(); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (h *Host) lookForRefusals() (*view, error) {
 }
 
 // refuseTake is what keeps a link on the host that can be read.
-func (h *Host) refuseTake(v *view, s *State) error {
+func (h *Host) refuseTake(v *dumps, s *State) error {
 	return errors.Join(refuseNeeded(v, s), h.refuseLost(s), s.refuseNames())
 }
 
@@ -147,7 +147,7 @@ func RefuseUpper(links []rtnl.Link, index int, name string) error {
 }
 
 // refuseNeeded refuses what others on the host need by now.
-func refuseNeeded(v *view, s *State) error {
+func refuseNeeded(v *dumps, s *State) error {
 	if err := RefuseUpper(v.links, s.Index, s.Name); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 		}
 		errs[i] = err
 	}
-	v, err := lookBeside(h.Conn, links)
+	v, err := dumpBeside(h.Conn, links)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
@@ -52,7 +52,7 @@ func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 			errs[i] = h.restoreDevice(index[i], &want)
 		}
 	}
-	if v, err = look(h.Conn); err != nil {
+	if v, err = dump(h.Conn); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	for i, nic := range nics { // by now without programs that nobody misses
@@ -187,5 +187,24 @@ func (h *Host) restoreAltNames(links []rtnl.Link, link *rtnl.Link, want *State) 
 			return err
 		}
 	}
+	return nil
+}
+
+// DropAltNames takes names away that the link did not have on the host: they
+// could be another's there, and the kernel would refuse the move. The link is
+// changed along.
+func DropAltNames(conn *rtnl.Conn, link *rtnl.Link, want *State) error {
+	var kept []string
+	for i, name := range link.AltNames {
+		if slices.Contains(want.AltNames, name) {
+			kept = append(kept, name)
+			continue
+		}
+		if err := conn.DeleteAltName(link.Index, name); err != nil {
+			link.AltNames = append(kept, link.AltNames[i:]...)
+			return err
+		}
+	}
+	link.AltNames = kept
 	return nil
 }

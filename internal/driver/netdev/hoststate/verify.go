@@ -162,3 +162,41 @@ func without(list, other []rtnl.Saved) []rtnl.Saved {
 	}
 	return slices.DeleteFunc(slices.Clone(list), known.has)
 }
+
+// verify reads a NIC again and names what is not as it was.
+func (h *Host) verify(v *dumps, nic Return, now time.Time) error {
+	link, err := nic.ID.Find(v.links)
+	if err == nil && link == nil {
+		err = errors.New("it is not on the host any more")
+	}
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	seen := &Seen{State: State{Name: link.Name, Index: link.Index, AltNames: link.AltNames, Up: link.Up, Settings: link.Settings}}
+	if link.Master != nil {
+		name := linkName(v.links, *link.Master)
+		seen.State.VRF = &name
+	}
+	seen.readAddresses(v)
+	c := comparison{want: nic.Want, have: &seen.State, links: v.links, now: now}
+	var errs []error
+	c.missing, err = missingRoutes(v, link.Index, nic.Want)
+	errs = append(errs, err)
+	seen.State.Neighbourhood, err = h.neighbourhood(link.Index, &nic.Want.Neighbourhood)
+	errs = append(errs, err)
+	if len(nic.Want.Rules) > 0 {
+		rules, err := h.Rules()
+		errs = append(errs, err)
+		seen.readRules(rules)
+	}
+	if nic.Want.Root != nil || nic.Want.Ingress != nil {
+		errs = append(errs, h.readQueueing(seen))
+	}
+	if nic.Device {
+		errs = append(errs, h.readDevice(seen))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	return c.verify()
+}

@@ -5,18 +5,15 @@ package hoststate
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"net/netip"
 	"slices"
-	"time"
 
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
 // restoreEntries puts back the addresses, routes, neighbours and queueing
 // disciplines that are missing.
-func (h *Host) restoreEntries(v *view, index int, want *State) error {
+func (h *Host) restoreEntries(v *dumps, index int, want *State) error {
 	have := Seen{State: State{Index: index}}
 	var errs []error
 	// A link that is renamed gets new labels on all its IPv4 addresses but the
@@ -60,7 +57,7 @@ func AddOrder(list []netip.Prefix) []int {
 
 // missingRoutes are the routes to restore. One through a NIC that another claim
 // still holds is left to that claim, whose record has it too.
-func missingRoutes(v *view, index int, want *State) ([]rtnl.Saved, error) {
+func missingRoutes(v *dumps, index int, want *State) ([]rtnl.Saved, error) {
 	wanted, err := present(want.Routes, index, v.links)
 	return v.without(wanted), err
 }
@@ -92,82 +89,27 @@ next:
 	return rtnl.WholeRoutes(list), nil
 }
 
-// restoreDevice puts back what belongs to the device.
-func (h *Host) restoreDevice(index int, want *State) error {
-	if err := h.Ethtool.RestoreFeatures(want.Name, want.Features); err != nil {
-		return err
+// Inherit adds the routes that lead through this NIC and one that another claim
+// took before: the kernel dropped them then, so that they cannot be read any
+// more, and whichever claim ends last must restore them.
+func (s *State) Inherit(other *State) error {
+	var through []Route
+	for _, route := range other.Routes {
+		i := slices.IndexFunc(route.Others, func(o Other) bool { return o.Name == s.Name })
+		if i < 0 {
+			continue
+		}
+		// The same route, seen from this NIC: its own index is 0, and the other
+		// NIC is one of the others.
+		seen := Route{Others: slices.Clone(route.Others)}
+		seen.Others[i] = Other{Index: other.Index, Name: other.Name}
+		var err error
+		seen.Saved, err = rtnl.Redirect(route.Saved, map[int]int{0: other.Index, route.Others[i].Index: 0})
+		if err != nil {
+			return err
+		}
+		through = append(through, seen)
 	}
-	h.Step()
-	if err := h.Ethtool.SetPrivateFlags(want.Name, want.PrivateFlags); err != nil {
-		return err
-	}
-	h.Step()
-	if err := h.Ethtool.RestoreSettings(want.Name, want.Ethtool); err != nil {
-		return err
-	}
-	h.Step()
-	return h.restorePrograms(index, want)
-}
-
-// restorePrograms puts back the programs that were held. One that was not, and
-// that is gone, was taken off by its owner before it came to that: he has no use
-// for it, and neither is it missed.
-func (h *Host) restorePrograms(index int, want *State) error {
-	if want.Key == "" {
-		want.Programs = nil
-		return nil
-	}
-	// An interrupted staging may have taken them off without saying where it
-	// keeps them.
-	programs, err := h.Programs.Hold(want.Key, want.Programs)
-	if errors.Is(err, fs.ErrNotExist) {
-		programs, err = nil, nil
-	}
-	if err != nil {
-		return err
-	}
-	want.Programs = programs
-	if err := h.Programs.Restore(h.Fd(), h.Conn, index, programs); err != nil {
-		return err
-	}
-	h.Step()
-	return h.Programs.Release(want.Key)
-}
-
-// verify reads a NIC again and names what is not as it was.
-func (h *Host) verify(v *view, nic Return, now time.Time) error {
-	link, err := nic.ID.Find(v.links)
-	if err == nil && link == nil {
-		err = errors.New("it is not on the host any more")
-	}
-	if err != nil {
-		return fmt.Errorf("verify: %w", err)
-	}
-	seen := &Seen{State: State{Name: link.Name, Index: link.Index, AltNames: link.AltNames, Up: link.Up, Settings: link.Settings}}
-	if link.Master != nil {
-		name := linkName(v.links, *link.Master)
-		seen.State.VRF = &name
-	}
-	seen.readAddresses(v)
-	c := comparison{want: nic.Want, have: &seen.State, links: v.links, now: now}
-	var errs []error
-	c.missing, err = missingRoutes(v, link.Index, nic.Want)
-	errs = append(errs, err)
-	seen.State.Neighbourhood, err = h.neighbourhood(link.Index, &nic.Want.Neighbourhood)
-	errs = append(errs, err)
-	if len(nic.Want.Rules) > 0 {
-		rules, err := h.Rules()
-		errs = append(errs, err)
-		seen.readRules(rules)
-	}
-	if nic.Want.Root != nil || nic.Want.Ingress != nil {
-		errs = append(errs, h.readQueueing(seen))
-	}
-	if nic.Device {
-		errs = append(errs, h.readDevice(seen))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("verify: %w", err)
-	}
-	return c.verify()
+	s.addRoutes(through)
+	return nil
 }

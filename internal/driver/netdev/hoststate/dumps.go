@@ -12,9 +12,9 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// view is what one look at the host's network showed. Each dump is made once,
+// dumps are the host's links, addresses and routes at one time. Each dump is made once,
 // for however many NICs.
-type view struct {
+type dumps struct {
 	links     []rtnl.Link
 	addresses []rtnl.Address
 	routes    []rtnl.Route
@@ -22,17 +22,17 @@ type view struct {
 	known messages
 }
 
-func look(conn *rtnl.Conn) (*view, error) {
+func dump(conn *rtnl.Conn) (*dumps, error) {
 	links, err := conn.Links()
 	if err != nil {
 		return nil, err
 	}
-	return lookBeside(conn, links)
+	return dumpBeside(conn, links)
 }
 
-// lookBeside is look where the links are known.
-func lookBeside(conn *rtnl.Conn, links []rtnl.Link) (*view, error) {
-	v := view{links: links}
+// dumpBeside is dump where the links are known.
+func dumpBeside(conn *rtnl.Conn, links []rtnl.Link) (*dumps, error) {
+	v := dumps{links: links}
 	var err error
 	if v.addresses, err = conn.Addresses(); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (m messages) add(s rtnl.Saved) { m[string(s.Message)] = true }
 func (m messages) has(s rtnl.Saved) bool { return m[string(s.Message)] }
 
 // without are those of some routes that are not on the host.
-func (v *view) without(routes []rtnl.Saved) []rtnl.Saved {
+func (v *dumps) without(routes []rtnl.Saved) []rtnl.Saved {
 	if v.known == nil {
 		v.known = make(messages, len(v.routes))
 		for _, r := range v.routes {
@@ -61,7 +61,7 @@ func (v *view) without(routes []rtnl.Saved) []rtnl.Saved {
 }
 
 // readAddresses adds the link's addresses.
-func (s *Seen) readAddresses(v *view) {
+func (s *Seen) readAddresses(v *dumps) {
 	for _, a := range v.addresses {
 		if a.Index != s.State.Index || a.Kernel {
 			continue
@@ -75,7 +75,7 @@ func (s *Seen) readAddresses(v *view) {
 }
 
 // readRoutes adds the routes that go away with the link.
-func (s *Seen) readRoutes(v *view) error {
+func (s *Seen) readRoutes(v *dumps) error {
 	own := s.State.Index
 	owners := make(map[netip.Addr]int, len(v.addresses))
 	for _, a := range slices.Backward(v.addresses) { // the first of several counts

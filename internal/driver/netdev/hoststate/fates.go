@@ -6,7 +6,7 @@ package hoststate
 // Fate is what becomes of something of an interface that leaves the host.
 type Fate string
 
-// The lists. docs/restored.md is for people and the same.
+// The fates. docs/restored.md is the same for people.
 const (
 	// Restored is put back, and verified.
 	Restored Fate = "restored"

@@ -25,7 +25,7 @@ var notOfTheHost = []string{
 	"sysctls{}",
 }
 
-// A field that somebody adds to the configuration must be on one of the lists:
+// A field that somebody adds to the configuration must be on one of the Entries:
 // otherwise a pod would change the host for good.
 func TestEveryFieldIsUndone(t *testing.T) {
 	fields := leaves(reflect.TypeFor[v1alpha1.NetworkConfig](), "")
@@ -58,7 +58,7 @@ func TestEveryFieldIsUndone(t *testing.T) {
 	}
 }
 
-// What a record holds of an interface is on one of the lists, and what ethtool
+// What a record holds of an interface is on one of the Entries, and what ethtool
 // sets as well.
 func TestEverythingReadIsListed(t *testing.T) {
 	var state, ethtools []string
