@@ -62,7 +62,7 @@ var importTable = []struct {
 	}},
 	{"internal/agent/cluster", []string{"internal/atomicfile"}},
 	{"internal/agent/explaining", []string{
-		"internal/agent/cluster", "internal/agent/local", "internal/agent/metrics/...", "internal/agent/status", "internal/driver", "internal/explain/...",
+		"internal/agent/cluster", "internal/agent/local", "internal/agent/metrics/...", "internal/agent/status", "internal/allocation", "internal/driver", "internal/explain/...",
 	}},
 	{"internal/agent/local", nil},
 	{"internal/agent/metrics", nil},
@@ -108,13 +108,13 @@ var importTable = []struct {
 	{"internal/verify/judge", []string{"internal/verify/expect", "internal/verify/facts", "internal/verify/nearest", "internal/model/..."}},
 	{"internal/bench", []string{"internal/..."}},
 	{"internal/selector", nil},
-	{"internal/explain/...", []string{"internal/explain/...", "internal/model/...", "internal/selector", "api/nearest"}},
-	{"internal/explain/conflict", nil},
+	{"internal/explain/...", []string{"internal/allocation", "internal/explain/...", "internal/model/...", "internal/selector", "api/nearest"}},
+	{"internal/explain/mus", nil},
 	{"internal/explain/solver", nil},
-	{"internal/explain/explaintest", []string{"internal/explain/...", "internal/machine", "internal/nodeslices", "deploy"}},
+	{"internal/explain/explaintest", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/nodeslices", "deploy"}},
 	{"internal/cli/cmdutil", nil},
 	{"internal/cli/explain", []string{
-		"api/nearest", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/selector", "deploy",
+		"api/nearest", "internal/allocation", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/selector", "deploy",
 	}},
 	{"internal/cli/claim", []string{
 		"internal/cli/claim/fit", "internal/cli/claim/generate", "internal/cli/claim/guarded", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
@@ -156,7 +156,7 @@ var libraryOwners = map[string][]string{
 	"tags.cncf.io/container-device-interface":          {"internal/cdi"},
 	"github.com/prometheus/client_golang":              {"internal/agent/metrics"},
 	"k8s.io/dynamic-resource-allocation/resourceslice": {"internal/agent/publish"},
-	"k8s.io/dynamic-resource-allocation/structured":    {"internal/allocation", "internal/explain", "internal/explain/cluster", "internal/explain/explaintest"},
+	"k8s.io/dynamic-resource-allocation/structured":    {"internal/allocation"},
 }
 
 type goPackage struct {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/allocation"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 )
 
 const driver = "example.com"
@@ -58,7 +57,7 @@ func cluster(nodes ...string) *allocation.Cluster {
 	for _, node := range nodes {
 		published = append(published, slice(node))
 	}
-	return allocation.New(known.GatesOf(known.Newest), classes, published, nil)
+	return allocation.New(allocation.DefaultGates(allocation.NewestMinor), classes, published, nil)
 }
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }

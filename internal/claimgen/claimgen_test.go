@@ -20,7 +20,6 @@ import (
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/claimgen"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/nodeslices"
 )
@@ -53,7 +52,7 @@ func cluster(t *testing.T, name string) *allocation.Cluster {
 			classes[class.Name] = &class
 		}
 	}
-	return allocation.New(known.GatesOf(known.Newest), classes, slices, nil)
+	return allocation.New(allocation.DefaultGates(allocation.NewestMinor), classes, slices, nil)
 }
 
 func fill(t *testing.T, c *allocation.Cluster, o claimgen.Options) [][]*resourceapi.ResourceClaim {

@@ -13,14 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	. "plumbline.dev/plumbline/internal/explain/explaintest"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
-func text(t *testing.T, s cluster.Snapshot, subject explain.Subject) (*explain.Report, string) {
+func text(t *testing.T, s snapshot.Objects, subject explain.Subject) (*explain.Report, string) {
 	t.Helper()
-	r, err := explain.Explain(t.Context(), cluster.New(s), subject)
+	r, err := explain.Explain(t.Context(), snapshot.New(s), subject)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,79 +60,79 @@ func TestHostileNames(t *testing.T) {
 // are; nothing falls over them.
 func TestNonsense(t *testing.T) {
 	long := strings.Repeat("a", 1<<16)
-	for name, seed := range map[string]func(*cluster.Snapshot, *resourceapi.ResourceClaim){
-		"nothing at all": func(s *cluster.Snapshot, c *resourceapi.ResourceClaim) {
-			*s = cluster.Snapshot{}
+	for name, seed := range map[string]func(*snapshot.Objects, *resourceapi.ResourceClaim){
+		"nothing at all": func(s *snapshot.Objects, c *resourceapi.ResourceClaim) {
+			*s = snapshot.Objects{}
 			*c = resourceapi.ResourceClaim{}
 		},
-		"no nodes":    func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) { s.Slices = nil },
-		"no requests": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) { c.Spec.Devices.Requests = nil },
-		"no classes":  func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) { s.Classes = nil },
-		"an empty class selector": func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) {
+		"no nodes":    func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) { s.Slices = nil },
+		"no requests": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) { c.Spec.Devices.Requests = nil },
+		"no classes":  func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) { s.Classes = nil },
+		"an empty class selector": func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) {
 			s.Classes["gpu.nvidia.com"].Spec.Selectors = []resourceapi.DeviceSelector{{}}
 		},
-		"an empty selector": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) {
+		"an empty selector": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) {
 			c.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{}}
 		},
-		"an empty constraint": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) {
+		"an empty constraint": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) {
 			c.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{}}
 		},
-		"an attribute without a value": func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) {
+		"an attribute without a value": func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) {
 			devices(s, "gpu.nvidia.com", func(_ int, d *resourceapi.Device) { d.Attributes[pcieRoot] = resourceapi.DeviceAttribute{} })
 		},
-		"a version that is none": func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) {
+		"a version that is none": func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) {
 			devices(s, "gpu.nvidia.com", func(_ int, d *resourceapi.Device) {
 				d.Attributes["broken"] = resourceapi.DeviceAttribute{VersionValue: ptr.To("one")}
 			})
 		},
-		"a count below nothing": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) { c.Spec.Devices.Requests[0].Exactly.Count = -1 },
-		"a count beyond all": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) {
+		"a count below nothing": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) { c.Spec.Devices.Requests[0].Exactly.Count = -1 },
+		"a count beyond all": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) {
 			c.Spec.Devices.Requests[0].Exactly.Count = 1 << 62
 		},
-		"a mode of the future": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) {
+		"a mode of the future": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) {
 			c.Spec.Devices.Requests[0].Exactly.AllocationMode = "Some"
 		},
-		"two requests of one name": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) {
+		"two requests of one name": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) {
 			c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, c.Spec.Devices.Requests[0])
 		},
-		"three thousand requests": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) {
+		"three thousand requests": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) {
 			for range 3000 {
 				c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, c.Spec.Devices.Requests[0])
 			}
 		},
-		"a hundred constraints": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) {
+		"a hundred constraints": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) {
 			for range 100 {
 				c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, c.Spec.Devices.Constraints[0])
 			}
 		},
-		"names without end": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) {
+		"names without end": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) {
 			c.Spec.Devices.Requests[0].Name, c.Spec.Devices.Requests[0].Exactly.DeviceClassName = long, long
 		},
-		"an expression without end": func(_ *cluster.Snapshot, c *resourceapi.ResourceClaim) {
+		"an expression without end": func(_ *snapshot.Objects, c *resourceapi.ResourceClaim) {
 			c.Spec.Devices.Requests[0].Exactly.Selectors = Selectors(strings.Repeat("!", 1<<14) + "true")
 		},
-		"a negative capacity": func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) {
+		"a negative capacity": func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) {
 			devices(s, "dra.cpu", func(_ int, d *resourceapi.Device) {
 				d.Capacity["dra.cpu/cpu"] = resourceapi.DeviceCapacity{Value: resource.MustParse("-3")}
 			})
 		},
-		"a range without steps": func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) {
+		"a range without steps": func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) {
 			devices(s, "dra.cpu", func(_ int, d *resourceapi.Device) {
 				d.Capacity["dra.cpu/cpu"] = resourceapi.DeviceCapacity{Value: resource.MustParse("8"), RequestPolicy: &resourceapi.CapacityRequestPolicy{
 					ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr.To(resource.MustParse("1")), Step: ptr.To(resource.MustParse("0"))},
 				}}
 			})
 		},
-		"amounts beyond all": func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) {
+		"amounts beyond all": func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) {
 			devices(s, "dra.cpu", func(_ int, d *resourceapi.Device) {
 				d.Capacity["dra.cpu/cpu"] = resourceapi.DeviceCapacity{Value: resource.MustParse("9223372036854775807")}
 				d.Capacity["dra.cpu/tiny"] = resourceapi.DeviceCapacity{Value: resource.MustParse("1n")}
 			})
 		},
-		"a holder of what is not there": func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) {
-			s.Claims = append(s.Claims, Holding("ghost", cluster.DeviceID{Driver: "a", Pool: "b", Device: "c"}))
+		"a holder of what is not there": func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) {
+			s.Claims = append(s.Claims, Holding("ghost", snapshot.DeviceID{Driver: "a", Pool: "b", Device: "c"}))
 		},
-		"slices of no pool": func(s *cluster.Snapshot, _ *resourceapi.ResourceClaim) {
+		"slices of no pool": func(s *snapshot.Objects, _ *resourceapi.ResourceClaim) {
 			s.Slices = append(s.Slices, &resourceapi.ResourceSlice{}, &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{AllNodes: ptr.To(true)}})
 		},
 	} {
@@ -153,12 +154,12 @@ func TestManyNodes(t *testing.T) {
 	if testing.Short() {
 		n = 600
 	}
-	s := cluster.Snapshot{Source: "test", Minor: cluster.Newest, Gates: cluster.GatesOf(cluster.Newest), Classes: map[string]*resourceapi.DeviceClass{"gpu": Class("gpu", `device.driver == "gpu"`)}}
+	s := snapshot.Objects{Source: "test", Minor: allocation.NewestMinor, Gates: allocation.DefaultGates(allocation.NewestMinor), Classes: map[string]*resourceapi.DeviceClass{"gpu": Class("gpu", `device.driver == "gpu"`)}}
 	for i := range n {
 		node := fmt.Sprintf("node-%04d", i)
 		s.Slices = append(s.Slices, Slice("gpu", node, Device("a", Attributes{pcieRoot: Text("pci0000:00")}), Device("b", Attributes{pcieRoot: Text("pci0000:01")})))
 		if i%2 == 0 {
-			s.Claims = append(s.Claims, Holding(node, cluster.DeviceID{Driver: "gpu", Pool: node, Device: "a"}))
+			s.Claims = append(s.Claims, Holding(node, snapshot.DeviceID{Driver: "gpu", Pool: node, Device: "a"}))
 		}
 	}
 	claim := Claim("claim", []resourceapi.DeviceConstraint{Match(pcieRoot)}, Request("r", "gpu", 2))

@@ -15,11 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	. "plumbline.dev/plumbline/internal/explain/explaintest"
 	"plumbline.dev/plumbline/internal/explain/fixes"
 	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -29,12 +30,12 @@ const (
 	a3       = "a3-ultragpu-8g-0"
 )
 
-func gpuID(i int) cluster.DeviceID {
-	return cluster.DeviceID{Driver: "gpu.nvidia.com", Pool: a3, Device: fmt.Sprintf("gpu-%d", i)}
+func gpuID(i int) snapshot.DeviceID {
+	return snapshot.DeviceID{Driver: "gpu.nvidia.com", Pool: a3, Device: fmt.Sprintf("gpu-%d", i)}
 }
 
-func nicID(i int) cluster.DeviceID {
-	return cluster.DeviceID{Driver: "dra.net", Pool: a3, Device: A3NICs[i]}
+func nicID(i int) snapshot.DeviceID {
+	return snapshot.DeviceID{Driver: "dra.net", Pool: a3, Device: A3NICs[i]}
 }
 
 func gpus(n int64, selectors ...string) resourceapi.DeviceRequest {
@@ -59,12 +60,12 @@ func all(r resourceapi.DeviceRequest) resourceapi.DeviceRequest {
 }
 
 // slicesOf are the slices of a driver.
-func slicesOf(s *cluster.Snapshot, driver string) []*resourceapi.ResourceSlice {
+func slicesOf(s *snapshot.Objects, driver string) []*resourceapi.ResourceSlice {
 	return slices.DeleteFunc(slices.Clone(s.Slices), func(x *resourceapi.ResourceSlice) bool { return x.Spec.Driver != driver })
 }
 
 // devices goes over the devices of a driver.
-func devices(s *cluster.Snapshot, driver string, do func(i int, d *resourceapi.Device)) {
+func devices(s *snapshot.Objects, driver string, do func(i int, d *resourceapi.Device)) {
 	for _, slice := range slicesOf(s, driver) {
 		for i := range slice.Spec.Devices {
 			do(i, &slice.Spec.Devices[i])
@@ -76,7 +77,7 @@ func devices(s *cluster.Snapshot, driver string, do func(i int, d *resourceapi.D
 type cause struct {
 	name string
 	// seed changes a machine that nobody uses.
-	seed        func(*cluster.Snapshot)
+	seed        func(*snapshot.Objects)
 	requests    []resourceapi.DeviceRequest
 	constraints []resourceapi.DeviceConstraint
 	pod         *corev1.Pod
@@ -102,7 +103,7 @@ func causesOfHolders() []cause {
 	return []cause{
 		{
 			name: "NICs of the free GPUs' roots are held",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				s.Claims = append(s.Claims, Holding("train-1", gpuID(4), gpuID(5), gpuID(6), gpuID(7), nicID(2), nicID(3)), Holding("train-3", nicID(0), nicID(1)))
 			},
 			requests: []resourceapi.DeviceRequest{gpus(1), nics(1)}, constraints: []resourceapi.DeviceConstraint{Match(pcieRoot, "gpu", "nic")},
@@ -114,16 +115,16 @@ func causesOfHolders() []cause {
 		},
 		{
 			name: "all GPUs are held",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				s.Claims = append(s.Claims, Holding("a", gpuID(0), gpuID(1), gpuID(2), gpuID(3)), Holding("b", gpuID(4), gpuID(5), gpuID(6), gpuID(7)))
 			},
 			requests: []resourceapi.DeviceRequest{gpus(1)}, code: reason.Held, says: []string{"8 match, 0 free", "held by default/a (4)"}, fix: fixes.Free,
 		},
 		{
 			name: "CPUs are held",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				for i := range 2 {
-					h := Holding(fmt.Sprintf("cpus-%d", i), cluster.DeviceID{Driver: "dra.cpu", Pool: a3, Device: fmt.Sprintf("cpudevnuma00%d", i)})
+					h := Holding(fmt.Sprintf("cpus-%d", i), snapshot.DeviceID{Driver: "dra.cpu", Pool: a3, Device: fmt.Sprintf("cpudevnuma00%d", i)})
 					r := &h.Status.Allocation.Devices.Results[0]
 					r.ShareID = ptr.To(h.UID)
 					r.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"dra.cpu/cpu": resource.MustParse("100")}
@@ -135,7 +136,7 @@ func causesOfHolders() []cause {
 		},
 		{
 			name: "all CPUs of a node are asked for by saying nothing",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				devices(s, "dra.cpu", func(_ int, d *resourceapi.Device) {
 					for name, c := range d.Capacity {
 						c.RequestPolicy = nil
@@ -143,7 +144,7 @@ func causesOfHolders() []cause {
 					}
 				})
 				for i := range 2 {
-					h := Holding(fmt.Sprintf("cpus-%d", i), cluster.DeviceID{Driver: "dra.cpu", Pool: a3, Device: fmt.Sprintf("cpudevnuma00%d", i)})
+					h := Holding(fmt.Sprintf("cpus-%d", i), snapshot.DeviceID{Driver: "dra.cpu", Pool: a3, Device: fmt.Sprintf("cpudevnuma00%d", i)})
 					r := &h.Status.Allocation.Devices.Results[0]
 					r.ShareID = ptr.To(h.UID)
 					r.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"dra.cpu/cpu": resource.MustParse("4")}
@@ -154,7 +155,7 @@ func causesOfHolders() []cause {
 		},
 		{
 			name: "tainted",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				devices(s, "gpu.nvidia.com", func(_ int, d *resourceapi.Device) {
 					d.Taints = []resourceapi.DeviceTaint{{Key: "xid", Value: "79", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
 				})
@@ -163,7 +164,7 @@ func causesOfHolders() []cause {
 		},
 		{
 			name: "tainted by a rule",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "drain-gpus"}}
 				rule.Spec.DeviceSelector = &resourceapi.DeviceTaintSelector{Driver: ptr.To("gpu.nvidia.com"), Pool: ptr.To(a3)}
 				rule.Spec.Taint = resourceapi.DeviceTaint{Key: "maintenance", Value: "now", Effect: resourceapi.DeviceTaintEffectNoExecute}
@@ -186,7 +187,7 @@ func causesOfHolders() []cause {
 		},
 		{
 			name: "partitions are taken",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				s.Classes["mig"] = Class("mig", `device.driver == "mig.example.com"`)
 				parts := Slice("mig.example.com", a3)
 				for i := range 3 {
@@ -199,7 +200,7 @@ func causesOfHolders() []cause {
 				counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "gpu-0", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("80Gi")}}}}
 				parts.Spec.Pool.ResourceSliceCount, counters.Spec.Pool.ResourceSliceCount = 2, 2
 				s.Slices = append(s.Slices, parts, counters)
-				s.Claims = append(s.Claims, Holding("mig", cluster.DeviceID{Driver: "mig.example.com", Pool: a3, Device: "mig-0"}))
+				s.Claims = append(s.Claims, Holding("mig", snapshot.DeviceID{Driver: "mig.example.com", Pool: a3, Device: "mig-0"}))
 			},
 			requests: []resourceapi.DeviceRequest{Request("part", "mig", 2)}, code: reason.Held, fix: fixes.Fewer,
 		},
@@ -218,16 +219,16 @@ func causesOfNames() []cause {
 			says: []string{`device class "tpu" does not exist`},
 		},
 		{
-			name: "driver absent", seed: func(s *cluster.Snapshot) { s.Classes["fpga"] = Class("fpga", `device.driver == "fpga.example.com"`) },
+			name: "driver absent", seed: func(s *snapshot.Objects) { s.Classes["fpga"] = Class("fpga", `device.driver == "fpga.example.com"`) },
 			requests: []resourceapi.DeviceRequest{Request("fpga", "fpga", 1)}, code: reason.DriverAbsent, says: []string{"is it installed?"},
 		},
 		{
-			name: "driver misspelt in the class", seed: func(s *cluster.Snapshot) { s.Classes["gpu"] = Class("gpu", `device.driver == "gpus.nvidia.com"`) },
+			name: "driver misspelt in the class", seed: func(s *snapshot.Objects) { s.Classes["gpu"] = Class("gpu", `device.driver == "gpus.nvidia.com"`) },
 			requests: []resourceapi.DeviceRequest{Request("gpu", "gpu", 1)}, code: reason.DriverAbsent, says: []string{"did the class mean gpu.nvidia.com?"},
 		},
 		{
 			name: "driver on another node only",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				s.Slices = slices.DeleteFunc(s.Slices, func(x *resourceapi.ResourceSlice) bool { return x.Spec.Driver == "gpu.nvidia.com" })
 				s.Slices = append(s.Slices, Slice("gpu.nvidia.com", "other"))
 			},
@@ -247,7 +248,7 @@ func causesOfNames() []cause {
 		},
 		{
 			name: "selector reads what a device lacks",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				devices(s, "dra.net", func(i int, d *resourceapi.Device) {
 					if i == 0 {
 						delete(d.Attributes, netNUMA)
@@ -260,7 +261,7 @@ func causesOfNames() []cause {
 		},
 		{
 			name: "class reads what a device lacks",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				s.Classes["fast"] = Class("fast", `device.driver == "dra.net" && `+net+`.numaNode == 1`)
 				devices(s, "dra.net", func(i int, d *resourceapi.Device) {
 					if i == 0 {
@@ -297,7 +298,7 @@ func causesOfConstraints() []cause {
 	return []cause{
 		{
 			name: "attribute absent on one side",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				devices(s, "dra.net", func(_ int, d *resourceapi.Device) { delete(d.Attributes, pcieRoot) })
 			},
 			requests: []resourceapi.DeviceRequest{gpus(1), nics(1)}, constraints: []resourceapi.DeviceConstraint{Match(pcieRoot, "gpu", "nic")},
@@ -305,7 +306,7 @@ func causesOfConstraints() []cause {
 		},
 		{
 			name: "sockets of GPUs that NVIDIA's driver publishes",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				devices(s, "gpu.nvidia.com", func(_ int, d *resourceapi.Device) { delete(d.Attributes, slicecodec.AttrSocket) })
 			},
 			requests: []resourceapi.DeviceRequest{gpus(1), nics(1)}, constraints: []resourceapi.DeviceConstraint{Match(slicecodec.AttrSocket, "gpu", "nic")},
@@ -314,7 +315,7 @@ func causesOfConstraints() []cause {
 		},
 		{
 			name: "more GPUs than a NUMA node has",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				devices(s, "gpu.nvidia.com", func(i int, d *resourceapi.Device) { d.Attributes[slicecodec.AttrNUMANode] = Number(int64(i / 2)) })
 			},
 			requests: []resourceapi.DeviceRequest{gpus(4)}, constraints: []resourceapi.DeviceConstraint{Match(slicecodec.AttrNUMANode, "gpu")},
@@ -323,7 +324,7 @@ func causesOfConstraints() []cause {
 		},
 		{
 			name: "no root has both",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				devices(s, "dra.net", func(i int, d *resourceapi.Device) { d.Attributes[pcieRoot] = Text(fmt.Sprintf("pci0000:e%d", i)) })
 			},
 			requests: []resourceapi.DeviceRequest{gpus(1), nics(1)}, constraints: []resourceapi.DeviceConstraint{Match(pcieRoot, "gpu", "nic")},
@@ -331,7 +332,7 @@ func causesOfConstraints() []cause {
 		},
 		{
 			name: "values of two types",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				devices(s, "gpu.nvidia.com", func(_ int, d *resourceapi.Device) { d.Attributes[netNUMA] = Text("0") })
 			},
 			requests: []resourceapi.DeviceRequest{gpus(1), nics(1)}, constraints: []resourceapi.DeviceConstraint{Match(netNUMA, "gpu", "nic")},
@@ -339,7 +340,7 @@ func causesOfConstraints() []cause {
 		},
 		{
 			name: "lists compared",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				for _, driver := range []string{"gpu.nvidia.com", "dra.net"} {
 					devices(s, driver, func(i int, d *resourceapi.Device) { d.Attributes["example.com/near"] = Texts("a", fmt.Sprint(i)) })
 				}
@@ -369,7 +370,7 @@ func causesOfConstraints() []cause {
 		},
 		{
 			name: "more results than a claim can have", requests: forty(), constraints: nil, code: reason.TooManyResults,
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				s.Classes["vf"] = Class("vf", `device.driver == "vf.example.com"`)
 				vfs := Slice("vf.example.com", a3)
 				for i := range 64 {
@@ -393,16 +394,16 @@ func forty() []resourceapi.DeviceRequest {
 func causesOfPools() []cause {
 	return []cause{
 		{
-			name: "pool incomplete", seed: func(s *cluster.Snapshot) { slicesOf(s, "gpu.nvidia.com")[0].Spec.Pool.ResourceSliceCount = 2 },
+			name: "pool incomplete", seed: func(s *snapshot.Objects) { slicesOf(s, "gpu.nvidia.com")[0].Spec.Pool.ResourceSliceCount = 2 },
 			requests: []resourceapi.DeviceRequest{gpus(1)}, code: reason.PoolIncomplete, says: []string{"1 of 2 slices of generation 1 are published"},
 		},
 		{
-			name: "all devices, and another driver's pool incomplete", seed: func(s *cluster.Snapshot) { slicesOf(s, "dra.cpu")[0].Spec.Pool.ResourceSliceCount = 2 },
+			name: "all devices, and another driver's pool incomplete", seed: func(s *snapshot.Objects) { slicesOf(s, "dra.cpu")[0].Spec.Pool.ResourceSliceCount = 2 },
 			requests: []resourceapi.DeviceRequest{all(gpus(1))}, code: reason.PoolIncomplete, says: []string{"pool dra.cpu/" + a3 + " is incomplete"}, fix: fixes.Fewer,
 		},
 		{
 			name: "two devices of one name",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				slice := slicesOf(s, "gpu.nvidia.com")[0]
 				slice.Spec.Devices = append(slice.Spec.Devices, slice.Spec.Devices[0])
 			},
@@ -410,7 +411,7 @@ func causesOfPools() []cause {
 		},
 		{
 			name: "slices of contradicting generations",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				slice := slicesOf(s, "gpu.nvidia.com")[0]
 				half := slice.DeepCopy()
 				half.Name += "-new"
@@ -422,7 +423,7 @@ func causesOfPools() []cause {
 		},
 		{
 			name: "a newer generation is for another node",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				slice := slicesOf(s, "gpu.nvidia.com")[0]
 				slice.Spec.Pool.ResourceSliceCount = 2
 				other := slice.DeepCopy()
@@ -437,25 +438,25 @@ func causesOfPools() []cause {
 }
 
 func causesOfGates() []cause {
-	gate := func(off func(*cluster.Gates)) func(*cluster.Snapshot) {
-		return func(s *cluster.Snapshot) { off(&s.Gates) }
+	gate := func(off func(*allocation.Gates)) func(*snapshot.Objects) {
+		return func(s *snapshot.Objects) { off(&s.Gates) }
 	}
 	return []cause{
 		{
-			name: "subrequests", seed: gate(func(g *cluster.Gates) { g.PrioritizedList = false }),
+			name: "subrequests", seed: gate(func(g *allocation.Gates) { g.PrioritizedList = false }),
 			requests: []resourceapi.DeviceRequest{{Name: "gpu", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "near", DeviceClassName: "gpu.nvidia.com"}}}},
 			code:     reason.GateOff, says: []string{"gpu/near is refused", "DRAPrioritizedList is off"}, fix: fixes.EnableGate,
 		},
 		{
-			name: "capacity requests", seed: gate(func(g *cluster.Gates) { g.ConsumableCapacity = false }), requests: []resourceapi.DeviceRequest{cpus("4")},
+			name: "capacity requests", seed: gate(func(g *allocation.Gates) { g.ConsumableCapacity = false }), requests: []resourceapi.DeviceRequest{cpus("4")},
 			code: reason.GateOff, says: []string{"DRAConsumableCapacity is off"}, fix: fixes.EnableGate,
 		},
 		{
-			name: "distinctAttribute", seed: gate(func(g *cluster.Gates) { *g = cluster.GatesOf(35) }), requests: []resourceapi.DeviceRequest{nics(1)},
+			name: "distinctAttribute", seed: gate(func(g *allocation.Gates) { *g = allocation.DefaultGates(35) }), requests: []resourceapi.DeviceRequest{nics(1)},
 			constraints: []resourceapi.DeviceConstraint{Distinct(netNUMA, "nic")}, code: reason.GateOff, says: []string{"distinctAttribute"}, fix: fixes.EnableGate, fixSays: "DRAConsumableCapacity",
 		},
 		{
-			name: "admin access", seed: gate(func(g *cluster.Gates) { g.AdminAccess = false }),
+			name: "admin access", seed: gate(func(g *allocation.Gates) { g.AdminAccess = false }),
 			requests: []resourceapi.DeviceRequest{func() resourceapi.DeviceRequest { r := gpus(1); r.Exactly.AdminAccess = ptr.To(true); return r }()},
 			code:     reason.GateOff, says: []string{"DRAAdminAccess is off"}, fix: fixes.EnableGate,
 		},
@@ -470,7 +471,7 @@ func causesOfGates() []cause {
 		},
 		{
 			name: "binding conditions",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				s.Gates.DeviceBindingAndStatus = false
 				devices(s, "gpu.nvidia.com", func(_ int, d *resourceapi.Device) { d.BindingConditions = []string{"attached"} })
 			},
@@ -478,7 +479,7 @@ func causesOfGates() []cause {
 		},
 		{
 			name: "compatibility groups",
-			seed: func(s *cluster.Snapshot) {
+			seed: func(s *snapshot.Objects) {
 				devices(s, "gpu.nvidia.com", func(_ int, d *resourceapi.Device) {
 					d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "x", CompatibilityGroups: []string{"a"}}}
 				})
@@ -538,7 +539,7 @@ func TestCausesAreNamed(t *testing.T) {
 			if c.pod != nil {
 				subject = explain.OfPod(c.pod, s.Claims, nil, s.Classes)
 			}
-			known, err := cluster.New(s).Only([]string{a3})
+			known, err := snapshot.New(s).Only([]string{a3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -591,7 +592,7 @@ func TestTediousSearch(t *testing.T) {
 			s.Claims = append(s.Claims, Holding(fmt.Sprintf("nic-%d", i), nicID(i+1)))
 		}
 		r, out := text(t, s, explain.OfClaim(pairs(tc.pairs, true, false)))
-		if r.Verdict != explain.FitsNot || r.Groups[0].Tedious != tc.want || strings.Contains(out, "gives up on all nodes after 10 s") != tc.want {
+		if r.Verdict != explain.FitsNot || r.Groups[0].ExceedsBudget != tc.want || strings.Contains(out, "gives up on all nodes after 10 s") != tc.want {
 			t.Errorf("%d pairs: want tedious %v:\n%s", tc.pairs, tc.want, out)
 		}
 	}

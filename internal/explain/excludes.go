@@ -10,20 +10,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/dynamic-resource-allocation/structured"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // excludes says why a node is out of the question for other reasons than
 // devices of claims: the pod's own selectors, taints, and device plugins.
-func (s *Subject) excludes(c *cluster.Cluster, node *corev1.Node) string {
+func (s *Subject) excludes(c *snapshot.Cluster, node *corev1.Node) string {
 	for _, claim := range s.Allocated {
 		selector := claim.Status.Allocation.NodeSelector
 		if selector == nil {
 			continue
 		}
-		if matches, err := structured.NodeMatches(cluster.Gates{}, node, "", false, selector); err == nil && !matches {
+		if matches, err := allocation.NodeMatches(allocation.Gates{}, node, "", false, selector); err == nil && !matches {
 			return fmt.Sprintf("claim %s/%s is allocated elsewhere", claim.Namespace, claim.Name)
 		}
 	}

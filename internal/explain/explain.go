@@ -13,27 +13,27 @@ import (
 	"golang.org/x/sync/errgroup"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/explain/fixes"
 	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
 // maxExplained is how many groups of nodes get a cause and fixes of their own.
 const maxExplained = 20
 
-// tediousSteps is how many devices the scheduler may try on a node without a word
+// searchBudget is how many devices the scheduler may try on a node without a word
 // from us: it takes about 2 µs for each, and gives up after 10 s
 // (kube-scheduler's filter time-out).
-const tediousSteps = 200_000
+const searchBudget = 200_000
 
 // maxDetailed is on how many nodes all that is known is kept.
 const maxDetailed = 500
 
 // Explain answers for a subject, on every node of a cluster. An error is the
 // context's; whatever is odd about the objects is in the report.
-func Explain(ctx context.Context, c *cluster.Cluster, s Subject) (*Report, error) {
+func Explain(ctx context.Context, c *snapshot.Cluster, s Subject) (*Report, error) {
 	r := &Report{
 		Subject: s.String(), Source: c.Source, Kubernetes: fmt.Sprintf("1.%d", c.Minor),
 		Findings: s.Findings, Notes: slices.Clone(s.Notes),
@@ -67,7 +67,7 @@ func Explain(ctx context.Context, c *cluster.Cluster, s Subject) (*Report, error
 
 type explainer struct {
 	ctx       context.Context
-	cluster   *cluster.Cluster
+	cluster   *snapshot.Cluster
 	subject   Subject
 	selectors *compile.Selectors
 	groups    []*grouped
@@ -183,7 +183,7 @@ func (a *answered) key() string {
 	case a.err != nil:
 		return "error " + a.err.Error()
 	case a.answer.Verdict == solver.Unknown:
-		return "unknown " + strings.Join(a.answer.NotJudged, ";")
+		return "unknown " + strings.Join(a.answer.Unsupported, ";")
 	}
 	key := fmt.Sprintf("%p %v %v %v", a.asker, a.answer.Verdict, a.answer.First, a.answer.Conflict)
 	if c := a.answer.Culprit; c != nil {
@@ -243,7 +243,7 @@ func (e *explainer) tell() ([]Group, error) {
 				return nil, err
 			}
 			out.Verdict, out.Placed = Fits, placed(a)
-			out.Tedious = solver.New(a.Problem).Tedious(tediousSteps)
+			out.ExceedsBudget = solver.New(a.Problem).ExceedsBudget(searchBudget)
 		default:
 			if err := e.tellWhy(&out, a, fitting, i < maxExplained); err != nil {
 				return nil, err
@@ -280,7 +280,7 @@ func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully
 	if a.Verdict == solver.Unknown || !fully {
 		return nil
 	}
-	out.Tedious = solver.New(a.Problem).Tedious(tediousSteps)
+	out.ExceedsBudget = solver.New(a.Problem).ExceedsBudget(searchBudget)
 	if len(fitting) > 0 && a.Verdict == solver.FitsNot {
 		out.Fixes = append(out.Fixes, fixes.Fix{
 			Kind: fixes.AnotherNode, Text: "use node " + fitting[0] + moreThan(len(fitting)) + ": it fits there",

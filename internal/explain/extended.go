@@ -14,7 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // ExtendedResource is the cause of a finding: devices that no claim names.
@@ -170,7 +170,7 @@ const extendedSince = 36
 
 // ClaimsOn are the claims that are to be allocated on a node: where a device
 // plugin offers an extended resource the scheduler makes no claim for it.
-func (s *Subject) ClaimsOn(c *cluster.Cluster, node *corev1.Node) []*resourceapi.ResourceClaim {
+func (s *Subject) ClaimsOn(c *snapshot.Cluster, node *corev1.Node) []*resourceapi.ResourceClaim {
 	if s.asking == nil || len(s.Claims) == 0 {
 		return s.Claims
 	}

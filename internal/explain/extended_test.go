@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	. "plumbline.dev/plumbline/internal/explain/explaintest"
 )
 
@@ -72,7 +72,7 @@ func TestExtendedResources(t *testing.T) {
 // On a node with a device plugin the scheduler makes no claim for what the plugin
 // offers, and before 1.36 nowhere.
 func TestExtendedResourcesOfPlugins(t *testing.T) {
-	for minor, want := range map[int]string{cluster.Newest: explain.FitsNot, 35: explain.Fits} {
+	for minor, want := range map[int]string{allocation.NewestMinor: explain.FitsNot, 35: explain.Fits} {
 		s := A3(t, 3)
 		s.Minor = minor
 		plugin := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a3-ultragpu-8g-1"}}

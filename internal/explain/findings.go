@@ -12,13 +12,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/api/nearest"
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // findings are what is wrong with claims whatever the node is.
-func findings(c *cluster.Cluster, claims []*resourceapi.ResourceClaim) []Finding {
+func findings(c *snapshot.Cluster, claims []*resourceapi.ResourceClaim) []Finding {
 	var all []Finding
 	for _, claim := range claims {
 		object := "ResourceClaim " + claim.Namespace + "/" + claim.Name
@@ -26,7 +26,7 @@ func findings(c *cluster.Cluster, claims []*resourceapi.ResourceClaim) []Finding
 		for i := range claim.Spec.Devices.Requests {
 			r := &claim.Spec.Devices.Requests[i]
 			names = append(names, r.Name)
-			for _, ask := range compile.Asks(i, r) {
+			for _, ask := range compile.Subrequests(i, r) {
 				names = append(names, ask.Name)
 				if ask.Class == "" || c.Classes[ask.Class] != nil {
 					continue

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // extendedResources are how many of each extended resource a pod asks for, all its
@@ -43,14 +43,14 @@ func isExtended(name string) bool {
 
 // byPlugin says whether a node's extended resource is its device plugin's affair:
 // the scheduler makes a claim for what a DeviceClass stands for and no plugin offers.
-func byPlugin(c *cluster.Cluster, name string, offered resource.Quantity) bool {
+func byPlugin(c *snapshot.Cluster, name string, offered resource.Quantity) bool {
 	return ClassOf(name, c.Classes) == "" || c.Minor < extendedSince || !offered.IsZero()
 }
 
 // lacks says which of the pod's extended resources a node's device plugins do not
 // offer, "" where they offer all. Of a node that is known by name only nothing is
 // known.
-func (s *Subject) lacks(c *cluster.Cluster, node *corev1.Node) string {
+func (s *Subject) lacks(c *snapshot.Cluster, node *corev1.Node) string {
 	if node.Status.Allocatable == nil {
 		return ""
 	}
@@ -85,7 +85,7 @@ func (s *Subject) Seat() {
 }
 
 // pluginNotes say what was not compared of extended resources.
-func (s *Subject) pluginNotes(c *cluster.Cluster) []string {
+func (s *Subject) pluginNotes(c *snapshot.Cluster) []string {
 	var notes []string
 	for _, name := range slices.Sorted(maps.Keys(s.extended)) {
 		var known, unknown bool

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	. "plumbline.dev/plumbline/internal/explain/explaintest"
 )
 
@@ -45,7 +45,7 @@ func TestDevicePlugins(t *testing.T) {
 			s := A3(t, 1)
 			s.Minor = tc.minor
 			if tc.minor == 0 {
-				s.Minor = cluster.Newest
+				s.Minor = allocation.NewestMinor
 			}
 			if tc.offered != "" {
 				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a3-ultragpu-8g-0"}}

@@ -13,11 +13,11 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
 	"plumbline.dev/plumbline/internal/explain/fixes"
 	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
@@ -34,18 +34,15 @@ type tried struct {
 	t         *testing.T
 	seed      uint64
 	c         explaintest.Case
-	known     *cluster.Cluster
+	known     *snapshot.Cluster
 	selectors *compile.Selectors
 	late      int
 }
 
 // ask asks the scheduler's allocator.
-func (x *tried) ask(known *cluster.Cluster, node string, claims []*resourceapi.ResourceClaim) solver.Verdict {
+func (x *tried) ask(known *snapshot.Cluster, node string, claims []*resourceapi.ResourceClaim) solver.Verdict {
 	x.t.Helper()
-	oracle, err := explaintest.NewOracle(x.t.Context(), known, x.selectors.Compiled())
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	oracle := explaintest.NewOracle(known, x.selectors.Compiled())
 	v, _, _ := oracle.Ask(x.t.Context(), node, claims, patience)
 	if v == solver.Unknown {
 		x.late++
@@ -72,7 +69,7 @@ func TestConflictsAndFixesHold(t *testing.T) {
 	conflicts, proposed, helped, late := 0, map[string]int{}, 0, 0
 	for i := range n {
 		x := &tried{t: t, seed: *seed + uint64(i), c: explaintest.Random(*seed + uint64(i)), selectors: selectors}
-		x.known = cluster.New(x.c.Snapshot)
+		x.known = snapshot.New(x.c.Snapshot)
 		asker := reason.NewAsker(compile.New(x.known, selectors), x.c.Claims)
 		for _, name := range x.known.NodeNames() {
 			a, err := asker.Ask(context.Background(), x.known.Node(name))

@@ -69,9 +69,9 @@ type Group struct {
 	Conflict []string `json:"conflict,omitempty"`
 	// Smallest says that no smaller set conflicts.
 	Smallest bool `json:"smallest,omitempty"`
-	// Tedious says that the scheduler's own search tries very many devices before
+	// ExceedsBudget says that the scheduler's own search tries very many devices before
 	// it knows, which can take longer than it has.
-	Tedious bool `json:"tedious,omitempty"`
+	ExceedsBudget bool `json:"tedious,omitempty"`
 	// Fixes are changes with which the claims fit, each tried.
 	Fixes []fixes.Fix `json:"fixes,omitempty"`
 	// Placed are the devices that would do, where the claims fit.

@@ -104,8 +104,8 @@ func (t *text) group(g *Group) {
 		}
 		t.line(1, "%s: %s", what, strings.Join(g.Conflict, ", "))
 	}
-	if g.Tedious {
-		t.line(1, "beware: the scheduler tries more than %d devices here before it knows, and gives up on all nodes after 10 s;", tediousSteps)
+	if g.ExceedsBudget {
+		t.line(1, "beware: the scheduler tries more than %d devices here before it knows, and gives up on all nodes after 10 s;", searchBudget)
 		t.line(1, "write the requests of a pair next to each other, or ask by count with one constraint")
 	}
 	for i, p := range g.Placed {

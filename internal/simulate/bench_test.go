@@ -14,7 +14,6 @@ import (
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/claimgen"
 	"plumbline.dev/plumbline/internal/explain"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/simulate"
 	"plumbline.dev/plumbline/internal/simulate/where"
 )
@@ -46,7 +45,7 @@ func BenchmarkSimulateA3(b *testing.B) {
 		}
 		ours += time.Since(start)
 		start = time.Now()
-		pods, _, err := allocation.New(known.GatesOf(known.Newest), options.Classes, slices, nil).Fill(b.Context(), place.Node, 50, claim)
+		pods, _, err := allocation.New(allocation.DefaultGates(allocation.NewestMinor), options.Classes, slices, nil).Fill(b.Context(), place.Node, 50, claim)
 		if err != nil || len(pods) != 8 {
 			b.Fatalf("%d pods: %v", len(pods), err)
 		}

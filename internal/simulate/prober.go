@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
@@ -25,7 +25,7 @@ type Trial struct {
 // stays. It is not for use by several goroutines.
 type Prober struct {
 	*filler
-	now       *cluster.Cluster
+	now       *snapshot.Cluster
 	selectors *compile.Selectors
 }
 
@@ -51,7 +51,7 @@ func (p *Prober) Fits(ctx context.Context, subject explain.Subject) (bool, error
 	if err != nil {
 		return false, fmt.Errorf("node %s: %w", p.place.Node.Name, err)
 	}
-	if len(n.NotJudged) == 0 {
+	if len(n.Unsupported) == 0 {
 		if s := solver.New(n.Problem); s.Solve(s.All()).Verdict != solver.Fits {
 			return false, nil
 		}

@@ -20,7 +20,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/topoview"
 	"plumbline.dev/plumbline/internal/topoview/published"
 )
@@ -143,12 +143,12 @@ func newFiller(p Place, subject explain.Subject, o Options) *filler {
 }
 
 // gates are those of the scheduler that is asked about, here and by explain alike.
-func gates() cluster.Gates { return cluster.GatesOf(cluster.Newest) }
+func gates() allocation.Gates { return allocation.DefaultGates(allocation.NewestMinor) }
 
 // cluster is the node with the claims on it, for explain.
-func (f *filler) cluster() *cluster.Cluster {
-	return cluster.New(cluster.Snapshot{
-		Minor: cluster.Newest, Gates: gates(), Nodes: []*corev1.Node{f.place.Node},
+func (f *filler) cluster() *snapshot.Cluster {
+	return snapshot.New(snapshot.Objects{
+		Minor: allocation.NewestMinor, Gates: gates(), Nodes: []*corev1.Node{f.place.Node},
 		Slices: f.published, Classes: f.options.Classes, TaintRules: f.options.Rules, Claims: f.claims,
 	})
 }

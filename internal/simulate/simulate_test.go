@@ -20,7 +20,6 @@ import (
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/claimgen"
 	"plumbline.dev/plumbline/internal/explain"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/simulate"
 	"plumbline.dev/plumbline/internal/simulate/where"
@@ -75,7 +74,7 @@ func TestAsOftenAsTheAllocatorSays(t *testing.T) {
 				for i := range place.Slices {
 					slices = append(slices, &place.Slices[i])
 				}
-				pods, _, err := allocation.New(known.GatesOf(known.Newest), options.Classes, slices, nil).Fill(context.Background(), place.Node, 50, claim)
+				pods, _, err := allocation.New(allocation.DefaultGates(allocation.NewestMinor), options.Classes, slices, nil).Fill(context.Background(), place.Node, 50, claim)
 				if err != nil || len(pods) != n.Pods {
 					t.Errorf("%d pods, the allocator serves %d: %v", n.Pods, len(pods), err)
 				}

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 func BenchmarkExplainer1000(b *testing.B) { fleet(b, 1000) }
@@ -27,7 +28,7 @@ func fleet(b *testing.B, n int) {
 	first := explaintest.Machine(b, "a3-ultragpu-8g", "node")
 	before := heap()
 	r := &round{packed: map[*resourceapi.ResourceSlice]*packed{}}
-	s := known.Snapshot{Minor: known.Newest, Gates: known.GatesOf(known.Newest), Classes: explaintest.ShippedClasses(b), Unpack: r.unpack}
+	s := snapshot.Objects{Minor: allocation.NewestMinor, Gates: allocation.DefaultGates(allocation.NewestMinor), Classes: explaintest.ShippedClasses(b), Unpack: r.unpack}
 	for i := range n {
 		node := fmt.Sprintf("node-%d", i)
 		for k, slice := range first {
@@ -36,14 +37,14 @@ func fleet(b *testing.B, n int) {
 			r.packed[&p.ResourceSlice] = p
 		}
 		s.Claims = append(s.Claims, trimClaim(explaintest.Holding(fmt.Sprintf("train-%d", i),
-			known.DeviceID{Driver: "dra.net", Pool: node, Device: explaintest.A3NICs[i%8]})))
+			snapshot.DeviceID{Driver: "dra.net", Pool: node, Device: explaintest.A3NICs[i%8]})))
 	}
 	bytes := heap() - before
 	pod := waiting("trainer", "four")
 	start := cpuTime(b)
 	for b.Loop() {
 		s.Claims = append(s.Claims[:n:n], pair("four", 4))
-		r.known, r.answers = known.New(s), map[string]*explain.Report{}
+		r.known, r.answers = snapshot.New(s), map[string]*explain.Report{}
 		answer, err := r.explain(b.Context(), r.subject(pod))
 		if err != nil || note(answer, pod, s.Claims) == "" {
 			b.Fatalf("%+v, %v", answer, err)

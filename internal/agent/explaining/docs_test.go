@@ -12,15 +12,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // TestDocumentedEvent: what the documentation says a pod is told, it is told.
 func TestDocumentedEvent(t *testing.T) {
 	const page = "explain.md"
-	s := known.Snapshot{Minor: known.Newest, Gates: known.GatesOf(known.Newest), Classes: explaintest.ShippedClasses(t)}
+	s := snapshot.Objects{Minor: allocation.NewestMinor, Gates: allocation.DefaultGates(allocation.NewestMinor), Classes: explaintest.ShippedClasses(t)}
 	s.Slices = explaintest.Machine(t, "a3-ultragpu-8g", "a3-ultragpu-8g")
 	for document := range strings.SplitSeq(docstest.Get(t, page, "manifest", "held").Text, "\n---\n") {
 		var c resourceapi.ResourceClaim
@@ -31,7 +32,7 @@ func TestDocumentedEvent(t *testing.T) {
 		s.Claims = append(s.Claims, &c)
 	}
 	pod := waiting("trainer-0", "aligned")
-	r := &round{known: known.New(s), answers: map[string]*explain.Report{}}
+	r := &round{known: snapshot.New(s), answers: map[string]*explain.Report{}}
 	report, err := r.explain(t.Context(), r.subject(pod))
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/metrics"
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
 )
 
 const (
@@ -30,7 +30,7 @@ type explainer struct {
 	objects *objects
 	// minor and gates are those of the cluster's scheduler.
 	minor int
-	gates cluster.Gates
+	gates allocation.Gates
 	// confirm asks the API server itself before tell makes an event.
 	confirm func(ctx context.Context, s *explain.Subject) (bool, error)
 	tell    func(p *corev1.Pod, text string)

@@ -24,9 +24,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/agent/metrics"
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens in testdata")
@@ -66,7 +67,7 @@ func newClinic(t *testing.T, more ...runtime.Object) *clinic {
 		t.Fatal("the caches were not filled")
 	}
 	c.explainer = &explainer{
-		objects: watched, minor: known.Newest, gates: known.GatesOf(known.Newest), metrics: metrics.NewExplainer(),
+		objects: watched, minor: allocation.NewestMinor, gates: allocation.DefaultGates(allocation.NewestMinor), metrics: metrics.NewExplainer(),
 		turns:   turns{now: func() time.Time { return c.at }},
 		events:  flowcontrol.NewFakeAlwaysRateLimiter(),
 		confirm: func(ctx context.Context, s *explain.Subject) (bool, error) { return confirm(ctx, c.client, s) },
@@ -119,9 +120,9 @@ func pair(name string, n int64) *resourceapi.ResourceClaim {
 
 // train has all NICs of a node but the last.
 func train(name, namespace, node string) *resourceapi.ResourceClaim {
-	var held []known.DeviceID
+	var held []snapshot.DeviceID
 	for _, nic := range explaintest.A3NICs {
-		held = append(held, known.DeviceID{Driver: "dra.net", Pool: node, Device: nic})
+		held = append(held, snapshot.DeviceID{Driver: "dra.net", Pool: node, Device: nic})
 	}
 	c := explaintest.Holding(name, held...)
 	c.Namespace = namespace

@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/explain"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/machine"
 )
 
@@ -103,8 +103,8 @@ func TestPackedIsTheSame(t *testing.T) {
 		s := explain.OfClaim(c.Claims[0])
 		s.Claims = c.Claims
 		var texts [2]strings.Builder
-		for i, snapshot := range []known.Snapshot{c.Snapshot, small} {
-			report, err := explain.Explain(t.Context(), known.New(snapshot), s)
+		for i, objects := range []snapshot.Objects{c.Snapshot, small} {
+			report, err := explain.Explain(t.Context(), snapshot.New(objects), s)
 			if err != nil {
 				t.Fatal(err)
 			}

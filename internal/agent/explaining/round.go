@@ -13,12 +13,12 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // round is the cluster at one time, with what was found out about it.
 type round struct {
-	known     *cluster.Cluster
+	known     *snapshot.Cluster
 	templates []*resourceapi.ResourceClaimTemplate
 	// packed are the slices whose devices are.
 	packed map[*resourceapi.ResourceSlice]*packed
@@ -34,7 +34,7 @@ func (e *explainer) read() *round {
 		templates: kept[*resourceapi.ResourceClaimTemplate](e.objects.templates), answers: map[string]*explain.Report{},
 		packed: map[*resourceapi.ResourceSlice]*packed{},
 	}
-	s := cluster.Snapshot{
+	s := snapshot.Objects{
 		Source: "cluster", Minor: e.minor, Gates: e.gates, Nodes: kept[*corev1.Node](e.objects.nodes),
 		Slices: kept[*resourceapi.ResourceSlice](e.objects.slices), Unpack: r.unpack, Claims: kept[*resourceapi.ResourceClaim](e.objects.claims),
 		Classes: map[string]*resourceapi.DeviceClass{},
@@ -49,7 +49,7 @@ func (e *explainer) read() *round {
 	if e.objects.rules != nil {
 		s.TaintRules = kept[*resourceapi.DeviceTaintRule](e.objects.rules)
 	}
-	r.known = cluster.New(s)
+	r.known = snapshot.New(s)
 	return r
 }
 

@@ -23,9 +23,9 @@ import (
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/metrics/endpoint"
 	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/explain"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 )
 
 // Name is the program's, and that of its Deployment and ServiceAccount.
@@ -62,7 +62,7 @@ func DefaultOptions() Options { return Options{Socket: "/run/plumbline/explainer
 
 // Run explains until ctx ends.
 func Run(ctx context.Context, o Options) error {
-	if _, err := known.SetGates(known.Gates{}, known.Newest, o.FeatureGates); err != nil {
+	if _, err := allocation.OverrideGates(allocation.Gates{}, allocation.NewestMinor, o.FeatureGates); err != nil {
 		return fmt.Errorf("--feature-gates: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	gates, err := known.SetGates(known.GatesOf(minor), minor, o.FeatureGates)
+	gates, err := allocation.OverrideGates(allocation.DefaultGates(minor), minor, o.FeatureGates)
 	if err != nil {
 		return fmt.Errorf("--feature-gates: %w", err)
 	}
@@ -146,10 +146,10 @@ func versionOf(ctx context.Context, client kubernetes.Interface) int {
 			if v, err := version.ParseGeneric(info.GitVersion); err == nil && v.Major() == 1 {
 				return int(v.Minor())
 			}
-			return known.Newest
+			return allocation.NewestMinor
 		}
 		if ctx.Err() != nil {
-			return known.Newest
+			return allocation.NewestMinor
 		}
 		klog.FromContext(ctx).Error(err, "the API server does not say its version; asking again")
 		sleep(ctx, askAgain, nil)

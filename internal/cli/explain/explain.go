@@ -13,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // options are the flags.
@@ -156,7 +157,7 @@ func nothing(o *options, refs []reference, errOut io.Writer) error {
 
 // gather reads what is needed: from files and machine files where they have
 // nodes, else from the cluster.
-func (o *options) gather(ctx context.Context, refs []reference, stdin io.Reader, errOut io.Writer) (*cluster.Cluster, []explain.Subject, error) {
+func (o *options) gather(ctx context.Context, refs []reference, stdin io.Reader, errOut io.Writer) (*snapshot.Cluster, []explain.Subject, error) {
 	in := &objects{}
 	if len(o.files) > 0 {
 		var err error
@@ -181,7 +182,7 @@ func (o *options) gather(ctx context.Context, refs []reference, stdin io.Reader,
 }
 
 // subjects finds what to explain, and on which nodes.
-func (o *options) subjects(ctx context.Context, in *objects, refs []reference, source string) (*cluster.Cluster, []explain.Subject, error) {
+func (o *options) subjects(ctx context.Context, in *objects, refs []reference, source string) (*snapshot.Cluster, []explain.Subject, error) {
 	if len(in.slices) == 0 {
 		return o.live(ctx, in, refs)
 	}
@@ -191,8 +192,8 @@ func (o *options) subjects(ctx context.Context, in *objects, refs []reference, s
 	return o.offline(in, refs, source)
 }
 
-func (o *options) offline(in *objects, refs []reference, source string) (*cluster.Cluster, []explain.Subject, error) {
-	known, err := o.snapshot(in, source, cluster.Newest)
+func (o *options) offline(in *objects, refs []reference, source string) (*snapshot.Cluster, []explain.Subject, error) {
+	known, err := o.snapshot(in, source, allocation.NewestMinor)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -210,22 +211,22 @@ func (o *options) namespace() string {
 }
 
 // snapshot sorts what was read.
-func (o *options) snapshot(in *objects, source string, minor int) (*cluster.Cluster, error) {
+func (o *options) snapshot(in *objects, source string, minor int) (*snapshot.Cluster, error) {
 	if o.version != "" {
 		var err error
 		if minor, err = parseVersion(o.version); err != nil {
 			return nil, err
 		}
 	}
-	gates, err := cluster.SetGates(cluster.GatesOf(minor), minor, o.gates)
+	gates, err := allocation.OverrideGates(allocation.DefaultGates(minor), minor, o.gates)
 	if err != nil {
 		return nil, cmdutil.UsageError{Err: fmt.Errorf("--feature-gates: %w", err)}
 	}
-	s := cluster.Snapshot{
+	s := snapshot.Objects{
 		Source: source, Minor: minor, Gates: gates, Nodes: in.nodes, Slices: in.slices, Classes: in.classes, Claims: in.claims,
 		TaintRules: in.rules,
 	}
-	known := cluster.New(s)
+	known := snapshot.New(s)
 	if len(o.nodes) == 0 {
 		return known, nil
 	}

@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // live asks the cluster. What files have is judged against its nodes.
-func (o *options) live(ctx context.Context, given *objects, refs []reference) (*cluster.Cluster, []explain.Subject, error) {
+func (o *options) live(ctx context.Context, given *objects, refs []reference) (*snapshot.Cluster, []explain.Subject, error) {
 	client, err := o.client()
 	if err != nil {
 		return nil, nil, err

@@ -21,8 +21,8 @@ import (
 
 	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // server is a cluster of two machines. In namespace research a job has all NICs
@@ -37,9 +37,9 @@ func server(t *testing.T, more ...runtime.Object) *fake.Clientset {
 	for _, class := range s.Classes {
 		objects = append(objects, class)
 	}
-	var held []cluster.DeviceID
+	var held []snapshot.DeviceID
 	for _, nic := range explaintest.A3NICs {
-		held = append(held, cluster.DeviceID{Driver: "dra.net", Pool: "a3-ultragpu-8g-0", Device: nic})
+		held = append(held, snapshot.DeviceID{Driver: "dra.net", Pool: "a3-ultragpu-8g-0", Device: nic})
 	}
 	holder := explaintest.Holding("train", held...)
 	holder.Namespace = "research"
@@ -114,7 +114,7 @@ func TestFileOfWhatIsThere(t *testing.T) {
 	for _, allocated := range []bool{false, true} {
 		held := explaintest.Claim("mine", nil)
 		if allocated {
-			held = explaintest.Holding("mine", cluster.DeviceID{Driver: "gpu.nvidia.com", Pool: "a3-ultragpu-8g-1", Device: "gpu-0"})
+			held = explaintest.Holding("mine", snapshot.DeviceID{Driver: "gpu.nvidia.com", Pool: "a3-ultragpu-8g-1", Device: "gpu-0"})
 		}
 		out, err := run(t, `
 apiVersion: resource.k8s.io/v1

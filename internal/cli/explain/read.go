@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
-	"plumbline.dev/plumbline/internal/explain/cluster"
 )
 
 // reader lists the objects of a cluster.
@@ -37,7 +37,7 @@ func (r *reader) version() (int, error) {
 	}
 	minor, err := parseVersion(info.Major + "." + info.Minor)
 	if err != nil {
-		return cluster.Newest, nil //nolint:nilerr // a version that says nothing: the newest rules are as good as any
+		return allocation.NewestMinor, nil //nolint:nilerr // a version that says nothing: the newest rules are as good as any
 	}
 	return minor, nil
 }

@@ -17,7 +17,6 @@ import (
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/driver"
-	known "plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -90,7 +89,7 @@ func TestEveryPromiseIsKept(t *testing.T) {
 		m := s.machine(t)
 		o := slicecodec.CPUOptions{Mode: modes[seed%len(modes)], ReservedPerNUMA: r.IntN(2)}
 		classes := map[string]*resourceapi.DeviceClass{"dra.cpu": {ObjectMeta: metav1.ObjectMeta{Name: "dra.cpu"}}}
-		cluster := allocation.New(known.GatesOf(known.Newest), classes, publish(m, o), nil)
+		cluster := allocation.New(allocation.DefaultGates(allocation.NewestMinor), classes, publish(m, o), nil)
 		var tenants []tenant
 		for step := range steps {
 			if len(tenants) > 0 && r.IntN(2) == 0 {

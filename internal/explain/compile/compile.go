@@ -1,6 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package compile makes a problem for the solver of claims and a node: which
+// device fits which request, and why the others do not. Selectors are evaluated
+// by the scheduler's own library; what fits together is the solver's.
 package compile
 
 import (
@@ -9,8 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
@@ -21,35 +26,35 @@ const maxClaims = 64
 // Compiler compiles for nodes of one cluster. It may be used by several
 // goroutines.
 type Compiler struct {
-	cluster   *cluster.Cluster
-	evaluator *Selectors
+	cluster   *snapshot.Cluster
+	selectors *Selectors
 }
 
 // New makes a compiler.
-func New(c *cluster.Cluster, selectors *Selectors) *Compiler {
-	return &Compiler{cluster: c, evaluator: selectors}
+func New(c *snapshot.Cluster, selectors *Selectors) *Compiler {
+	return &Compiler{cluster: c, selectors: selectors}
 }
 
 // Device is a device of a node.
 type Device struct {
-	ID     cluster.DeviceID
+	ID     snapshot.DeviceID
 	Device *resourceapi.Device
 	Slice  *resourceapi.ResourceSlice
-	Pool   *cluster.Pool
-	Held   *cluster.Held
+	Pool   *snapshot.Pool
+	Held   *snapshot.Held
 }
 
 // Alternative is a request, or one of its subrequests, on a node.
 type Alternative struct {
-	Ask
+	Subrequest
 	// Refused says why the allocator refuses to begin, "" if it does not, and
 	// Refusal what kind of reason that is.
 	Refused string
 	Refusal Refusal
 	// Why says for each device of the node whether it is for the request.
 	Why []Why
-	// Takes is what the request takes of each device that is shared out.
-	Takes []amounts
+	// Consumes is what the request consumes of each device that is shared out.
+	Consumes []amounts
 }
 
 // Request is a request of a claim on a node.
@@ -66,15 +71,15 @@ type Claim struct {
 
 // Node is claims to be allocated together on a node.
 type Node struct {
-	Cluster *cluster.Cluster
+	Cluster *snapshot.Cluster
 	Node    *corev1.Node
-	Pools   []*cluster.Pool
+	Pools   []*snapshot.Pool
 	// Devices are those that can be allocated, in the allocator's order.
 	Devices []Device
 	Claims  []Claim
 	Problem *solver.Problem
-	// NotJudged says what we do not know to judge; the answer is unknown then.
-	NotJudged []string
+	// Unsupported says what we do not know to judge; the answer is unknown then.
+	Unsupported []string
 }
 
 // Compile looks at each device of a node for each request. An error is a slice
@@ -86,17 +91,17 @@ func (c *Compiler) Compile(ctx context.Context, node *corev1.Node, claims []*res
 	}
 	n := &Node{Cluster: c.cluster, Node: node, Pools: pools}
 	if len(claims) > maxClaims {
-		n.NotJudged = append(n.NotJudged, fmt.Sprintf("%d claims at once: at most %d can be", len(claims), maxClaims))
+		n.Unsupported = append(n.Unsupported, fmt.Sprintf("%d claims at once: at most %d can be", len(claims), maxClaims))
 		claims = claims[:maxClaims]
 	}
 	for _, pool := range pools {
 		n.addPool(pool)
 	}
-	j := judge{Compiler: c, ctx: ctx, node: n}
+	e := evaluation{Compiler: c, ctx: ctx, node: n}
 	for _, claim := range claims {
 		view := Claim{Claim: claim}
 		for i := range claim.Spec.Devices.Requests {
-			view.Requests = append(view.Requests, j.request(claim, i))
+			view.Requests = append(view.Requests, e.request(claim, i))
 		}
 		n.Claims = append(n.Claims, view)
 	}
@@ -104,17 +109,17 @@ func (c *Compiler) Compile(ctx context.Context, node *corev1.Node, claims []*res
 	return n, nil
 }
 
-func (n *Node) addPool(pool *cluster.Pool) {
+func (n *Node) addPool(pool *snapshot.Pool) {
 	if !pool.Usable() {
 		return
 	}
 	for _, slice := range pool.Slices {
-		if n.Cluster.Gates.CompatibilityGroups && cluster.UsesCompatibilityGroups(slice) {
-			n.NotJudged = append(n.NotJudged, fmt.Sprintf("ResourceSlice %s has compatibility groups (%s)", slice.Name, cluster.GateCompatibilityGroups))
+		if n.Cluster.Gates.CompatibilityGroups && snapshot.UsesCompatibilityGroups(slice) {
+			n.Unsupported = append(n.Unsupported, fmt.Sprintf("ResourceSlice %s has compatibility groups (%s)", slice.Name, allocation.GateCompatibilityGroups))
 		}
 		for i := range slice.Spec.Devices {
 			d := &slice.Spec.Devices[i]
-			id := cluster.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: d.Name}
+			id := snapshot.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: d.Name}
 			n.Devices = append(n.Devices, Device{ID: id, Device: d, Slice: slice, Pool: pool, Held: n.Cluster.Holder(id)})
 		}
 	}
@@ -126,4 +131,141 @@ func (n *Node) shared(d *Device) bool {
 }
 
 // Selectors is the store of selectors.
-func (c *Compiler) Selectors() *Selectors { return c.evaluator }
+func (c *Compiler) Selectors() *Selectors { return c.selectors }
+
+// Subrequest is a request for devices, or one of its alternatives.
+type Subrequest struct {
+	// Name is "request" or "request/subrequest".
+	Name  string
+	Class string
+	// Path is where it lies in the claim's spec, for messages.
+	Path string
+	All  bool
+	// Count is how many devices it wants where it does not want all.
+	Count int64
+	// Mode is as written where it is no mode that we know.
+	Mode           resourceapi.DeviceAllocationMode
+	Admin          bool
+	AsksAdmin      bool
+	Selectors      []resourceapi.DeviceSelector
+	Tolerations    []resourceapi.DeviceToleration
+	Capacity       *resourceapi.CapacityRequirements
+	Derived        []resourceapi.DeviceDerivedAttribute
+	FirstAvailable bool
+}
+
+// Subrequests lists the alternatives of a request: one, unless it has subrequests. It
+// is empty for a request of a kind that came after us.
+func Subrequests(index int, r *resourceapi.DeviceRequest) []Subrequest {
+	path := fmt.Sprintf("spec.devices.requests[%d]", index)
+	if len(r.FirstAvailable) > 0 {
+		all := make([]Subrequest, len(r.FirstAvailable))
+		for i, s := range r.FirstAvailable {
+			all[i] = Subrequest{
+				Name: r.Name + "/" + s.Name, Class: s.DeviceClassName, Path: fmt.Sprintf("%s.firstAvailable[%d]", path, i),
+				Selectors: s.Selectors, Tolerations: s.Tolerations, Capacity: s.Capacity, Derived: s.DerivedAttributes, FirstAvailable: true,
+			}
+			all[i].setMode(s.AllocationMode, s.Count)
+		}
+		return all
+	}
+	e := r.Exactly
+	if e == nil {
+		return nil
+	}
+	subrequest := Subrequest{
+		Name: r.Name, Class: e.DeviceClassName, Path: path + ".exactly", Selectors: e.Selectors, Tolerations: e.Tolerations,
+		Capacity: e.Capacity, Derived: e.DerivedAttributes, Admin: ptr.Deref(e.AdminAccess, false), AsksAdmin: e.AdminAccess != nil,
+	}
+	subrequest.setMode(e.AllocationMode, e.Count)
+	return []Subrequest{subrequest}
+}
+
+// setMode fills in what the API server fills in.
+func (a *Subrequest) setMode(mode resourceapi.DeviceAllocationMode, count int64) {
+	a.Mode, a.Count = mode, count
+	switch mode {
+	case resourceapi.DeviceAllocationModeAll:
+		a.All = true
+	case "", resourceapi.DeviceAllocationModeExactCount:
+		a.Mode = resourceapi.DeviceAllocationModeExactCount
+		if count == 0 {
+			a.Count = 1
+		}
+	}
+}
+
+// build makes the solver's problem.
+func (n *Node) build() {
+	p := &solver.Problem{MaxResults: resourceapi.AllocationResultsMaxSize, Devices: make([]solver.Device, len(n.Devices))}
+	n.Problem = p
+	for d := range n.Devices {
+		p.Devices[d].Shared = n.shared(&n.Devices[d])
+	}
+	for c := range n.Claims {
+		claim := &n.Claims[c]
+		var s solver.Claim
+		for r := range claim.Requests {
+			var request solver.Request
+			for a := range claim.Requests[r].Alternatives {
+				request.Alternatives = append(request.Alternatives, n.alternative(&claim.Requests[r].Alternatives[a]))
+			}
+			s.Requests = append(s.Requests, request)
+		}
+		for k := range claim.Claim.Spec.Devices.Constraints {
+			s.Constraints = append(s.Constraints, n.constraint(claim, k))
+		}
+		p.Claims = append(p.Claims, s)
+	}
+	for d := range n.Devices {
+		if p.Devices[d].Shared {
+			n.sharedCapacity(d)
+		}
+	}
+	n.sharedCounters()
+}
+
+func (n *Node) alternative(a *Alternative) solver.Alternative {
+	s := solver.Alternative{
+		Invalid: a.Refused != "", Count: int(min(a.Count, 1<<30)), WantsAll: a.All, Admin: a.Admin,
+		Fit: make([]solver.Fit, len(n.Devices)), Needs: make([][]int64, len(n.Devices)),
+	}
+	for d := range n.Devices {
+		held := n.Devices[d].Held
+		taken := held != nil && held.Whole && !a.Admin
+		switch obstacle := a.Why[d].Obstacle; {
+		case obstacle == None:
+			s.Fit[d] = solver.Yes
+		case obstacle == SelectorFails || obstacle == CapacityFails:
+			// What somebody has is passed over without a look.
+			if !taken {
+				s.Fit[d] = solver.Abort
+			}
+		case obstacle == TooLittleLeft && a.All:
+			s.Fit[d] = solver.RejectedLate
+		}
+		if a.All && a.Why[d].inAll() {
+			s.All = append(s.All, d)
+		}
+	}
+	if a.All {
+		s.Count = len(s.All)
+	}
+	return s
+}
+
+// inAll says whether a device is one of all: also when it cannot be had.
+func (w Why) inAll() bool {
+	return w.Obstacle.Matches() || w.Obstacle == CountersOff || w.Obstacle == OperationsOff
+}
+
+// eachAlternative goes over all alternatives with what the solver knows of them.
+func (n *Node) eachAlternative(do func(*Alternative, *solver.Alternative)) {
+	for c := range n.Claims {
+		for r := range n.Claims[c].Requests {
+			for a := range n.Claims[c].Requests[r].Alternatives {
+				do(&n.Claims[c].Requests[r].Alternatives[a], &n.Problem.Claims[c].Requests[r].Alternatives[a])
+			}
+		}
+	}
+}

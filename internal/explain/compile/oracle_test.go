@@ -12,9 +12,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
@@ -51,11 +51,8 @@ func compareVerdicts(t *testing.T, from, to uint64) {
 	selectors := compile.NewSelectors()
 	for at := from; at < to; at++ {
 		c := explaintest.Random(at)
-		known := cluster.New(c.Snapshot)
-		oracle, err := explaintest.NewOracle(t.Context(), known, selectors.Compiled())
-		if err != nil {
-			t.Fatal(err)
-		}
+		known := snapshot.New(c.Snapshot)
+		oracle := explaintest.NewOracle(known, selectors.Compiled())
 		compiler := compile.New(known, selectors)
 		for _, name := range known.NodeNames() {
 			node, err := compiler.Compile(context.Background(), known.Node(name), c.Claims)
@@ -71,9 +68,9 @@ func compareVerdicts(t *testing.T, from, to uint64) {
 				continue
 			}
 			verdicts[want]++
-			if got.Verdict != want || len(node.NotJudged) > 0 {
+			if got.Verdict != want || len(node.Unsupported) > 0 {
 				text, _ := yaml.Marshal(c)
-				t.Fatalf("seed %d, %s: verdict %d, the allocator says %d (%v); not judged: %v\n%s", at, name, got.Verdict, want, cause, node.NotJudged, text)
+				t.Fatalf("seed %d, %s: verdict %d, the allocator says %d (%v); not judged: %v\n%s", at, name, got.Verdict, want, cause, node.Unsupported, text)
 			}
 		}
 	}

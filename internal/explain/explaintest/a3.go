@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/deploy"
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/nodeslices"
 )
@@ -25,9 +26,9 @@ var A3NICs = []string{
 
 // A3 is a number of A3 Ultra machines, called a3-ultragpu-8g-0 and so on, with
 // the device classes that plumbline ships.
-func A3(tb testing.TB, n int) cluster.Snapshot {
+func A3(tb testing.TB, n int) snapshot.Objects {
 	tb.Helper()
-	s := cluster.Snapshot{Source: "test", Minor: cluster.Newest, Gates: cluster.GatesOf(cluster.Newest), Classes: ShippedClasses(tb)}
+	s := snapshot.Objects{Source: "test", Minor: allocation.NewestMinor, Gates: allocation.DefaultGates(allocation.NewestMinor), Classes: ShippedClasses(tb)}
 	// One is read and the others are like it: reading takes its time.
 	var first []*resourceapi.ResourceSlice
 	for i := range n {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // Text is the value of an attribute.
@@ -103,7 +103,7 @@ func Distinct(attribute string, requests ...string) resourceapi.DeviceConstraint
 }
 
 // Holding is a claim that has devices.
-func Holding(name string, devices ...cluster.DeviceID) *resourceapi.ResourceClaim {
+func Holding(name string, devices ...snapshot.DeviceID) *resourceapi.ResourceClaim {
 	c := Claim(name, nil)
 	c.Status.Allocation = &resourceapi.AllocationResult{}
 	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: name + "-0"}}

@@ -11,12 +11,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // Case is a cluster, and claims that are to be allocated together.
 type Case struct {
-	Snapshot cluster.Snapshot
+	Snapshot snapshot.Objects
 	Claims   []*resourceapi.ResourceClaim
 }
 
@@ -82,7 +83,7 @@ func Random(seed uint64) Case {
 	for t := range r.on {
 		r.on[t] = r.one(4)
 	}
-	r.c.Snapshot = cluster.Snapshot{Source: fmt.Sprintf("seed %d", seed), Minor: cluster.Newest, Gates: r.gates(), Classes: r.classes()}
+	r.c.Snapshot = snapshot.Objects{Source: fmt.Sprintf("seed %d", seed), Minor: allocation.NewestMinor, Gates: r.gates(), Classes: r.classes()}
 	nodes := 1
 	if r.one(8) || r.on[fabric] {
 		nodes = 2
@@ -103,15 +104,15 @@ func Random(seed uint64) Case {
 func (r *random) node(name string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": name}}}
 	if r.one(2) {
-		n.Status.DeclaredFeatures = []string{cluster.GateNodeOperations}
+		n.Status.DeclaredFeatures = []string{allocation.GateNodeOperations}
 	}
 	return n
 }
 
-func (r *random) gates() cluster.Gates {
-	g := cluster.GatesOf(cluster.Newest)
+func (r *random) gates() allocation.Gates {
+	g := allocation.DefaultGates(allocation.NewestMinor)
 	if r.on[gatesOff] && r.one(4) {
-		g = cluster.GatesOf(pick(r, 34, 35, 36))
+		g = allocation.DefaultGates(pick(r, 34, 35, 36))
 	}
 	g.ListTypeAttributes = r.on[listsOn]
 	g.OptionalNodeOperations = r.odd(groupsAndOperations, 2)
@@ -123,7 +124,7 @@ func (r *random) gates() cluster.Gates {
 			*gate = false
 		}
 	}
-	if !cluster.KnowsConsumable(g) {
+	if !allocation.KnowsConsumableCapacity(g) {
 		// The oldest allocator looks at pools in no fixed order, so with these its
 		// answer is left to chance.
 		r.on[failingSelectors], r.on[wantsAll] = false, false

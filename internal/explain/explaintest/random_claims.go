@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
 )
 
 func (r *random) claim(name string) *resourceapi.ResourceClaim {
@@ -134,7 +134,7 @@ func (r *random) expression() string {
 			`device.attributes["resource.kubernetes.io"].?numa.orValue(7) == 0`)
 	}
 	// The oldest allocator evaluates this as if no device were shared.
-	if cluster.KnowsConsumable(r.c.Snapshot.Gates) && r.one(6) {
+	if allocation.KnowsConsumableCapacity(r.c.Snapshot.Gates) && r.one(6) {
 		return `!device.allowMultipleAllocations`
 	}
 	return pick(r,

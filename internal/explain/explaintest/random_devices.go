@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // attributes are those of a device on one of some roots, now and then without
@@ -280,7 +280,7 @@ func (r *random) hold() {
 			if !r.one(rate) {
 				continue
 			}
-			id := cluster.DeviceID{Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name, Device: d.Name}
+			id := snapshot.DeviceID{Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name, Device: d.Name}
 			claim := Holding(fmt.Sprintf("holder-%d-%d", r.IntN(3), len(r.c.Snapshot.Claims)), id)
 			result := &claim.Status.Allocation.Devices.Results[0]
 			if ptr.Deref(d.AllowMultipleAllocations, false) != r.one(40) {

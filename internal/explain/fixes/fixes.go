@@ -9,9 +9,9 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
@@ -40,7 +40,7 @@ type Fix struct {
 
 // Trial is claims on a node of a cluster.
 type Trial struct {
-	Cluster *cluster.Cluster
+	Cluster *snapshot.Cluster
 	Node    string
 	Claims  []*resourceapi.ResourceClaim
 }
@@ -99,7 +99,7 @@ func (f *finder) fits(t Trial) bool {
 		return false
 	}
 	n, err := compile.New(t.Cluster, f.selectors).Compile(f.ctx, node, t.Claims)
-	if err != nil || len(n.NotJudged) > 0 || f.ctx.Err() != nil {
+	if err != nil || len(n.Unsupported) > 0 || f.ctx.Err() != nil {
 		return false
 	}
 	s := solver.New(n.Problem)

@@ -210,7 +210,7 @@ func (f *finder) fewer() {
 					continue
 				}
 				for i, x := range fieldsOf(&c.Spec.Devices.Requests[p.index]) {
-					ask := &f.request(p).Alternatives[i].Ask
+					ask := &f.request(p).Alternatives[i].Subrequest
 					if !ask.All && ask.Count <= n {
 						continue
 					}

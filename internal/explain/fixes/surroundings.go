@@ -11,9 +11,10 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // gates switches one feature gate on.
@@ -22,10 +23,10 @@ func (f *finder) gates() {
 		return
 	}
 	for _, name := range []string{
-		cluster.GateConsumableCapacity, cluster.GatePrioritizedList, cluster.GateAdminAccess, cluster.GatePartitionable,
-		cluster.GateBindingConditions, cluster.GateNodeOperations, cluster.GateListAttributes,
+		allocation.GateConsumableCapacity, allocation.GatePrioritizedList, allocation.GateAdminAccess, allocation.GatePartitionable,
+		allocation.GateBindingConditions, allocation.GateNodeOperations, allocation.GateListAttributes,
 	} {
-		on, err := cluster.SetGates(f.a.Cluster.Gates, f.a.Cluster.Minor, name+"=true")
+		on, err := allocation.OverrideGates(f.a.Cluster.Gates, f.a.Cluster.Minor, name+"=true")
 		if err != nil || on == f.a.Cluster.Gates {
 			continue
 		}
@@ -127,9 +128,9 @@ func (f *finder) without(holders ...*resourceapi.ResourceClaim) Trial {
 // holders are the claims that have devices which would do, or parts of the same
 // hardware; those with the fewest devices first.
 func (f *finder) holders() []*resourceapi.ResourceClaim {
-	wanted := map[*cluster.Pool]bool{}
+	wanted := map[*snapshot.Pool]bool{}
 	var all []*resourceapi.ResourceClaim
-	add := func(held *cluster.Held) {
+	add := func(held *snapshot.Held) {
 		if held == nil {
 			return
 		}

@@ -12,7 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/internal/explain/compile"
-	"plumbline.dev/plumbline/internal/explain/conflict"
+	"plumbline.dev/plumbline/internal/explain/mus"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
@@ -69,7 +69,7 @@ func (a *Asker) Ask(ctx context.Context, node *corev1.Node) (*Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	if len(n.NotJudged) > 0 {
+	if len(n.Unsupported) > 0 {
 		return &Answer{Node: n, Verdict: solver.Unknown, outcome: outcome{First: -1}}, nil
 	}
 	key := n.Problem.Key()
@@ -99,7 +99,7 @@ func find(p *solver.Problem) found {
 		unknown = unknown || v == solver.Unknown
 		return v != solver.Fits
 	}
-	f.outcome.Conflict, f.outcome.Smallest = conflict.Smallest(len(f.outcome.Members), fails, s.Orbit)
+	f.outcome.Conflict, f.outcome.Smallest = mus.Smallest(len(f.outcome.Members), fails, s.Orbit)
 	if unknown {
 		f.outcome.Smallest = false
 	}
@@ -128,7 +128,7 @@ func first(members []solver.Member, fails func([]bool) bool) int {
 
 // WithoutDetails is the answer without what is known of the node's devices.
 func (a *Answer) WithoutDetails() *Answer {
-	return &Answer{Node: &compile.Node{Node: a.Node.Node, NotJudged: a.NotJudged}, Verdict: a.Verdict, outcome: a.outcome}
+	return &Answer{Node: &compile.Node{Node: a.Node.Node, Unsupported: a.Unsupported}, Verdict: a.Verdict, outcome: a.outcome}
 }
 
 // Detailed says whether what is known of the node's devices is there.

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
 	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
@@ -82,8 +82,8 @@ func (k *Asker) Cause(ctx context.Context, a *Answer) Cause {
 		return Cause{}
 	case solver.Unknown:
 		text := "the search was cut short"
-		if len(a.NotJudged) > 0 {
-			text = strings.Join(a.NotJudged, "; ")
+		if len(a.Unsupported) > 0 {
+			text = strings.Join(a.Unsupported, "; ")
 		}
 		return Cause{Code: NotJudged, Text: text}
 	case solver.Aborts:
@@ -124,9 +124,9 @@ func (a *Answer) explainsItself(code string) bool {
 }
 
 // with says whether the conflict would be none in another cluster.
-func (k *Asker) with(ctx context.Context, a *Answer, other *cluster.Cluster) bool {
+func (k *Asker) with(ctx context.Context, a *Answer, other *snapshot.Cluster) bool {
 	n, err := compile.New(other, k.compiler.Selectors()).Compile(ctx, a.Node.Node, k.claims)
-	if err != nil || len(n.NotJudged) > 0 {
+	if err != nil || len(n.Unsupported) > 0 {
 		return false
 	}
 	s := solver.New(n.Problem)

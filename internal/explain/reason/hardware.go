@@ -11,7 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/api/nearest"
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/selector"
 )
@@ -62,7 +62,7 @@ func (a *Answer) ties() []tie {
 
 // about says whether a constraint is about any alternative of a request.
 func (t *tie) about(r *compile.Request) bool {
-	return slices.ContainsFunc(r.Alternatives, func(x compile.Alternative) bool { return compile.Applies(t.constraint, r.Name, &x.Ask) })
+	return slices.ContainsFunc(r.Alternatives, func(x compile.Alternative) bool { return compile.Applies(t.constraint, r.Name, &x.Subrequest) })
 }
 
 // Hardware is the cause as far as it shows in what is free.
@@ -166,11 +166,11 @@ func (a *Answer) nearly(x *compile.Alternative, count map[compile.Obstacle]int, 
 	case enough(compile.NoSuchCapacity, compile.AgainstPolicy, compile.TooSmall):
 		return Cause{Code: Capacity, Text: a.capacityText(x)}
 	case enough(compile.BindingConditionsOff):
-		return Cause{Code: GateOff, Text: fmt.Sprintf("%s: the devices have binding conditions, and feature gate %s is off", x.Name, cluster.GateBindingConditions)}
+		return Cause{Code: GateOff, Text: fmt.Sprintf("%s: the devices have binding conditions, and feature gate %s is off", x.Name, allocation.GateBindingConditions)}
 	case enough(compile.CountersOff):
-		return Cause{Code: GateOff, Text: fmt.Sprintf("%s: the devices are partitions, and feature gate %s is off", x.Name, cluster.GatePartitionable)}
+		return Cause{Code: GateOff, Text: fmt.Sprintf("%s: the devices are partitions, and feature gate %s is off", x.Name, allocation.GatePartitionable)}
 	case enough(compile.OperationsOff):
-		return Cause{Code: GateOff, Text: fmt.Sprintf("%s: the devices want node operations to be skipped, and feature gate %s is off", x.Name, cluster.GateNodeOperations)}
+		return Cause{Code: GateOff, Text: fmt.Sprintf("%s: the devices want node operations to be skipped, and feature gate %s is off", x.Name, allocation.GateNodeOperations)}
 	case count[compile.NotSelected] > 0:
 		return a.notSelected(x, matching)
 	case count[compile.SelectorFails] > 0:
@@ -193,7 +193,7 @@ func (a *Answer) noneOfClass(x *compile.Alternative) Cause {
 		here = true
 		switch {
 		case p.Incomplete && len(p.Hidden) > 0:
-			return Cause{Code: GateOff, Text: fmt.Sprintf("%s: pool %s has compatibility groups, and feature gate %s is off", x.Name, p.ID, cluster.GateCompatibilityGroups)}
+			return Cause{Code: GateOff, Text: fmt.Sprintf("%s: pool %s has compatibility groups, and feature gate %s is off", x.Name, p.ID, allocation.GateCompatibilityGroups)}
 		case p.Incomplete:
 			return Cause{Code: PoolIncomplete, Text: fmt.Sprintf("%s: pool %s is incomplete: %d of %d slices of generation %d are published", x.Name, p.ID, p.Published, p.Wanted, p.Generation)}
 		case p.Invalid != "":

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/compile"
 )
 
@@ -71,7 +71,7 @@ func (a *Answer) notCompared(t *tie, r *compile.Request, wants string, values, l
 		return a.without(t, r, wants)
 	case lists > 0 && !a.Cluster.Gates.ListTypeAttributes && (len(t.requests) > 1 || a.wantsSeveral(r)):
 		return Cause{Code: ListAttribute, Text: fmt.Sprintf("%s; for %s that is a list, and lists are compared only with feature gate %s on",
-			wants, r.Name, cluster.GateListAttributes)}
+			wants, r.Name, allocation.GateListAttributes)}
 	}
 	return Cause{}
 }
@@ -112,7 +112,7 @@ func (a *Answer) anyFree(r *compile.Request) bool {
 // attribute of a constraint, with their types; and how many are lists.
 func (a *Answer) freeValues(r *compile.Request, t *tie) (values, kinds []string, lists int) {
 	for i := range r.Alternatives {
-		if !compile.Applies(t.constraint, r.Name, &r.Alternatives[i].Ask) {
+		if !compile.Applies(t.constraint, r.Name, &r.Alternatives[i].Subrequest) {
 			continue
 		}
 		for d, why := range r.Alternatives[i].Why {

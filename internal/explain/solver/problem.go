@@ -3,6 +3,10 @@
 
 package solver
 
+import (
+	"encoding/binary"
+)
+
 // Fit is what the allocator makes of a device when a request comes to it.
 type Fit uint8
 
@@ -12,8 +16,9 @@ const (
 	No Fit = iota
 	// Yes, unless something placed before is in the way.
 	Yes
-	// Late is No that is found out only after the constraints have been asked.
-	Late
+	// RejectedLate is No, which the allocator finds only after it has checked the
+	// constraints, as for a shared device with too little capacity left.
+	RejectedLate
 	// Abort ends the whole search with an error, unless the device has been
 	// taken on the way: its selector cannot be evaluated.
 	Abort
@@ -38,15 +43,15 @@ type Device struct {
 	// Free is how much of each of its capacities is free, of a shared device.
 	// Less than nothing means that more was given away than there is.
 	Free []int64
-	// Takes are the counters that it consumes when it is allocated.
-	Takes []Take
-	// CountersHeld says that somebody has a share of it already, who paid for
-	// its counters.
+	// ConsumesCounters is what it consumes of counters when it is allocated.
+	ConsumesCounters []CounterConsumption
+	// CountersHeld says that somebody has a share of it already, and with it the
+	// counters.
 	CountersHeld bool
 }
 
-// Take is an amount of a counter.
-type Take struct {
+// CounterConsumption is an amount of a shared counter (KEP-4815).
+type CounterConsumption struct {
 	// Counter is an index of Problem.Counters.
 	Counter int
 	Amount  int64
@@ -103,9 +108,9 @@ const (
 	// Set is a list of values, any of which may be the common one. Where a
 	// problem has sets, single values are sets of one.
 	Set
-	// Odd is what the allocator cannot compare: a list where lists are not
-	// enabled. It can stand alone only.
-	Odd
+	// Incomparable is what the allocator cannot compare: a list where
+	// DRAListTypeAttributes is off. A constraint takes such a device only as its first.
+	Incomparable
 )
 
 // Value is the value of an attribute: equal numbers are equal values of equal
@@ -138,4 +143,77 @@ func (p *Problem) Members() []Member {
 		}
 	}
 	return all
+}
+
+// Key is a canonical encoding: equal problems have equal keys, and an answer for one
+// is an answer for the other, device by device.
+func (p *Problem) Key() string {
+	w := keyWriter{}
+	w.numbers(int64(p.MaxResults), int64(len(p.Devices)))
+	for _, d := range p.Devices {
+		w.flags(d.Shared, d.CountersHeld)
+		w.list(d.Free)
+		w.numbers(int64(len(d.ConsumesCounters)))
+		for _, t := range d.ConsumesCounters {
+			w.numbers(int64(t.Counter), t.Amount)
+		}
+	}
+	w.list(p.Counters)
+	w.numbers(int64(len(p.Claims)))
+	for _, c := range p.Claims {
+		w.numbers(int64(len(c.Requests)), int64(len(c.Constraints)))
+		for _, r := range c.Requests {
+			w.numbers(int64(len(r.Alternatives)))
+			for _, a := range r.Alternatives {
+				w.alternative(&a)
+			}
+		}
+		for _, k := range c.Constraints {
+			w.flags(k.Invalid, k.Distinct)
+			for _, applies := range k.Applies {
+				w.flags(applies...)
+			}
+			for _, v := range k.Values {
+				w.key = v.append(w.key)
+			}
+		}
+	}
+	return string(w.key)
+}
+
+type keyWriter struct{ key []byte }
+
+func (w *keyWriter) numbers(all ...int64) {
+	for _, n := range all {
+		w.key = binary.AppendVarint(w.key, n)
+	}
+}
+
+func (w *keyWriter) list(all []int64) {
+	w.numbers(int64(len(all)))
+	w.numbers(all...)
+}
+
+func (w *keyWriter) flags(all ...bool) {
+	for _, is := range all {
+		if is {
+			w.key = append(w.key, 1)
+		} else {
+			w.key = append(w.key, 0)
+		}
+	}
+}
+
+func (w *keyWriter) alternative(a *Alternative) {
+	w.flags(a.Invalid, a.WantsAll, a.Admin)
+	w.numbers(int64(a.Count), int64(len(a.All)))
+	for _, d := range a.All {
+		w.numbers(int64(d))
+	}
+	for _, fit := range a.Fit {
+		w.key = append(w.key, byte(fit))
+	}
+	for _, needs := range a.Needs {
+		w.list(needs)
+	}
 }

@@ -3,6 +3,11 @@
 
 package solver
 
+import (
+	"cmp"
+	"slices"
+)
+
 // outcome is what came of a part of the search.
 type outcome uint8
 
@@ -10,27 +15,28 @@ const (
 	failed outcome = iota
 	solved
 	aborted
-	// exceeded: every way on has more devices than a claim can have. The
-	// allocator goes back further then, past devices it would have tried.
+	// exceeded: every way on has more devices than a claim can have. The allocator
+	// backtracks further then, past devices that it would have tried otherwise.
 	exceeded
 	cutShort
 )
 
-// place is a request in the order of the search.
-type place struct{ claim, request int }
+// requestRef names a request by its claim.
+type requestRef struct{ claim, request int }
 
-// search is one search. Its state is what has been placed so far.
+// search is one backtracking search. Its state is what has been allocated so far.
 type search struct {
 	s *Solver
 	p *Problem
 	// requestOn and constraintOn say which members count, by claim.
 	requestOn, constraintOn [][]bool
-	order                   []place
-	faithful                bool
-	// tedious searches as the allocator does, without a memory, up to a limit of
-	// steps.
-	tedious bool
-	limit   int
+	// order is the order of requests: the claims' own where allocatorOrder is true.
+	order          []requestRef
+	allocatorOrder bool
+	// withoutMemo searches as the allocator does, which remembers no dead end, up to a
+	// limit of steps.
+	withoutMemo bool
+	limit       int
 	// open says for each position of the order which constraints still apply to
 	// something from there on.
 	open [][]constraintID
@@ -44,8 +50,8 @@ type search struct {
 
 type constraintID struct{ claim, index int }
 
-func newSearch(s *Solver, on []bool) *search {
-	q := &search{s: s, p: s.p, limit: budget}
+func newSearch(s *Solver, mask []bool) *search {
+	q := &search{s: s, p: s.p, limit: maxSteps}
 	clear(s.memo)
 	for _, claim := range s.p.Claims {
 		q.requestOn = append(q.requestOn, make([]bool, len(claim.Requests)))
@@ -53,15 +59,15 @@ func newSearch(s *Solver, on []bool) *search {
 	}
 	for i, m := range s.members {
 		if m.Constraint {
-			q.constraintOn[m.Claim][m.Index] = on[i]
+			q.constraintOn[m.Claim][m.Index] = mask[i]
 		} else {
-			q.requestOn[m.Claim][m.Index] = on[i]
+			q.requestOn[m.Claim][m.Index] = mask[i]
 		}
 	}
 	for c, requests := range q.requestOn {
 		for r, counts := range requests {
 			if counts {
-				q.order = append(q.order, place{c, r})
+				q.order = append(q.order, requestRef{c, r})
 			}
 		}
 	}
@@ -87,15 +93,15 @@ func (q *search) run() Result {
 	return r
 }
 
-// next places the request at a position of the order, and all after it.
+// next allocates for the request at a position of the order, and all after it.
 func (q *search) next(at int) outcome {
 	if at == len(q.order) {
 		return solved
 	}
-	if q.tedious {
+	if q.withoutMemo {
 		return q.alternatives(at)
 	}
-	q.remember(at)
+	q.stateKey(at)
 	if known, seen := q.s.memo[string(q.key)]; seen {
 		return known
 	}
@@ -131,7 +137,7 @@ func (q *search) alternatives(at int) outcome {
 	return all
 }
 
-// fill places the devices of an alternative from the nth on, none before start:
+// fill allocates the devices of an alternative from the nth on, none before start:
 // within a request their order means nothing.
 func (q *search) fill(at, a, n, start int) outcome {
 	r := q.order[at]
@@ -148,14 +154,14 @@ func (q *search) fill(at, a, n, start int) outcome {
 	if alternative.WantsAll {
 		return q.fillAll(at, a, n)
 	}
-	// Of one kind it is enough to try the first: where that one led nowhere, so
-	// does another.
+	// Of a class of interchangeable devices it is enough to try the first: where that
+	// one is a dead end, so is another.
 	tried := make([]bool, q.s.classes)
 	for _, d := range q.s.candidates[r.claim][r.request][a] {
-		if d < start || tried[q.s.class[d]] && !q.tedious || !q.available(r.claim, d, alternative.Admin) {
+		if d < start || tried[q.s.class[d]] && !q.withoutMemo || !q.available(r.claim, d, alternative.Admin) {
 			continue
 		}
-		if alternative.Fit[d] == Yes && !q.hasRoom(d, alternative) {
+		if alternative.Fit[d] == Yes && !q.hasCapacity(d, alternative) {
 			continue
 		}
 		tried[q.s.class[d]] = true
@@ -166,7 +172,7 @@ func (q *search) fill(at, a, n, start int) outcome {
 	return failed
 }
 
-// try places a device as the nth of an alternative, and all that comes after it.
+// try allocates a device as the nth of an alternative, and all that comes after it.
 func (q *search) try(at, a, n, d int) outcome {
 	r := q.order[at]
 	if q.p.Claims[r.claim].Requests[r.request].Alternatives[a].Fit[d] == Abort {
@@ -176,18 +182,18 @@ func (q *search) try(at, a, n, d int) outcome {
 	if q.steps++; q.steps > q.limit {
 		return cutShort
 	}
-	if !q.put(r, a, d) {
+	if !q.allocate(r, a, d) {
 		return failed
 	}
 	out := q.fill(at, a, n+1, d+1)
 	if out != solved {
-		q.take(r, a, d)
+		q.deallocate(r, a, d)
 	}
 	return out
 }
 
-// fillAll places the nth of all devices: there is no choice. A constraint that
-// refuses it ends the whole search.
+// fillAll allocates the nth of all devices (allocationMode All): there is no choice. A
+// constraint that refuses it ends the whole search.
 func (q *search) fillAll(at, a, n int) outcome {
 	r := q.order[at]
 	alternative := &q.p.Claims[r.claim].Requests[r.request].Alternatives[a]
@@ -197,18 +203,151 @@ func (q *search) fillAll(at, a, n int) outcome {
 		return failed
 	}
 	if k := q.refusing(r, a, d); k >= 0 {
-		if q.faithful {
+		if q.allocatorOrder {
 			q.culprit = &Culprit{Member: Member{Claim: r.claim, Index: r.request}, Alternative: a, Device: d}
 			return aborted
 		}
 		return failed
 	}
-	if alternative.Fit[d] == Late || !q.hasRoom(d, alternative) || !q.put(r, a, d) {
+	if alternative.Fit[d] == RejectedLate || !q.hasCapacity(d, alternative) || !q.allocate(r, a, d) {
 		return failed
 	}
 	out := q.fill(at, a, n+1, 0)
 	if out != solved {
-		q.take(r, a, d)
+		q.deallocate(r, a, d)
 	}
 	return out
+}
+
+// reorder puts requests that a constraint ties together next to each other, and
+// those with few devices first: then a dead end shows early, and few constraints
+// are open at a time. The answer does not depend on it.
+func (q *search) reorder() {
+	left := slices.Clone(q.order)
+	q.order = q.order[:0]
+	open := make([][]bool, len(q.p.Claims))
+	for c := range q.p.Claims {
+		open[c] = make([]bool, len(q.p.Claims[c].Constraints))
+	}
+	for len(left) > 0 {
+		best, bestTies, bestDevices := -1, 0, 0
+		for i, r := range left {
+			ties, devices := q.ties(r, open[r.claim]), q.devicesOf(r)
+			if best < 0 || ties > bestTies || ties == bestTies && devices < bestDevices {
+				best, bestTies, bestDevices = i, ties, devices
+			}
+		}
+		r := left[best]
+		for _, k := range q.s.touches[r.claim][r.request] {
+			open[r.claim][k] = true
+		}
+		q.order = append(q.order, r)
+		left = slices.Delete(left, best, best+1)
+	}
+}
+
+// ties counts the constraints that a request shares with those before it.
+func (q *search) ties(r requestRef, open []bool) int {
+	n := 0
+	for _, k := range q.s.touches[r.claim][r.request] {
+		if open[k] && q.constraintOn[r.claim][k] {
+			n++
+		}
+	}
+	return n
+}
+
+func (q *search) devicesOf(r requestRef) int {
+	n := 0
+	for _, devices := range q.s.candidates[r.claim][r.request] {
+		n += len(devices)
+	}
+	return n
+}
+
+// findOpen finds for each position which constraints matter from there on.
+func (q *search) findOpen() {
+	last := make([][]int, len(q.p.Claims))
+	for c := range q.p.Claims {
+		last[c] = make([]int, len(q.p.Claims[c].Constraints))
+	}
+	for at, r := range q.order {
+		for _, k := range q.s.touches[r.claim][r.request] {
+			last[r.claim][k] = at + 1
+		}
+	}
+	q.open = make([][]constraintID, len(q.order)+1)
+	for c := range last {
+		for k, until := range last[c] {
+			for at := range until {
+				if q.constraintOn[c][k] {
+					q.open[at] = append(q.open[at], constraintID{c, k})
+				}
+			}
+		}
+	}
+}
+
+// sortPlaced sorts by claim and request, and keeps the order within one.
+func sortPlaced(placed []Placement) {
+	slices.SortStableFunc(placed, func(a, b Placement) int {
+		return cmp.Or(cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Request, b.Request))
+	})
+}
+
+// enoughDevices says whether a bipartite matching gives each wanted device one of its
+// own, with constraints and shared devices left aside. The search would find out too,
+// only after many steps: nine requests for eight GPUs are a pigeonhole problem.
+func (q *search) enoughDevices() bool {
+	m := matching{q: q, owner: map[int]int{}}
+	for _, r := range q.order {
+		request := &q.p.Claims[r.claim].Requests[r.request]
+		if len(request.Alternatives) != 1 || request.Alternatives[0].WantsAll {
+			continue
+		}
+		devices := q.s.candidates[r.claim][r.request][0]
+		if q.anyShared(devices) {
+			continue
+		}
+		for range request.Alternatives[0].Count {
+			m.slots = append(m.slots, devices)
+			m.seen = map[int]bool{}
+			if !m.find(len(m.slots) - 1) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (q *search) anyShared(devices []int) bool {
+	for _, d := range devices {
+		if q.p.Devices[d].Shared {
+			return true
+		}
+	}
+	return false
+}
+
+// matching is a bipartite matching of wanted devices to devices, grown along
+// augmenting paths (Kuhn, 1955).
+type matching struct {
+	q     *search
+	slots [][]int
+	owner map[int]int
+	seen  map[int]bool
+}
+
+func (m *matching) find(slot int) bool {
+	for _, d := range m.slots[slot] {
+		if m.seen[d] {
+			continue
+		}
+		m.seen[d] = true
+		if other, taken := m.owner[d]; !taken || m.find(other) {
+			m.owner[d] = slot
+			return true
+		}
+	}
+	return false
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// state is what has been placed.
+// state is what has been allocated so far.
 type state struct {
 	// by says which claims have a device of which only one claim can have one,
 	// as bits.
@@ -45,8 +45,8 @@ func newState(s *Solver) state {
 	return st
 }
 
-// available says whether nothing placed before has the device. Who looks at what
-// others have only minds its own claim; what it looks at is taken for others.
+// available says whether no request before has the device. One with admin access may
+// have what other claims have, only not twice; others may not have what it has.
 func (q *search) available(claim, d int, admin bool) bool {
 	if admin {
 		return q.by[d]&(1<<claim) == 0
@@ -54,8 +54,8 @@ func (q *search) available(claim, d int, admin bool) bool {
 	return q.by[d] == 0
 }
 
-// hasRoom says whether enough is left of a shared device.
-func (q *search) hasRoom(d int, a *Alternative) bool {
+// hasCapacity says whether a shared device has enough capacity left.
+func (q *search) hasCapacity(d int, a *Alternative) bool {
 	if !q.p.Devices[d].Shared {
 		return true
 	}
@@ -67,18 +67,18 @@ func (q *search) hasRoom(d int, a *Alternative) bool {
 	return true
 }
 
-// paysCounters says whether taking the device consumes its counters: the first
-// who has a share of it pays for all.
-func (q *search) paysCounters(d int) bool {
+// consumesCounters says whether allocating the device consumes its counters: of a
+// shared device the first share does.
+func (q *search) consumesCounters(d int) bool {
 	device := &q.p.Devices[d]
-	return len(device.Takes) > 0 && (!device.Shared || !device.CountersHeld && q.shares[d] == 0)
+	return len(device.ConsumesCounters) > 0 && (!device.Shared || !device.CountersHeld && q.shares[d] == 0)
 }
 
 func (q *search) countersSuffice(d int) bool {
-	if !q.paysCounters(d) {
+	if !q.consumesCounters(d) {
 		return true
 	}
-	for _, t := range q.p.Devices[d].Takes {
+	for _, t := range q.p.Devices[d].ConsumesCounters {
 		if q.counters[t.Counter] < t.Amount {
 			return false
 		}
@@ -87,7 +87,7 @@ func (q *search) countersSuffice(d int) bool {
 }
 
 // refusing is the first constraint that does not take the device, -1 if all do.
-func (q *search) refusing(r place, a, d int) int {
+func (q *search) refusing(r requestRef, a, d int) int {
 	for _, k := range q.s.applies[r.claim][r.request][a] {
 		c := &q.p.Claims[r.claim].Constraints[k]
 		if q.constraintOn[r.claim][k] && !c.takes(q.values[r.claim][k], c.Values[d]) {
@@ -105,7 +105,7 @@ func (c *Constraint) takes(placed []Value, v Value) bool {
 	if len(placed) == 0 {
 		return true
 	}
-	if v.Kind == Odd {
+	if v.Kind == Incomparable {
 		return false
 	}
 	if !c.Distinct {
@@ -123,14 +123,14 @@ func (c *Constraint) takes(placed []Value, v Value) bool {
 	})
 }
 
-// put places a device, unless counters or constraints are against it.
-func (q *search) put(r place, a, d int) bool {
+// allocate gives a request a device, unless counters or constraints are against it.
+func (q *search) allocate(r requestRef, a, d int) bool {
 	if !q.countersSuffice(d) || q.refusing(r, a, d) >= 0 {
 		return false
 	}
 	device := &q.p.Devices[d]
-	if q.paysCounters(d) {
-		for _, t := range device.Takes {
+	if q.consumesCounters(d) {
+		for _, t := range device.ConsumesCounters {
 			q.counters[t.Counter] -= t.Amount
 		}
 	}
@@ -158,8 +158,8 @@ func (q *search) put(r place, a, d int) bool {
 	return true
 }
 
-// take is put, undone.
-func (q *search) take(r place, a, d int) {
+// deallocate undoes allocate.
+func (q *search) deallocate(r requestRef, a, d int) {
 	device := &q.p.Devices[d]
 	q.placed = q.placed[:len(q.placed)-1]
 	q.results[r.claim]--
@@ -178,15 +178,16 @@ func (q *search) take(r place, a, d int) {
 			*placed = (*placed)[:len(*placed)-1]
 		}
 	}
-	if q.paysCounters(d) {
-		for _, t := range device.Takes {
+	if q.consumesCounters(d) {
+		for _, t := range device.ConsumesCounters {
 			q.counters[t.Counter] += t.Amount
 		}
 	}
 }
 
-// remember writes the state that matters from a position on into q.key.
-func (q *search) remember(at int) {
+// stateKey writes the state that matters from a position of the order on into q.key:
+// where a search from there is a dead end, it is one for every state with that key.
+func (q *search) stateKey(at int) {
 	key := binary.AppendVarint(q.key[:0], int64(at))
 	if q.s.individual {
 		for _, by := range q.by {
@@ -201,7 +202,7 @@ func (q *search) remember(at int) {
 		for _, n := range free {
 			key = binary.AppendVarint(key, n)
 		}
-		if q.p.Devices[d].Shared && len(q.p.Devices[d].Takes) > 0 {
+		if q.p.Devices[d].Shared && len(q.p.Devices[d].ConsumesCounters) > 0 {
 			key = append(key, byte(min(q.shares[d], 1)))
 		}
 	}
@@ -212,14 +213,14 @@ func (q *search) remember(at int) {
 		key = binary.AppendVarint(key, int64(n))
 	}
 	for _, id := range q.open[at] {
-		key = q.p.Claims[id.claim].Constraints[id.index].remember(key, q.values[id.claim][id.index])
+		key = q.p.Claims[id.claim].Constraints[id.index].stateKey(key, q.values[id.claim][id.index])
 	}
 	q.key = key
 }
 
-// remember writes what a constraint is to remember of what was placed: of a
-// match what is common, of a distinct all values in any order.
-func (c *Constraint) remember(key []byte, placed []Value) []byte {
+// stateKey appends what of the values under a constraint matters for those to come: of
+// matchAttribute what is common, of distinctAttribute all values in any order.
+func (c *Constraint) stateKey(key []byte, placed []Value) []byte {
 	if len(placed) == 0 {
 		return append(key, 0)
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package snapshot
 
 import (
 	"cmp"
@@ -10,8 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/allocation"
 )
 
 // Pool is the devices of a driver that a node can reach.
@@ -88,7 +89,7 @@ func (c *Cluster) relevant(node *corev1.Node, slice *resourceapi.ResourceSlice) 
 	}
 	name, all := ptr.Deref(spec.NodeName, ""), ptr.Deref(spec.AllNodes, false)
 	if name != "" || all || spec.NodeSelector != nil {
-		matches, err := structured.NodeMatches(c.Gates, node, name, all, spec.NodeSelector)
+		matches, err := allocation.NodeMatches(c.Gates, node, name, all, spec.NodeSelector)
 		if err != nil {
 			return false, fmt.Errorf("ResourceSlice %s: %w", slice.Name, err)
 		}
@@ -112,7 +113,7 @@ func (c *Cluster) DeviceOnNode(node *corev1.Node, slice *resourceapi.ResourceSli
 	if !ptr.Deref(slice.Spec.PerDeviceNodeSelection, false) {
 		return true, nil
 	}
-	matches, err := structured.NodeMatches(c.Gates, node, ptr.Deref(d.NodeName, ""), ptr.Deref(d.AllNodes, false), d.NodeSelector)
+	matches, err := allocation.NodeMatches(c.Gates, node, ptr.Deref(d.NodeName, ""), ptr.Deref(d.AllNodes, false), d.NodeSelector)
 	if err != nil {
 		return false, fmt.Errorf("device %s of ResourceSlice %s: %w", d.Name, slice.Name, err)
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package snapshot
 
 import (
 	resourceapi "k8s.io/api/resource/v1"

@@ -1,6 +1,17 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package solver decides whether claims can be allocated on one node, exactly:
+// it knows devices as numbers and what fits as tables. What the tables say
+// comes from package compile; no API type is known here.
+//
+// The rules are those of the upstream allocator (package structured of
+// k8s.io/dynamic-resource-allocation), whose search tries every order of devices
+// until one works. This one remembers dead ends (memoization), and of a class of
+// interchangeable devices tries one only, so an answer that costs the scheduler
+// seconds costs it microseconds. Where the scheduler's answer depends on the order
+// in which it looks, because a device on its way aborts the search, the solver looks
+// in the same order.
 package solver
 
 import "slices"
@@ -46,23 +57,23 @@ type Culprit struct {
 	Device int
 }
 
-// budget is the most devices that a search tries.
-const budget = 2_000_000
+// maxSteps is the most devices that a search tries.
+const maxSteps = 2_000_000
 
 // Solver answers questions about one problem. It is not safe for use by several
 // goroutines.
 type Solver struct {
 	p       *Problem
 	members []Member
-	// class tells kinds of devices: no two devices of one can be told apart.
-	// -1 is a device that no request can have.
+	// class numbers classes of interchangeable devices. -1 is a device that no request
+	// can have.
 	class   []int
 	classes int
-	// individual says that it matters which device of a kind somebody has: a
-	// request looks at what others have, or wants all devices, of which the
-	// allocator takes one after the other until one is taken (this leads
-	// nowhere) or a constraint refuses it (this ends the search), or a list is
-	// among values to be distinct, which has to come first.
+	// individual says that it matters which device of a class is allocated: a request
+	// has admin access to what others have; or wants all devices, which the allocator
+	// takes one after the other until one is allocated already (a dead end) or a
+	// constraint refuses one (the end of the search); or a list is among values to be
+	// distinct, which has to come first.
 	individual bool
 	// candidates are the devices that fit or abort, by claim, request and
 	// alternative.
@@ -74,11 +85,12 @@ type Solver struct {
 	// groups are what Orbit permutes, and groupOf that of each member.
 	groups  []group
 	groupOf []int
-	// memo is kept between searches for its memory only.
+	// memo has the dead ends of a search by their stateKey. It is a field only to be
+	// allocated once.
 	memo map[string]outcome
 }
 
-// New prepares a problem.
+// New makes a solver of a problem.
 func New(p *Problem) *Solver {
 	s := &Solver{p: p, members: p.Members(), memo: map[string]outcome{}}
 	for _, claim := range p.Claims {
@@ -100,16 +112,16 @@ func New(p *Problem) *Solver {
 		s.candidates = append(s.candidates, ofClaim)
 		for i := range claim.Constraints {
 			s.individual = s.individual || claim.Constraints[i].Distinct && slices.ContainsFunc(claim.Constraints[i].Values,
-				func(v Value) bool { return v.Kind == Odd })
+				func(v Value) bool { return v.Kind == Incomparable })
 		}
 	}
 	s.classify()
-	s.tie()
+	s.indexConstraints()
 	return s
 }
 
-// tie finds which constraints are on which requests.
-func (s *Solver) tie() {
+// indexConstraints finds which constraints are on which requests.
+func (s *Solver) indexConstraints() {
 	for _, claim := range s.p.Claims {
 		applies, touches := make([][][]int, len(claim.Requests)), make([][]int, len(claim.Requests))
 		for r := range claim.Requests {
@@ -134,22 +146,21 @@ func (s *Solver) Members() []Member { return s.members }
 
 // All selects every member.
 func (s *Solver) All() []bool {
-	on := make([]bool, len(s.members))
-	for i := range on {
-		on[i] = true
+	mask := make([]bool, len(s.members))
+	for i := range mask {
+		mask[i] = true
 	}
-	return on
+	return mask
 }
 
-// Solve answers for the members that are on, as if the others had not been
-// written.
-func (s *Solver) Solve(on []bool) Result {
-	q := newSearch(s, on)
+// Solve answers for the members in the mask, as if the claims had no others.
+func (s *Solver) Solve(mask []bool) Result {
+	q := newSearch(s, mask)
 	if culprit := q.refuses(); culprit != nil {
 		return Result{Verdict: Aborts, Culprit: culprit}
 	}
-	q.faithful = q.dependsOnOrder()
-	if !q.faithful {
+	q.allocatorOrder = q.dependsOnOrder()
+	if !q.allocatorOrder {
 		if !q.enoughDevices() {
 			return Result{Verdict: FitsNot}
 		}
@@ -158,14 +169,14 @@ func (s *Solver) Solve(on []bool) Result {
 	return q.run()
 }
 
-// Tedious says whether the allocator, which remembers nothing, tries more than a
-// number of devices before it knows.
-func (s *Solver) Tedious(steps int) bool {
+// ExceedsBudget says whether the allocator, which remembers no dead ends, tries more
+// than a number of devices before it knows.
+func (s *Solver) ExceedsBudget(steps int) bool {
 	q := newSearch(s, s.All())
 	if q.refuses() != nil {
 		return false
 	}
-	q.faithful, q.tedious, q.limit = true, true, steps
+	q.allocatorOrder, q.withoutMemo, q.limit = true, true, steps
 	return q.run().Verdict == Unknown
 }
 
@@ -203,8 +214,8 @@ func (q *search) refuses() *Culprit {
 
 // dependsOnOrder says whether the allocator's answer depends on the order in
 // which it looks: a device aborts its search, a request wants all devices and a
-// constraint may refuse one, a request looks at what others have, or a list is
-// among values to be distinct.
+// constraint may refuse one, a request has admin access, or a list is among values to
+// be distinct.
 func (q *search) dependsOnOrder() bool {
 	for _, r := range q.order {
 		for a, alternative := range q.p.Claims[r.claim].Requests[r.request].Alternatives {
@@ -225,7 +236,7 @@ func (q *search) dependsOnOrder() bool {
 					return true
 				}
 				for _, d := range q.s.candidates[r.claim][r.request][a] {
-					if constraint.Distinct && constraint.Values[d].Kind == Odd {
+					if constraint.Distinct && constraint.Values[d].Kind == Incomparable {
 						return true
 					}
 				}

@@ -4,17 +4,98 @@
 package solver
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 )
 
-// maxOrbit is the most sets that Orbit makes of one.
+// classify finds the classes of interchangeable devices: those of one fit the same
+// requests, have the same values, and consume the same.
+func (s *Solver) classify() {
+	s.class = make([]int, len(s.p.Devices))
+	known := map[string]int{}
+	var key []byte
+	for d := range s.p.Devices {
+		var wanted bool
+		key, wanted = s.classKey(key[:0], d)
+		if !wanted {
+			s.class[d] = -1
+			continue
+		}
+		id, seen := known[string(key)]
+		if !seen {
+			id = s.classes
+			known[string(key)] = id
+			s.classes++
+		}
+		s.class[d] = id
+	}
+}
+
+// classKey is all that is known of a device, and whether a request can have it.
+func (s *Solver) classKey(key []byte, d int) ([]byte, bool) {
+	device := &s.p.Devices[d]
+	// How much is left of a shared device tells it apart.
+	if device.Shared || s.individual {
+		key = binary.AppendVarint(key, int64(d)+1)
+	} else {
+		key = binary.AppendVarint(key, 0)
+	}
+	wanted := false
+	for _, claim := range s.p.Claims {
+		for _, r := range claim.Requests {
+			for _, a := range r.Alternatives {
+				fit := No
+				if d < len(a.Fit) {
+					fit = a.Fit[d]
+				}
+				wanted = wanted || fit != No
+				key = append(key, byte(fit))
+				if a.WantsAll {
+					key = append(key, contains(a.All, d))
+				}
+			}
+		}
+		for i := range claim.Constraints {
+			if c := &claim.Constraints[i]; !c.Invalid {
+				key = c.Values[d].append(key)
+			}
+		}
+	}
+	for _, t := range device.ConsumesCounters {
+		key = binary.AppendVarint(key, int64(t.Counter))
+		key = binary.AppendVarint(key, t.Amount)
+	}
+	return key, wanted
+}
+
+func contains(all []int, d int) byte {
+	for _, x := range all {
+		if x == d {
+			return 1
+		}
+	}
+	return 0
+}
+
+func (v Value) append(key []byte) []byte {
+	key = append(key, byte(v.Kind))
+	key = binary.AppendVarint(key, int64(v.ID))
+	key = binary.AppendVarint(key, int64(len(v.IDs)))
+	for _, id := range v.IDs {
+		key = binary.AppendVarint(key, int64(id))
+	}
+	return key
+}
+
+// maxOrbit is the most images that are made of a set; of one with more there is only
+// itself.
 const maxOrbit = 500
 
-// Orbit lists the sets of members, the given one first, that differ from it only
-// by which of several equal groups of requests they are about: what is true of
-// one is true of all. Groups are equal where the same is asked for in the same
-// way, such as the pairs of a claim for eight pairs.
+// Orbit lists the images of a set of members under the symmetries of the problem, the
+// set itself first: what is true of one is true of all. A symmetry exchanges groups of
+// requests that ask for the same in the same way, such as the pairs of a claim for
+// eight pairs of a GPU and a NIC.
 func (s *Solver) Orbit(set []int) [][]int {
 	if s.groups == nil {
 		s.group()
@@ -73,7 +154,7 @@ func distinctSets(first []int, all [][]int) [][]int {
 	return sets
 }
 
-// choices puts patterns onto groups of a kind in all ways.
+// choices maps patterns to groups of a kind in all ways.
 func (s *Solver) choices(kind int, patterns [][]int) [][]int {
 	var all [][]int
 	var used []int
@@ -145,7 +226,7 @@ func (s *Solver) group() {
 	}
 	kinds := map[string]int{}
 	for g := range s.groups {
-		key := s.describe(g)
+		key := s.groupKey(g)
 		kind, seen := kinds[key]
 		if !seen {
 			kind = len(kinds)
@@ -155,9 +236,9 @@ func (s *Solver) group() {
 	}
 }
 
-// describe writes all that is known of a group. Where the order of requests
-// matters no two are equal.
-func (s *Solver) describe(g int) string {
+// groupKey is all that is known of a group: those with equal keys can be exchanged.
+// Where the order of requests matters no two are equal.
+func (s *Solver) groupKey(g int) string {
 	w := keyWriter{}
 	members := s.groups[g].members
 	first := s.members[members[0]]

@@ -1,6 +1,12 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package allocation runs the scheduler's own allocator
+// (k8s.io/dynamic-resource-allocation/structured) without a scheduler: given
+// slices, classes and the claims that hold devices, would these claims be
+// allocated on that node, and what would they get?
+//
+// Nothing here decides by itself, and nothing here reads a cluster or a file.
 package allocation
 
 import (
@@ -13,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -26,7 +33,7 @@ const celCacheSize = 10
 // Cluster is what the scheduler knows when it looks for devices.
 type Cluster struct {
 	// Gates are the scheduler's feature gates that its allocator hears of.
-	Gates   structured.Features
+	Gates   Gates
 	Classes map[string]*resourceapi.DeviceClass
 	// Slices are those of all drivers, of any node.
 	Slices []*resourceapi.ResourceSlice
@@ -38,11 +45,19 @@ type Cluster struct {
 }
 
 // New makes a Cluster. What is given is not changed.
-func New(gates structured.Features, classes map[string]*resourceapi.DeviceClass, published []*resourceapi.ResourceSlice, claims []*resourceapi.ResourceClaim) *Cluster {
+func New(gates Gates, classes map[string]*resourceapi.DeviceClass, published []*resourceapi.ResourceSlice, claims []*resourceapi.ResourceClaim) *Cluster {
 	return &Cluster{
 		Gates: gates, Classes: classes, Slices: published, Claims: claims,
 		cel: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: gates.ConsumableCapacity}),
 	}
+}
+
+// WithSelectorCache is the cluster with a cache of compiled selectors that others use
+// too.
+func (c *Cluster) WithSelectorCache(cache *cel.Cache) *Cluster {
+	other := *c
+	other.cel = cache
+	return &other
 }
 
 // ForNode keeps the slices that devices of a node can be in: its own, and those
@@ -67,7 +82,7 @@ func (c *Cluster) With(claims ...*resourceapi.ResourceClaim) *Cluster {
 // do not fit. An error is a claim that no node can serve, such as a selector
 // that fails, or the context's: a search that takes too long.
 func (c *Cluster) Allocate(ctx context.Context, node *corev1.Node, claims ...*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
-	allocator, err := structured.NewAllocator(ctx, c.Gates, c.held(), classLister{c.Classes}, c.Slices, c.cel)
+	allocator, err := structured.NewAllocator(ctx, c.Gates, c.allocated(), classLister{c.Classes}, c.Slices, c.cel)
 	if err != nil {
 		return nil, fmt.Errorf("allocate on node %s: %w", node.Name, err)
 	}
@@ -81,10 +96,11 @@ func (c *Cluster) Allocate(ctx context.Context, node *corev1.Node, claims ...*re
 	return results, nil
 }
 
-// held is what claims hold already, told apart as the scheduler does
+// allocated is what claims hold already, told apart as the scheduler does
 // (kubernetes/pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go):
-// a share of a device leaves the rest of it free, and admin access holds nothing.
-func (c *Cluster) held() structured.AllocatedState {
+// a share of a device leaves the rest of it free, unless consumable capacity is off, and
+// admin access holds nothing.
+func (c *Cluster) allocated() structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
 		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
@@ -95,19 +111,26 @@ func (c *Cluster) held() structured.AllocatedState {
 			continue
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
-			if ptr.Deref(r.AdminAccess, false) {
-				continue
-			}
 			id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
-			if r.ShareID == nil {
+			switch {
+			case ptr.Deref(r.AdminAccess, false):
+			case c.Gates.ConsumableCapacity && r.ShareID != nil:
+				state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+				if r.ConsumedCapacity != nil {
+					state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+				}
+			default:
 				state.AllocatedDevices.Insert(id)
-				continue
 			}
-			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
-			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
 		}
 	}
 	return state
+}
+
+// NodeMatches says whether a node is one of those that a slice, a device or an
+// allocation is for, by the allocator's rules.
+func NodeMatches(gates Gates, node *corev1.Node, nodeName string, allNodes bool, selector *corev1.NodeSelector) (bool, error) {
+	return structured.NodeMatches(gates, node, nodeName, allNodes, selector)
 }
 
 // classLister gives the allocator its classes.
@@ -124,4 +147,30 @@ func (l classLister) Get(name string) (*resourceapi.DeviceClass, error) {
 		return class, nil
 	}
 	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)
+}
+
+// Fill allocates claims to pod after pod on one node until no further pod fits,
+// or limit pods have theirs. It returns the claims of each pod, allocated, and
+// the cluster with them in it. An error comes with what was reached before it.
+func (c *Cluster) Fill(ctx context.Context, node *corev1.Node, limit int, claims ...*resourceapi.ResourceClaim) (pods [][]*resourceapi.ResourceClaim, full *Cluster, err error) {
+	full = c.ForNode(node.Name)
+	for len(pods) < limit {
+		copies := make([]*resourceapi.ResourceClaim, len(claims))
+		for i, claim := range claims {
+			copies[i] = claim.DeepCopy()
+			copies[i].Name = fmt.Sprintf("%s-%d", claim.Name, len(pods)+1)
+			copies[i].UID = types.UID(fmt.Sprintf("%s-%d-%d", node.Name, len(pods)+1, i))
+			copies[i].Status = resourceapi.ResourceClaimStatus{}
+		}
+		results, err := full.Allocate(ctx, node, copies...)
+		if err != nil || results == nil {
+			return pods, full, err
+		}
+		for i := range results {
+			copies[i].Status.Allocation = &results[i]
+		}
+		pods = append(pods, copies)
+		full = full.With(copies...)
+	}
+	return pods, full, nil
 }

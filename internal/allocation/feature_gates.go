@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package allocation
 
 import (
 	"fmt"
@@ -17,9 +17,9 @@ import (
 // does.
 type Gates = structured.Features
 
-// Newest is the minor version of Kubernetes 1 whose rules are assumed where
+// NewestMinor is the minor version of Kubernetes 1 whose rules are assumed where
 // nothing else is known: that of the allocator this program is built with.
-const Newest = 37
+const NewestMinor = 37
 
 // Names of feature gates.
 const (
@@ -59,8 +59,8 @@ var gates = map[string]struct {
 	GateNodeOperations:      {never, func(g *Gates) *bool { return &g.OptionalNodeOperations }},
 }
 
-// GatesOf are those that are on by default in Kubernetes 1.minor.
-func GatesOf(minor int) Gates {
+// DefaultGates are those that are on by default in Kubernetes 1.minor.
+func DefaultGates(minor int) Gates {
 	var g Gates
 	for _, gate := range gates {
 		*gate.field(&g) = minor >= gate.since
@@ -71,10 +71,10 @@ func GatesOf(minor int) Gates {
 // GateNames are the names of all gates that the allocator hears of.
 func GateNames() []string { return slices.Sorted(maps.Keys(gates)) }
 
-// SetGates switches gates as --feature-gates of a Kubernetes component does:
+// OverrideGates switches gates as --feature-gates of a Kubernetes component does:
 // "Name=true,Other=false". In 1.36 the scheduler does not tell its allocator of
 // DRAListTypeAttributes (AllocatorFeatures), so there that one changes nothing.
-func SetGates(g Gates, minor int, text string) (Gates, error) {
+func OverrideGates(g Gates, minor int, text string) (Gates, error) {
 	for pair := range strings.SplitSeq(text, ",") {
 		if pair = strings.TrimSpace(pair); pair == "" {
 			continue
@@ -96,11 +96,11 @@ func SetGates(g Gates, minor int, text string) (Gates, error) {
 	return g, nil
 }
 
-// KnowsConsumable says whether the allocator has heard of distinctAttribute and of
+// KnowsConsumableCapacity says whether the allocator has heard of distinctAttribute and of
 // requests for capacities, which gates can then refuse: the oldest of its variants
 // has not, which is used while nothing newer is on. It takes the first for a
 // constraint of no kind, and passes over the second.
-func KnowsConsumable(g Gates) bool {
+func KnowsConsumableCapacity(g Gates) bool {
 	return g.ConsumableCapacity || g.DeviceBindingAndStatus || g.FractionalCapacityRange || g.ListTypeAttributes ||
 		g.OptionalNodeOperations || g.DerivedAttributes || g.CompatibilityGroups
 }

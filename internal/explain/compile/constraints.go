@@ -11,7 +11,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
@@ -33,15 +33,15 @@ func (n *Node) ConstraintRefused(c *resourceapi.DeviceConstraint) string {
 	switch name, distinct := Attribute(c); {
 	case name == "":
 		return "it is of a kind that is not known"
-	case distinct && !cluster.KnowsConsumable(n.Cluster.Gates):
-		return "it is a distinctAttribute, and feature gate " + cluster.GateConsumableCapacity + " is off"
+	case distinct && !allocation.KnowsConsumableCapacity(n.Cluster.Gates):
+		return "it is a distinctAttribute, and feature gate " + allocation.GateConsumableCapacity + " is off"
 	}
 	return ""
 }
 
 // Applies says whether a constraint is about an alternative of a request: it
 // names the request, or the subrequest, or nothing.
-func Applies(c *resourceapi.DeviceConstraint, request string, a *Ask) bool {
+func Applies(c *resourceapi.DeviceConstraint, request string, a *Subrequest) bool {
 	return len(c.Requests) == 0 || slices.Contains(c.Requests, request) || slices.Contains(c.Requests, a.Name)
 }
 
@@ -52,7 +52,7 @@ func (n *Node) constraint(claim *Claim, k int) solver.Constraint {
 	for r := range claim.Requests {
 		var applies []bool
 		for a := range claim.Requests[r].Alternatives {
-			applies = append(applies, Applies(c, claim.Requests[r].Name, &claim.Requests[r].Alternatives[a].Ask))
+			applies = append(applies, Applies(c, claim.Requests[r].Name, &claim.Requests[r].Alternatives[a].Subrequest))
 		}
 		s.Applies = append(s.Applies, applies)
 	}
@@ -98,7 +98,7 @@ func (ids numbering) value(a *resourceapi.DeviceAttribute, lists bool) solver.Va
 	values, list := Values(a)
 	if !lists {
 		if list || len(values) == 0 {
-			return solver.Value{Kind: solver.Odd}
+			return solver.Value{Kind: solver.Incomparable}
 		}
 		return solver.Value{Kind: solver.Scalar, ID: ids.of(values[0])}
 	}

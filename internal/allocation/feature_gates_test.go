@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster_test
+package allocation_test
 
 import (
 	"fmt"
@@ -15,15 +15,15 @@ import (
 	"strings"
 	"testing"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
 )
 
 // Every switch of the allocator has a gate of its own in the table, under the name
 // by which the allocator itself knows it.
 func TestEveryFeatureHasAGate(t *testing.T) {
 	seen := map[string]string{}
-	for _, name := range cluster.GateNames() {
-		g, err := cluster.SetGates(cluster.Gates{}, cluster.Newest, name+"=true")
+	for _, name := range allocation.GateNames() {
+		g, err := allocation.OverrideGates(allocation.Gates{}, allocation.NewestMinor, name+"=true")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,15 +38,15 @@ func TestEveryFeatureHasAGate(t *testing.T) {
 			}
 		}
 		own := name
-		if name == cluster.GateBindingConditions {
+		if name == allocation.GateBindingConditions {
 			own += "+DRAResourceClaimDeviceStatus"
 		}
 		if !g.Set().Has(own) || len(g.Set()) != 1 {
 			t.Errorf("%s switches what the allocator calls %v", name, g.Set())
 		}
 	}
-	for i := range reflect.TypeFor[cluster.Gates]().NumField() {
-		if field := reflect.TypeFor[cluster.Gates]().Field(i).Name; seen[field] == "" {
+	for i := range reflect.TypeFor[allocation.Gates]().NumField() {
+		if field := reflect.TypeFor[allocation.Gates]().Field(i).Name; seen[field] == "" {
 			t.Errorf("%s of structured.Features has no gate in the table", field)
 		}
 	}
@@ -59,19 +59,19 @@ const oldestGates = 34
 // that the lab builds, which remembers them for older ones too.
 func TestGatesAreTheReleases(t *testing.T) {
 	defaults := featureGates(t)
-	for minor := oldestGates; minor <= cluster.Newest; minor++ {
-		want := cluster.Gates{}
-		for _, name := range cluster.GateNames() {
+	for minor := oldestGates; minor <= allocation.NewestMinor; minor++ {
+		want := allocation.Gates{}
+		for _, name := range allocation.GateNames() {
 			on := defaults(t, name, minor)
-			if name == cluster.GateBindingConditions {
+			if name == allocation.GateBindingConditions {
 				on = on && defaults(t, "DRAResourceClaimDeviceStatus", minor)
 			}
 			var err error
-			if want, err = cluster.SetGates(want, cluster.Newest, fmt.Sprintf("%s=%t", name, on)); err != nil {
+			if want, err = allocation.OverrideGates(want, allocation.NewestMinor, fmt.Sprintf("%s=%t", name, on)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := cluster.GatesOf(minor); !reflect.DeepEqual(got, want) {
+		if got := allocation.DefaultGates(minor); !reflect.DeepEqual(got, want) {
 			t.Errorf("1.%d: on by default are %v, its source says %v", minor, got.Set().UnsortedList(), want.Set().UnsortedList())
 		}
 	}
@@ -82,13 +82,13 @@ func TestGatesAreTheReleases(t *testing.T) {
 func featureGates(t *testing.T) func(t *testing.T, name string, minor int) bool {
 	t.Helper()
 	list := exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", "k8s.io/kubernetes")
-	list.Dir = "../../../lab/build/hyperkube"
+	list.Dir = "../../lab/build/hyperkube"
 	out, err := list.Output()
 	version, dir, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
 	if err != nil || dir == "" {
 		t.Skipf("the source of Kubernetes %s is not on this machine (building the lab fetches it): %v", version, err)
 	}
-	if want := fmt.Sprintf("v1.%d.", cluster.Newest); !strings.HasPrefix(version, want) {
+	if want := fmt.Sprintf("v1.%d.", allocation.NewestMinor); !strings.HasPrefix(version, want) {
 		t.Errorf("the lab builds Kubernetes %s, the newest that is known is %s*", version, want)
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, "pkg/features/kube_features.go"), nil, 0)

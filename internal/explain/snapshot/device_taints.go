@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package snapshot
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ const taintRulesSince = 37
 // tainted are the slices with the taints of rules on their devices, as the
 // scheduler sees them (k8s.io/dynamic-resource-allocation/resourceslice/tracker).
 // A slice that no rule is about stays what it is.
-func (s *Snapshot) tainted() []*resourceapi.ResourceSlice {
+func (s *Objects) tainted() []*resourceapi.ResourceSlice {
 	if s.Minor < taintRulesSince || len(s.TaintRules) == 0 {
 		return s.Slices
 	}
@@ -27,7 +27,7 @@ func (s *Snapshot) tainted() []*resourceapi.ResourceSlice {
 	return all
 }
 
-func (s *Snapshot) taint(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+func (s *Objects) taint(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	tainted := slice
 	for d := range slice.Spec.Devices {
 		for _, rule := range s.TaintRules {

@@ -13,7 +13,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"plumbline.dev/plumbline/internal/explain/cluster"
+	"plumbline.dev/plumbline/internal/allocation"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
+	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
 type (
@@ -23,10 +25,10 @@ type (
 
 // consumption is what a request takes of each capacity of a device, rounded up
 // as the device's policies say. A Why other than None says why it cannot.
-func consumption(ask *resourceapi.CapacityRequirements, has capacities, gates cluster.Gates) (amounts, Why) {
+func consumption(requirements *resourceapi.CapacityRequirements, has capacities, gates allocation.Gates) (amounts, Why) {
 	var asked amounts
-	if ask != nil {
-		asked = ask.Requests
+	if requirements != nil {
+		asked = requirements.Requests
 	}
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		if _, found := has[name]; !found {
@@ -177,4 +179,65 @@ func units(all []resource.Quantity) ([]int64, bool) {
 		}
 	}
 	return nil, false
+}
+
+// sharedCapacity computes what is free of a shared device, and what each request takes of
+// it, in units of their own.
+func (n *Node) sharedCapacity(d int) {
+	device := &n.Devices[d]
+	var free []int64
+	names := sortedNames(device.Device.Capacity)
+	needs := map[*solver.Alternative][]int64{}
+	for _, name := range names {
+		var askers []*solver.Alternative
+		all := []resource.Quantity{remaining(device.Device.Capacity[name].Value, device.Held, name)}
+		n.eachAlternative(func(a *Alternative, s *solver.Alternative) {
+			if takes := a.Consumes[d]; takes != nil {
+				askers, all = append(askers, s), append(all, takes[name])
+			}
+		})
+		numbers, ok := units(all)
+		if !ok {
+			n.Unsupported = append(n.Unsupported, fmt.Sprintf("device %s: amounts of %s too far apart to be counted", device.ID, name))
+			numbers = make([]int64, len(all))
+		}
+		free = append(free, numbers[0])
+		for i, s := range askers {
+			needs[s] = append(needs[s], numbers[i+1])
+		}
+	}
+	n.Problem.Devices[d].Free = free
+	n.eachAlternative(func(_ *Alternative, s *solver.Alternative) {
+		s.Needs[d] = needs[s]
+		if s.Needs[d] == nil {
+			s.Needs[d] = make([]int64, len(free))
+		}
+	})
+}
+
+func sortedNames(has capacities) []resourceapi.QualifiedName {
+	return slices.Sorted(maps.Keys(has))
+}
+
+// checkCapacity says whether a device has what is taken, with what others have.
+func checkCapacity(takes amounts, has capacities, others amounts, obstacle Obstacle) Why {
+	for _, name := range sortedNames(has) {
+		sum := takes[name].DeepCopy()
+		if other, found := others[name]; found {
+			sum.Add(other)
+		}
+		if sum.Cmp(has[name].Value) > 0 {
+			return Why{Obstacle: obstacle, Detail: string(name)}
+		}
+	}
+	return Why{}
+}
+
+// remaining is what is free of a capacity.
+func remaining(has resource.Quantity, others *snapshot.Held, name resourceapi.QualifiedName) resource.Quantity {
+	free := has.DeepCopy()
+	if others != nil {
+		free.Sub(others.Consumed[name])
+	}
+	return free
 }

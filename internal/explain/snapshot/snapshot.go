@@ -1,7 +1,11 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+// Package snapshot is what the scheduler knows when it allocates devices: nodes,
+// the pools of their devices, classes, and who holds what. It takes API objects
+// from wherever they come and decides nothing; odd objects are described as they
+// are, never refused.
+package snapshot
 
 import (
 	"fmt"
@@ -15,15 +19,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/internal/allocation"
 )
 
-// Snapshot is what was read of a cluster, or of files. It is not changed.
-type Snapshot struct {
+// Objects are the API objects that were read of a cluster, or of files. They are not
+// changed.
+type Objects struct {
 	// Source says in words where it comes from.
 	Source string
 	// Minor is the version of Kubernetes: 1.Minor.
 	Minor int
-	Gates Gates
+	Gates allocation.Gates
 	// Nodes may lack nodes that slices name; those are known by name only.
 	Nodes  []*corev1.Node
 	Slices []*resourceapi.ResourceSlice
@@ -50,10 +56,10 @@ type PoolID struct{ Driver, Pool string }
 // String is driver/pool.
 func (p PoolID) String() string { return p.Driver + "/" + p.Pool }
 
-// Cluster is a snapshot, sorted for questions about its nodes. It may be used by
+// Cluster is a snapshot of a cluster, indexed by node and by pool. It may be used by
 // several goroutines.
 type Cluster struct {
-	Snapshot
+	Objects
 	// nodes are all of them by name.
 	nodes map[string]*corev1.Node
 	// byNode are the slices of one node each, and shared all others, byPool the
@@ -66,11 +72,11 @@ type Cluster struct {
 	attributes func() []string
 }
 
-// New sorts a snapshot.
-func New(s Snapshot) *Cluster {
+// New indexes objects.
+func New(s Objects) *Cluster {
 	s.Slices = s.tainted()
 	c := &Cluster{
-		Snapshot: s, nodes: map[string]*corev1.Node{},
+		Objects: s, nodes: map[string]*corev1.Node{},
 		byNode: map[string][]*resourceapi.ResourceSlice{}, byPool: map[PoolID][]*resourceapi.ResourceSlice{},
 	}
 	for _, n := range s.Nodes {
@@ -124,7 +130,7 @@ func (c *Cluster) WithClaims(claims []*resourceapi.ResourceClaim) *Cluster {
 }
 
 // WithGates is the cluster with other feature gates.
-func (c *Cluster) WithGates(g Gates) *Cluster {
+func (c *Cluster) WithGates(g allocation.Gates) *Cluster {
 	other := *c
 	other.Gates = g
 	other.held = gatherHeld(c.Claims, g.ConsumableCapacity)
