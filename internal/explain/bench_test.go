@@ -148,7 +148,7 @@ func eightPairs(b *testing.B, s snapshot.Objects, claim *resourceapi.ResourceCla
 	node := known.NodeNames()[0]
 	start := cpuTime(b)
 	for b.Loop() {
-		a, err := reason.NewAsker(compile.New(known, selectors), claims).Ask(context.Background(), known.Node(node))
+		a, err := reason.NewEvaluator(compile.New(known, selectors), claims).Evaluate(context.Background(), known.Node(node))
 		if err != nil || a.Verdict != solver.FitsNot || len(a.Conflict) == 0 {
 			b.Fatalf("%+v, %v", a, err)
 		}

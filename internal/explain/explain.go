@@ -1,6 +1,15 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package explain says why claims are not allocated: for each node the first
+// request or constraint that cannot be met, the smallest set of them that
+// conflicts, and what would help. Whatever it proposes has been tried.
+//
+// The parts: package snapshot is what the scheduler knows of the cluster, compile says
+// which device fits which request and makes a problem of it, solver solves that, mus
+// finds a minimal unsatisfiable subset where it has no solution, reason says why, and
+// fixes what to do. Here they are put together into a report. Nothing here reads a
+// cluster or a file.
 package explain
 
 import (
@@ -23,12 +32,12 @@ import (
 // maxExplained is how many groups of nodes get a cause and fixes of their own.
 const maxExplained = 20
 
-// searchBudget is how many devices the scheduler may try on a node without a word
-// from us: it takes about 2 µs for each, and gives up after 10 s
-// (kube-scheduler's filter time-out).
+// searchBudget is how many devices the scheduler may try on a node before the report
+// warns: it takes about 2 µs for each, and gives up after 10 s (kube-scheduler's
+// filter time-out).
 const searchBudget = 200_000
 
-// maxDetailed is on how many nodes all that is known is kept.
+// maxDetailed is on how many nodes answers are kept with their details.
 const maxDetailed = 500
 
 // Explain answers for a subject, on every node of a cluster. An error is the
@@ -48,13 +57,13 @@ func Explain(ctx context.Context, c *snapshot.Cluster, s Subject) (*Report, erro
 	}
 	r.Findings = append(r.Findings, findings(c, s.Claims)...)
 	e := explainer{ctx: ctx, cluster: c, subject: s, selectors: compile.NewSelectors()}
-	answers, err := e.ask()
+	answers, err := e.evaluate()
 	if err != nil {
 		return nil, err
 	}
 	r.Nodes = len(answers)
 	e.group(answers)
-	if r.Groups, err = e.tell(); err != nil {
+	if r.Groups, err = e.report(); err != nil {
 		return nil, err
 	}
 	r.Verdict = e.verdict(s)
@@ -70,46 +79,46 @@ type explainer struct {
 	cluster   *snapshot.Cluster
 	subject   Subject
 	selectors *compile.Selectors
-	groups    []*grouped
+	groups    []*nodeGroup
 }
 
-// answered is a node with its answer, or why it is out of the question.
-type answered struct {
+// nodeAnswer is a node with its answer, or why it is excluded.
+type nodeAnswer struct {
 	name string
-	// asker asks about the claims that are to be allocated on the node.
-	asker    *reason.Asker
-	excluded string
-	err      error
-	answer   *reason.Answer
+	// evaluator asks about the claims that are to be allocated on the node.
+	evaluator *reason.Evaluator
+	excluded  string
+	err       error
+	answer    *reason.Answer
 	// code tells causes apart where the same members conflict.
 	code string
 }
 
-// grouped is nodes of which the same is to be said.
-type grouped struct {
+// nodeGroup is nodes that have the same answer.
+type nodeGroup struct {
 	key   string
 	nodes []string
-	first *answered
+	first *nodeAnswer
 }
 
-// ask asks about all nodes, several at a time.
-func (e *explainer) ask() ([]*answered, error) {
+// evaluate evaluates about all nodes, several at a time.
+func (e *explainer) evaluate() ([]*nodeAnswer, error) {
 	names := e.cluster.NodeNames()
-	// Only the first answer of a kind is looked at again: with thousands of
-	// nodes the others' details are not worth their memory.
+	// Of a group only the first answer is needed again: with thousands of nodes the
+	// details of the others are not worth their memory.
 	slim := len(names) > maxDetailed
-	answers := make([]*answered, len(names))
-	askers := e.askers(names)
+	answers := make([]*nodeAnswer, len(names))
+	evaluators := e.evaluators(names)
 	work, ctx := errgroup.WithContext(e.ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range names {
 		work.Go(func() error {
 			node := e.cluster.Node(name)
-			a := &answered{name: name, asker: askers[i], excluded: e.subject.excludes(e.cluster, node)}
+			a := &nodeAnswer{name: name, evaluator: evaluators[i], excluded: e.subject.whyExcluded(e.cluster, node)}
 			if a.excluded == "" {
-				a.answer, a.err = a.asker.Ask(ctx, node)
+				a.answer, a.err = a.evaluator.Evaluate(ctx, node)
 				if a.answer != nil && a.answer.Verdict == solver.FitsNot {
-					a.code = a.answer.Hardware().Code
+					a.code = a.answer.FreeDeviceCause().Code
 				}
 				if a.answer != nil && slim {
 					a.answer = a.answer.WithoutDetails()
@@ -122,12 +131,12 @@ func (e *explainer) ask() ([]*answered, error) {
 	return answers, work.Wait()
 }
 
-// askers are those of nodes: one for all of them, unless nodes differ in the
+// evaluators are those of nodes: one for all of them, unless nodes differ in the
 // claims that are to be allocated.
-func (e *explainer) askers(names []string) []*reason.Asker {
+func (e *explainer) evaluators(names []string) []*reason.Evaluator {
 	compiler := compile.New(e.cluster, e.selectors)
-	known := map[string]*reason.Asker{}
-	all := make([]*reason.Asker, len(names))
+	known := map[string]*reason.Evaluator{}
+	all := make([]*reason.Evaluator, len(names))
 	for i, name := range names {
 		claims := e.subject.ClaimsOn(e.cluster, e.cluster.Node(name))
 		key := fmt.Sprint(len(claims))
@@ -137,27 +146,27 @@ func (e *explainer) askers(names []string) []*reason.Asker {
 			}
 		}
 		if known[key] == nil {
-			known[key] = reason.NewAsker(compiler, claims)
+			known[key] = reason.NewEvaluator(compiler, claims)
 		}
 		all[i] = known[key]
 	}
 	return all
 }
 
-// group puts nodes together of which the same is to be said.
-func (e *explainer) group(answers []*answered) {
-	byKey := map[string]*grouped{}
+// group groups the nodes that have the same answer.
+func (e *explainer) group(answers []*nodeAnswer) {
+	byKey := map[string]*nodeGroup{}
 	for _, a := range answers {
 		key := a.key()
 		g := byKey[key]
 		if g == nil {
-			g = &grouped{key: key, first: a}
+			g = &nodeGroup{key: key, first: a}
 			byKey[key] = g
 			e.groups = append(e.groups, g)
 		}
 		g.nodes = append(g.nodes, a.name)
 	}
-	slices.SortStableFunc(e.groups, func(x, y *grouped) int {
+	slices.SortStableFunc(e.groups, func(x, y *nodeGroup) int {
 		if x.rank() != y.rank() {
 			return x.rank() - y.rank()
 		}
@@ -165,8 +174,8 @@ func (e *explainer) group(answers []*answered) {
 	})
 }
 
-// rank sorts groups: where it fits first, what is out of the question last.
-func (g *grouped) rank() int {
+// rank sorts groups: where the claims fit first, excluded nodes last.
+func (g *nodeGroup) rank() int {
 	switch {
 	case g.first.excluded != "":
 		return 4
@@ -176,7 +185,7 @@ func (g *grouped) rank() int {
 	return int(g.first.answer.Verdict)
 }
 
-func (a *answered) key() string {
+func (a *nodeAnswer) key() string {
 	switch {
 	case a.excluded != "":
 		return "excluded " + a.excluded
@@ -185,7 +194,7 @@ func (a *answered) key() string {
 	case a.answer.Verdict == solver.Unknown:
 		return "unknown " + strings.Join(a.answer.Unsupported, ";")
 	}
-	key := fmt.Sprintf("%p %v %v %v", a.asker, a.answer.Verdict, a.answer.First, a.answer.Conflict)
+	key := fmt.Sprintf("%p %v %v %v", a.evaluator, a.answer.Verdict, a.answer.First, a.answer.Conflict)
 	if c := a.answer.Culprit; c != nil {
 		key += fmt.Sprint(c.Member, c.Alternative)
 	}
@@ -227,7 +236,7 @@ func (e *explainer) fitting() []string {
 	return nil
 }
 
-func (e *explainer) tell() ([]Group, error) {
+func (e *explainer) report() ([]Group, error) {
 	var all []Group
 	fitting := e.fitting()
 	for i, g := range e.groups {
@@ -238,14 +247,14 @@ func (e *explainer) tell() ([]Group, error) {
 		case a.err != nil:
 			out.Verdict, out.Cause, out.Message = Unknown, reason.NotJudged, a.err.Error()
 		case a.answer.Verdict == solver.Fits:
-			a, err := e.whole(a)
+			a, err := e.detailed(a)
 			if err != nil {
 				return nil, err
 			}
 			out.Verdict, out.Placed = Fits, placed(a)
 			out.ExceedsBudget = solver.New(a.Problem).ExceedsBudget(searchBudget)
 		default:
-			if err := e.tellWhy(&out, a, fitting, i < maxExplained); err != nil {
+			if err := e.reportCause(&out, a, fitting, i < maxExplained); err != nil {
 				return nil, err
 			}
 		}
@@ -254,21 +263,21 @@ func (e *explainer) tell() ([]Group, error) {
 	return all, nil
 }
 
-// whole asks again where details were left out.
-func (e *explainer) whole(a *answered) (*reason.Answer, error) {
+// detailed asks again where details were left out.
+func (e *explainer) detailed(a *nodeAnswer) (*reason.Answer, error) {
 	if a.answer.Detailed() {
 		return a.answer, nil
 	}
-	return a.asker.Ask(e.ctx, e.cluster.Node(a.name))
+	return a.evaluator.Evaluate(e.ctx, e.cluster.Node(a.name))
 }
 
-func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully bool) error {
-	a, err := e.whole(first)
+func (e *explainer) reportCause(out *Group, first *nodeAnswer, fitting []string, fully bool) error {
+	a, err := e.detailed(first)
 	if err != nil {
 		return err
 	}
 	out.Verdict = map[solver.Verdict]string{solver.FitsNot: FitsNot, solver.Aborts: Aborts, solver.Unknown: Unknown}[a.Verdict]
-	cause := first.asker.Cause(e.ctx, a)
+	cause := first.evaluator.Cause(e.ctx, a)
 	out.Cause, out.Message, out.Details = cause.Code, cause.Text, cause.Lines
 	if a.First >= 0 {
 		out.First = a.MemberName(a.Members[a.First])
@@ -288,7 +297,7 @@ func (e *explainer) tellWhy(out *Group, first *answered, fitting []string, fully
 		})
 	}
 	elsewhere := slices.DeleteFunc(e.candidates(), func(n string) bool { return n == first.name })
-	out.Fixes = append(out.Fixes, fixes.Find(e.ctx, a, cause.Code, first.asker.Claims(), e.selectors, elsewhere)...)
+	out.Fixes = append(out.Fixes, fixes.Find(e.ctx, a, cause.Code, first.evaluator.Claims(), e.selectors, elsewhere)...)
 	return nil
 }
 

@@ -70,9 +70,9 @@ func TestConflictsAndFixesHold(t *testing.T) {
 	for i := range n {
 		x := &tried{t: t, seed: *seed + uint64(i), c: explaintest.Random(*seed + uint64(i)), selectors: selectors}
 		x.known = snapshot.New(x.c.Snapshot)
-		asker := reason.NewAsker(compile.New(x.known, selectors), x.c.Claims)
+		evaluator := reason.NewEvaluator(compile.New(x.known, selectors), x.c.Claims)
 		for _, name := range x.known.NodeNames() {
-			a, err := asker.Ask(context.Background(), x.known.Node(name))
+			a, err := evaluator.Evaluate(context.Background(), x.known.Node(name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestConflictsAndFixesHold(t *testing.T) {
 			}
 			conflicts++
 			x.conflict(a)
-			cause := asker.Cause(t.Context(), a)
+			cause := evaluator.Cause(t.Context(), a)
 			if cause.Code == "" || cause.Text == "" {
 				x.fatalf("%s: no cause", name)
 			}

@@ -3,7 +3,20 @@
 
 package explain
 
-import "plumbline.dev/plumbline/internal/explain/fixes"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/explain/fixes"
+	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
+)
 
 // Verdicts of a report, and of its groups of nodes.
 const (
@@ -15,9 +28,9 @@ const (
 	Aborts = "aborts"
 	// Allocated: there is nothing to allocate.
 	Allocated = "allocated"
-	// Excluded: the node is out of the question for other reasons than devices.
+	// Excluded: the pod cannot run on the node for other reasons than devices.
 	Excluded = "excluded"
-	// Unknown: we cannot say.
+	// Unknown: the search was cut short, or something is not implemented here.
 	Unknown = "unknown"
 )
 
@@ -64,13 +77,13 @@ type Group struct {
 	Message string `json:"message,omitempty"`
 	// Details are what there is for each request of the conflict.
 	Details []string `json:"details,omitempty"`
-	// Conflict is a set of requests and constraints that cannot be met
-	// together, while all but any one of them can.
+	// Conflict is a minimal unsatisfiable subset (MUS): requests and constraints that
+	// cannot be met together, while without any one of them the rest can.
 	Conflict []string `json:"conflict,omitempty"`
 	// Smallest says that no smaller set conflicts.
 	Smallest bool `json:"smallest,omitempty"`
 	// ExceedsBudget says that the scheduler's own search tries very many devices before
-	// it knows, which can take longer than it has.
+	// it ends, which can take longer than its time-out.
 	ExceedsBudget bool `json:"tedious,omitempty"`
 	// Fixes are changes with which the claims fit, each tried.
 	Fixes []fixes.Fix `json:"fixes,omitempty"`
@@ -86,3 +99,46 @@ type Placed struct {
 	Pool    string `json:"pool"`
 	Device  string `json:"device"`
 }
+
+// findings are what is wrong with claims whatever the node is.
+func findings(c *snapshot.Cluster, claims []*resourceapi.ResourceClaim) []Finding {
+	var all []Finding
+	for _, claim := range claims {
+		object := "ResourceClaim " + claim.Namespace + "/" + claim.Name
+		var names []string
+		for i := range claim.Spec.Devices.Requests {
+			r := &claim.Spec.Devices.Requests[i]
+			names = append(names, r.Name)
+			for _, ask := range compile.Subrequests(i, r) {
+				names = append(names, ask.Name)
+				if ask.Class == "" || c.Classes[ask.Class] != nil {
+					continue
+				}
+				message := fmt.Sprintf("device class %q does not exist", ask.Class)
+				if meant := nearest.Of(ask.Class, slices.Sorted(maps.Keys(c.Classes))); meant != "" {
+					message += ": did it mean " + meant + "?"
+				}
+				all = append(all, Finding{Cause: reason.ClassAbsent, Object: object, Field: ask.Path + ".deviceClassName", Message: message})
+			}
+		}
+		for i, k := range claim.Spec.Devices.Constraints {
+			for x, name := range k.Requests {
+				if slices.Contains(names, name) {
+					continue
+				}
+				message := fmt.Sprintf("the claim has no request %q", name)
+				if meant := nearest.Of(name, names); meant != "" {
+					message += ": did it mean " + meant + "?"
+				} else {
+					message += ": it has " + strings.Join(slices.Compact(names), ", ")
+				}
+				all = append(all, Finding{Cause: RequestAbsent, Object: object, Field: fmt.Sprintf("spec.devices.constraints[%d].requests[%d]", i, x), Message: message})
+			}
+		}
+	}
+	return all
+}
+
+// RequestAbsent is the cause of a finding: a constraint names a request that the
+// claim does not have.
+const RequestAbsent = "request-absent"

@@ -29,8 +29,8 @@ type Subject struct {
 	// many of each, none of a pod that has its node.
 	asking   *corev1.Pod
 	extended corev1.ResourceList
-	// seated is what pods like it have of a node's device plugins already.
-	seated corev1.ResourceList
+	// assumed is what pods like it have of a node's device plugins already.
+	assumed corev1.ResourceList
 }
 
 // String is as kubectl names an object, with its namespace.

@@ -185,7 +185,7 @@ func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, reason
 	for i, claim := range pods[0] {
 		claim.Name = fmt.Sprintf("%s-%d", asked[i].Name, f.pods)
 	}
-	f.subject.Seat()
+	f.subject.AssumePod()
 	return pods[0], reason{}, nil
 }
 

@@ -1,6 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package fixes proposes what to change so that claims fit. Each proposal is
+// applied to copies and solved before it is told: one that does not help is not
+// proposed. Why the claims do not fit is package reason's.
 package fixes
 
 import (
@@ -58,15 +61,15 @@ func Find(ctx context.Context, a *reason.Answer, cause string, claims []*resourc
 		return nil
 	}
 	f := &finder{ctx: ctx, a: a, cause: cause, claims: claims, selectors: selectors, elsewhere: elsewhere}
-	for _, find := range []func(){
+	for _, propose := range []func(){
 		f.names, f.guard, f.gates, f.tolerate, f.free, f.relax, f.lessCapacity, f.fewer, f.split, f.drop,
 	} {
-		// Who made a mistake wants to know the mistake, not the ways round it.
+		// A mistake is worth its correction only, not the ways around it.
 		mistaken := slices.ContainsFunc(f.fixes, func(x Fix) bool { return x.Kind == CorrectName || x.Kind == GuardSelector })
 		if len(f.fixes) >= maxFixes || mistaken || ctx.Err() != nil {
 			break
 		}
-		find()
+		propose()
 	}
 	return f.fixes[:min(len(f.fixes), maxFixes)]
 }
@@ -82,7 +85,7 @@ type finder struct {
 	fixes     []Fix
 }
 
-// propose tells a fix if all its trials fit.
+// propose adds a fix if all its trials fit.
 func (f *finder) propose(kind, text string, trials ...Trial) bool {
 	for _, t := range trials {
 		if !f.fits(t) {
@@ -121,25 +124,25 @@ func (f *finder) changed(change func(claim int, c *resourceapi.ResourceClaim)) [
 	return all
 }
 
-// place is a request or a constraint by its claim.
-type place struct{ claim, index int }
+// memberRef is a request or a constraint by its claim.
+type memberRef struct{ claim, index int }
 
-// members are the requests and the constraints of the conflict.
-func (f *finder) members() (requests, constraints []place) {
+// conflictMembers are the requests and the constraints of the conflict.
+func (f *finder) conflictMembers() (requests, constraints []memberRef) {
 	for _, i := range f.a.Conflict {
 		if m := f.a.Members[i]; m.Constraint {
-			constraints = append(constraints, place{m.Claim, m.Index})
+			constraints = append(constraints, memberRef{m.Claim, m.Index})
 		} else {
-			requests = append(requests, place{m.Claim, m.Index})
+			requests = append(requests, memberRef{m.Claim, m.Index})
 		}
 	}
 	return requests, constraints
 }
 
 // request is what is known of a request on the node.
-func (f *finder) request(p place) *compile.Request { return &f.a.Claims[p.claim].Requests[p.index] }
+func (f *finder) request(p memberRef) *compile.Request { return &f.a.Claims[p.claim].Requests[p.index] }
 
-func (f *finder) constraint(p place) *resourceapi.DeviceConstraint {
+func (f *finder) constraint(p memberRef) *resourceapi.DeviceConstraint {
 	return &f.claims[p.claim].Spec.Devices.Constraints[p.index]
 }
 

@@ -28,17 +28,17 @@ func (f *finder) split() {
 	if len(groups) < 2 {
 		return
 	}
-	requests, _ := f.members()
+	requests, _ := f.conflictMembers()
 	// What conflicts goes first, the last first.
 	slices.Reverse(groups)
-	slices.SortStableFunc(groups, func(a, b []place) int { return number(touches(b, requests)) - number(touches(a, requests)) })
+	slices.SortStableFunc(groups, func(a, b []memberRef) int { return toInt(touches(b, requests)) - toInt(touches(a, requests)) })
 	for n := 1; n < len(groups); n++ {
 		off := slices.Concat(groups[:n]...)
-		rest := f.only(func(p place) bool { return !slices.Contains(off, p) })
+		rest := f.only(func(p memberRef) bool { return !slices.Contains(off, p) })
 		if !f.fits(f.here(rest)) {
 			continue
 		}
-		part := f.only(func(p place) bool { return slices.Contains(off, p) })
+		part := f.only(func(p memberRef) bool { return slices.Contains(off, p) })
 		names := f.namesOf(off)
 		for _, node := range f.elsewhere[:min(len(f.elsewhere), maxElsewhere)] {
 			if f.propose(Split, fmt.Sprintf("split: %s in a claim of another pod, which fits on node %s; the rest fits here", names, node),
@@ -54,20 +54,20 @@ func (f *finder) split() {
 	}
 }
 
-func number(b bool) int {
+func toInt(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-func touches(group, requests []place) bool {
-	return slices.ContainsFunc(group, func(p place) bool { return slices.Contains(requests, p) })
+func touches(group, requests []memberRef) bool {
+	return slices.ContainsFunc(group, func(p memberRef) bool { return slices.Contains(requests, p) })
 }
 
-func (f *finder) namesOf(group []place) string {
+func (f *finder) namesOf(group []memberRef) string {
 	group = slices.Clone(group)
-	slices.SortFunc(group, func(a, b place) int {
+	slices.SortFunc(group, func(a, b memberRef) int {
 		if a.claim != b.claim {
 			return a.claim - b.claim
 		}
@@ -81,8 +81,8 @@ func (f *finder) namesOf(group []place) string {
 }
 
 // groups are the requests of all claims, those together that a constraint ties.
-func (f *finder) groups() [][]place {
-	var groups [][]place
+func (f *finder) groups() [][]memberRef {
+	var groups [][]memberRef
 	for c, claim := range f.claims {
 		of := make([]int, len(claim.Spec.Devices.Requests))
 		for i := range of {
@@ -106,10 +106,10 @@ func (f *finder) groups() [][]place {
 			}
 		}
 		for i := range of {
-			var group []place
+			var group []memberRef
 			for x := range of {
 				if of[x] == i {
-					group = append(group, place{c, x})
+					group = append(group, memberRef{c, x})
 				}
 			}
 			if len(group) > 0 {
@@ -130,10 +130,10 @@ func about(k *resourceapi.DeviceConstraint, r *resourceapi.DeviceRequest) bool {
 
 // only copies the claims with some of their requests. A constraint goes with the
 // last request that it names; claims without requests go too.
-func (f *finder) only(keep func(place) bool) []*resourceapi.ResourceClaim {
+func (f *finder) only(keep func(memberRef) bool) []*resourceapi.ResourceClaim {
 	var all []*resourceapi.ResourceClaim
 	for i, c := range f.claims {
-		if part := Only(c, func(request int) bool { return keep(place{i, request}) }, func(int) bool { return true }); part != nil {
+		if part := Only(c, func(request int) bool { return keep(memberRef{i, request}) }, func(int) bool { return true }); part != nil {
 			all = append(all, part)
 		}
 	}
@@ -180,7 +180,7 @@ func (f *finder) splitClaims() {
 	var words []string
 	groups := f.groups()
 	for c, claim := range f.claims {
-		var parts [][]place
+		var parts [][]memberRef
 		sizes := []int{}
 		for _, group := range groups {
 			if group[0].claim != c {
@@ -194,7 +194,7 @@ func (f *finder) splitClaims() {
 			parts[at], sizes[at] = append(parts[at], group...), sizes[at]+size
 		}
 		for i, part := range parts {
-			copied := Only(claim, func(r int) bool { return slices.Contains(part, place{c, r}) }, func(int) bool { return true })
+			copied := Only(claim, func(r int) bool { return slices.Contains(part, memberRef{c, r}) }, func(int) bool { return true })
 			if len(parts) > 1 {
 				copied.Name = fmt.Sprintf("%s-%d", claim.Name, i+1)
 				words = append(words, fmt.Sprintf("%s (%s)", copied.Name, f.namesOf(part)))
@@ -208,7 +208,7 @@ func (f *finder) splitClaims() {
 }
 
 // size is how many devices some requests want, by their first alternatives.
-func (f *finder) size(group []place) int {
+func (f *finder) size(group []memberRef) int {
 	n := 0
 	for _, p := range group {
 		n += f.a.Problem.Claims[p.claim].Requests[p.index].Alternatives[0].Count

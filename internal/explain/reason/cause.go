@@ -60,9 +60,10 @@ const (
 	// AllAgainstConstraint: all devices are wanted, and not all meet a
 	// constraint, which ends the allocation on all nodes.
 	AllAgainstConstraint = "all-against-constraint"
-	// Malformed: the allocator does not know what is asked for.
+	// Malformed: the allocator refuses the request or constraint as it is written.
 	Malformed = "malformed"
-	// NotJudged: we do not know to judge it.
+	// NotJudged: the claim or a device has something that this program does not
+	// implement.
 	NotJudged = "not-judged"
 )
 
@@ -76,7 +77,7 @@ type Cause struct {
 }
 
 // Cause finds why the claims of an answer do not fit.
-func (k *Asker) Cause(ctx context.Context, a *Answer) Cause {
+func (k *Evaluator) Cause(ctx context.Context, a *Answer) Cause {
 	switch a.Verdict {
 	case solver.Fits:
 		return Cause{}
@@ -91,16 +92,17 @@ func (k *Asker) Cause(ctx context.Context, a *Answer) Cause {
 		cause.Lines = a.lines()
 		return cause
 	}
-	cause := a.Hardware()
-	if a.explainsItself(cause.Code) {
+	cause := a.FreeDeviceCause()
+	if a.independentOfHolders(cause.Code) {
 		cause.Lines = a.lines()
 		return cause
 	}
-	// What would do if nobody had anything is held, and so with taints.
-	none := k.with(ctx, a, a.Cluster.WithClaims(nil))
+	// Where the claims would fit if no claim held a device, devices are held; where they
+	// would if no device had a taint, they are tainted.
+	none := k.fitsIn(ctx, a, a.Cluster.WithClaims(nil))
 	gates := a.Cluster.Gates
 	gates.DeviceTaints = false
-	untainted := k.with(ctx, a, a.Cluster.WithGates(gates))
+	untainted := k.fitsIn(ctx, a, a.Cluster.WithGates(gates))
 	switch {
 	case none && untainted && a.countObstacles(compile.Tainted) > a.countObstacles(compile.Taken, compile.TooLittleLeft, compile.PartsTaken),
 		untainted && !none:
@@ -114,8 +116,8 @@ func (k *Asker) Cause(ctx context.Context, a *Answer) Cause {
 	return cause
 }
 
-// explainsItself says whether a cause stands whoever holds what.
-func (a *Answer) explainsItself(code string) bool {
+// independentOfHolders says whether a cause stays one whatever other claims hold.
+func (a *Answer) independentOfHolders(code string) bool {
 	switch code {
 	case NoCommonValue, TooFewValues, CountAgainstConstraint, TooFew, PartitionsTaken, Capacity:
 		return false
@@ -123,28 +125,29 @@ func (a *Answer) explainsItself(code string) bool {
 	return true
 }
 
-// with says whether the conflict would be none in another cluster.
-func (k *Asker) with(ctx context.Context, a *Answer, other *snapshot.Cluster) bool {
+// fitsIn says whether the requests and constraints of the conflict fit on the same node
+// of another cluster.
+func (k *Evaluator) fitsIn(ctx context.Context, a *Answer, other *snapshot.Cluster) bool {
 	n, err := compile.New(other, k.compiler.Selectors()).Compile(ctx, a.Node.Node, k.claims)
 	if err != nil || len(n.Unsupported) > 0 {
 		return false
 	}
 	s := solver.New(n.Problem)
-	on := make([]bool, len(s.Members()))
+	mask := make([]bool, len(s.Members()))
 	for _, m := range a.Conflict {
-		on[m] = true
+		mask[m] = true
 	}
-	return s.Solve(on).Verdict == solver.Fits
+	return s.Solve(mask).Verdict == solver.Fits
 }
 
-func untaintedAndFree(ctx context.Context, k *Asker, a *Answer) bool {
+func untaintedAndFree(ctx context.Context, k *Evaluator, a *Answer) bool {
 	gates := a.Cluster.Gates
 	gates.DeviceTaints = false
-	return k.with(ctx, a, a.Cluster.WithClaims(nil).WithGates(gates))
+	return k.fitsIn(ctx, a, a.Cluster.WithClaims(nil).WithGates(gates))
 }
 
-// countObstacles counts the devices of the conflict's requests in the way of
-// which some things stand.
+// countObstacles counts the devices of the conflict's requests that have one of some
+// obstacles.
 func (a *Answer) countObstacles(which ...compile.Obstacle) int {
 	n := 0
 	for _, r := range a.conflictRequests() {

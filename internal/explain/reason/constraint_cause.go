@@ -8,23 +8,86 @@ import (
 	"slices"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/compile"
 )
 
-// seen is what is known of the values for the requests of a constraint.
-type seen struct {
+// conflictConstraint is a constraint of the conflict.
+type conflictConstraint struct {
+	claim, index int
+	constraint   *resourceapi.DeviceConstraint
+	attribute    string
+	distinct     bool
+	// requests are those of the conflict under it.
+	requests []*compile.Request
+}
+
+func (a *Answer) conflictConstraints() []conflictConstraint {
+	var all []conflictConstraint
+	for _, i := range a.Conflict {
+		m := a.Members[i]
+		if !m.Constraint {
+			continue
+		}
+		t := conflictConstraint{claim: m.Claim, index: m.Index, constraint: &a.Claims[m.Claim].Claim.Spec.Devices.Constraints[m.Index]}
+		t.attribute, t.distinct = compile.Attribute(t.constraint)
+		for _, k := range a.Conflict {
+			r := a.Members[k]
+			if r.Constraint || r.Claim != m.Claim {
+				continue
+			}
+			if request := &a.Claims[r.Claim].Requests[r.Index]; t.about(request) {
+				t.requests = append(t.requests, request)
+			}
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// about says whether a constraint applies to any alternative of a request.
+func (t *conflictConstraint) about(r *compile.Request) bool {
+	return slices.ContainsFunc(r.Alternatives, func(x compile.Alternative) bool { return compile.Applies(t.constraint, r.Name, &x.Subrequest) })
+}
+
+func (a *Answer) constraintTexts(constraints []conflictConstraint) string {
+	var all []string
+	for i := range constraints {
+		all = append(all, a.Wants(&constraints[i]))
+	}
+	return strings.Join(all, "; ")
+}
+
+// Wants says what a constraint wants.
+func (a *Answer) Wants(t *conflictConstraint) string {
+	names := make([]string, len(t.requests))
+	for i, r := range t.requests {
+		names[i] = r.Name
+	}
+	switch {
+	case t.distinct:
+		return fmt.Sprintf("constraint %d wants a different %s for each device of %s", t.index, t.attribute, join(names))
+	case len(names) == 1:
+		return fmt.Sprintf("constraint %d wants one %s for all devices of %s", t.index, t.attribute, names[0])
+	}
+	return fmt.Sprintf("%s wants its %s shared with %s", names[len(names)-1], t.attribute, join(names[:len(names)-1]))
+}
+
+// attributeValues is what is known of the values for the requests of a constraint.
+type attributeValues struct {
 	// common are the values that all have, and all those that any has.
 	common, all []string
 	kinds       []string
 	requests    int
 }
 
-// tied is why requests under a constraint cannot be met together; the code is
+// constraintCause is why requests under a constraint cannot be met together; the code is
 // empty where this constraint alone is not the reason.
-func (a *Answer) tied(t *tie) Cause {
+func (a *Answer) constraintCause(t *conflictConstraint) Cause {
 	wants := a.Wants(t)
-	var s seen
+	var s attributeValues
 	devices := 0
 	for _, r := range t.requests {
 		values, kinds, lists := a.freeValues(r, t)
@@ -47,12 +110,12 @@ func (a *Answer) tied(t *tie) Cause {
 	case !t.distinct && len(s.common) == 0 && s.requests > 0:
 		return Cause{Code: NoCommonValue, Text: wants + "; no value has a free device for each"}
 	case t.distinct && len(s.all) < devices:
-		return Cause{Code: TooFewValues, Text: fmt.Sprintf("%s; %d devices, and %s", wants, devices, are(len(s.all), "value", "values"))}
+		return Cause{Code: TooFewValues, Text: fmt.Sprintf("%s; %d devices, and %s", wants, devices, plural(len(s.all), "value", "values"))}
 	}
 	return Cause{}
 }
 
-func (s *seen) add(values, kinds []string) {
+func (s *attributeValues) add(values, kinds []string) {
 	if s.requests == 0 {
 		s.common = slices.Clone(values)
 	} else {
@@ -65,10 +128,10 @@ func (s *seen) add(values, kinds []string) {
 
 // notCompared finds that what a request's free devices have cannot be compared:
 // they do not have the attribute, or as a list.
-func (a *Answer) notCompared(t *tie, r *compile.Request, wants string, values, lists int) Cause {
+func (a *Answer) notCompared(t *conflictConstraint, r *compile.Request, wants string, values, lists int) Cause {
 	switch {
 	case values == 0 && lists == 0 && a.anyFree(r):
-		return a.without(t, r, wants)
+		return a.attributeCause(t, r, wants)
 	case lists > 0 && !a.Cluster.Gates.ListTypeAttributes && (len(t.requests) > 1 || a.wantsSeveral(r)):
 		return Cause{Code: ListAttribute, Text: fmt.Sprintf("%s; for %s that is a list, and lists are compared only with feature gate %s on",
 			wants, r.Name, allocation.GateListAttributes)}
@@ -81,9 +144,9 @@ func (a *Answer) wantsSeveral(r *compile.Request) bool {
 	return slices.ContainsFunc(r.Alternatives, func(x compile.Alternative) bool { return x.All || x.Count > 1 })
 }
 
-// without says which request has free devices, none with the attribute.
-func (a *Answer) without(t *tie, r *compile.Request, wants string) Cause {
-	if a.Known(t.attribute) {
+// attributeCause says which request has free devices, none with the attribute.
+func (a *Answer) attributeCause(t *conflictConstraint, r *compile.Request, wants string) Cause {
+	if a.HasAttribute(t.attribute) {
 		return Cause{Code: AttributeAbsent, Text: fmt.Sprintf("%s; no device for %s has this attribute", wants, r.Name)}
 	}
 	where := "cluster"
@@ -91,7 +154,7 @@ func (a *Answer) without(t *tie, r *compile.Request, wants string) Cause {
 		where = "node" // simulate asks of each by itself
 	}
 	text := fmt.Sprintf("%s; no device of the %s has this attribute", wants, where)
-	if meant := a.Meant(t.attribute); meant != "" {
+	if meant := a.SuggestAttribute(t.attribute); meant != "" {
 		text += ": did it mean " + meant + "?"
 	}
 	return Cause{Code: AttributeUnknown, Text: text}
@@ -110,7 +173,7 @@ func (a *Answer) anyFree(r *compile.Request) bool {
 
 // freeValues are the values that the free devices for a request have of the
 // attribute of a constraint, with their types; and how many are lists.
-func (a *Answer) freeValues(r *compile.Request, t *tie) (values, kinds []string, lists int) {
+func (a *Answer) freeValues(r *compile.Request, t *conflictConstraint) (values, kinds []string, lists int) {
 	for i := range r.Alternatives {
 		if !compile.Applies(t.constraint, r.Name, &r.Alternatives[i].Subrequest) {
 			continue

@@ -15,9 +15,9 @@ import (
 	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
-// excludes says why a node is out of the question for other reasons than
-// devices of claims: the pod's own selectors, taints, and device plugins.
-func (s *Subject) excludes(c *snapshot.Cluster, node *corev1.Node) string {
+// whyExcluded says why the pod cannot run on a node for other reasons than devices of
+// claims: its own selectors, taints, and device plugins; "" where it can.
+func (s *Subject) whyExcluded(c *snapshot.Cluster, node *corev1.Node) string {
 	for _, claim := range s.Allocated {
 		selector := claim.Status.Allocation.NodeSelector
 		if selector == nil {
@@ -28,16 +28,16 @@ func (s *Subject) excludes(c *snapshot.Cluster, node *corev1.Node) string {
 		}
 	}
 	if s.Pod != nil {
-		if why := podExcludes(s.Pod, node); why != "" {
+		if why := podExclusion(s.Pod, node); why != "" {
 			return why
 		}
 	}
-	return s.lacks(c, node)
+	return s.lacksExtended(c, node)
 }
 
-// podExcludes says why a pod's own spec keeps it from a node. Of a node that is
+// podExclusion says why a pod's own spec keeps it from a node. Of a node that is
 // known by name only nothing is known.
-func podExcludes(p *corev1.Pod, node *corev1.Node) string {
+func podExclusion(p *corev1.Pod, node *corev1.Node) string {
 	if name := p.Spec.NodeName; name != "" && name != node.Name {
 		return "the pod is bound to node " + name
 	}

@@ -27,50 +27,13 @@ func (a *Answer) conflictRequests() []*compile.Request {
 	return all
 }
 
-// tie is a constraint of the conflict.
-type tie struct {
-	claim, index int
-	constraint   *resourceapi.DeviceConstraint
-	attribute    string
-	distinct     bool
-	// requests are those of the conflict under it.
-	requests []*compile.Request
-}
-
-func (a *Answer) ties() []tie {
-	var all []tie
-	for _, i := range a.Conflict {
-		m := a.Members[i]
-		if !m.Constraint {
-			continue
-		}
-		t := tie{claim: m.Claim, index: m.Index, constraint: &a.Claims[m.Claim].Claim.Spec.Devices.Constraints[m.Index]}
-		t.attribute, t.distinct = compile.Attribute(t.constraint)
-		for _, k := range a.Conflict {
-			r := a.Members[k]
-			if r.Constraint || r.Claim != m.Claim {
-				continue
-			}
-			if request := &a.Claims[r.Claim].Requests[r.Index]; t.about(request) {
-				t.requests = append(t.requests, request)
-			}
-		}
-		all = append(all, t)
-	}
-	return all
-}
-
-// about says whether a constraint is about any alternative of a request.
-func (t *tie) about(r *compile.Request) bool {
-	return slices.ContainsFunc(r.Alternatives, func(x compile.Alternative) bool { return compile.Applies(t.constraint, r.Name, &x.Subrequest) })
-}
-
-// Hardware is the cause as far as it shows in what is free.
-func (a *Answer) Hardware() Cause {
-	requests, ties := a.conflictRequests(), a.ties()
-	if len(ties) == 0 {
+// FreeDeviceCause is the cause as far as the devices that are free show it, whoever
+// holds the others.
+func (a *Answer) FreeDeviceCause() Cause {
+	requests, constraints := a.conflictRequests(), a.conflictConstraints()
+	if len(constraints) == 0 {
 		if len(requests) == 1 {
-			return a.alone(requests[0])
+			return a.requestCause(requests[0])
 		}
 		names := make([]string, len(requests))
 		for i, r := range requests {
@@ -78,42 +41,19 @@ func (a *Answer) Hardware() Cause {
 		}
 		return Cause{Code: TooFew, Text: fmt.Sprintf("%s want the same devices, and there are not enough free for all of them", join(names))}
 	}
-	for i := range ties {
-		if cause := a.tied(&ties[i]); cause.Code != "" {
+	for i := range constraints {
+		if cause := a.constraintCause(&constraints[i]); cause.Code != "" {
 			return cause
 		}
 	}
-	return Cause{Code: CountAgainstConstraint, Text: "each value has free devices, but none enough: " + a.tieText(ties)}
+	return Cause{Code: CountAgainstConstraint, Text: "each value has free devices, but none enough: " + a.constraintTexts(constraints)}
 }
 
-func (a *Answer) tieText(ties []tie) string {
-	var all []string
-	for i := range ties {
-		all = append(all, a.Wants(&ties[i]))
-	}
-	return strings.Join(all, "; ")
-}
-
-// Wants says what a constraint wants.
-func (a *Answer) Wants(t *tie) string {
-	names := make([]string, len(t.requests))
-	for i, r := range t.requests {
-		names[i] = r.Name
-	}
-	switch {
-	case t.distinct:
-		return fmt.Sprintf("constraint %d wants a different %s for each device of %s", t.index, t.attribute, join(names))
-	case len(names) == 1:
-		return fmt.Sprintf("constraint %d wants one %s for all devices of %s", t.index, t.attribute, names[0])
-	}
-	return fmt.Sprintf("%s wants its %s shared with %s", names[len(names)-1], t.attribute, join(names[:len(names)-1]))
-}
-
-// alone is why a request cannot be met by itself.
-func (a *Answer) alone(r *compile.Request) Cause {
+// requestCause is why a request cannot be met by itself.
+func (a *Answer) requestCause(r *compile.Request) Cause {
 	var cause Cause
 	for i := range r.Alternatives {
-		found := a.alternative(&r.Alternatives[i])
+		found := a.alternativeCause(&r.Alternatives[i])
 		if i == 0 {
 			cause = found
 		} else {
@@ -123,7 +63,7 @@ func (a *Answer) alone(r *compile.Request) Cause {
 	return cause
 }
 
-func (a *Answer) alternative(x *compile.Alternative) Cause {
+func (a *Answer) alternativeCause(x *compile.Alternative) Cause {
 	count := map[compile.Obstacle]int{}
 	matching := 0
 	for _, why := range x.Why {
@@ -142,19 +82,20 @@ func (a *Answer) alternative(x *compile.Alternative) Cause {
 		return a.noneOfClass(x)
 	case matching >= wants && count[compile.PartsTaken] > 0 && count[compile.None]+count[compile.PartsTaken] >= wants:
 		return Cause{Code: PartitionsTaken, Text: fmt.Sprintf("%s wants %s of class %s; %s of the same hardware as others that are given out",
-			x.Name, amount(x), x.Class, are(count[compile.PartsTaken], "device is part", "devices are parts"))}
+			x.Name, amount(x), x.Class, plural(count[compile.PartsTaken], "device is part", "devices are parts"))}
 	case matching >= wants:
 		return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class,
-			are(matching, "device matches", "devices match"), count[compile.None])}
+			plural(matching, "device matches", "devices match"), count[compile.None])}
 	}
-	if cause := a.nearly(x, count, matching, wants); cause.Code != "" {
+	if cause := a.obstacleCause(x, count, matching, wants); cause.Code != "" {
 		return cause
 	}
 	return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants %s of class %s, and the node has %d that match", x.Name, amount(x), x.Class, matching)}
 }
 
-// nearly finds what keeps enough devices of the class away.
-func (a *Answer) nearly(x *compile.Alternative, count map[compile.Obstacle]int, matching, wants int) Cause {
+// obstacleCause finds an obstacle without which there would be enough devices of the
+// class.
+func (a *Answer) obstacleCause(x *compile.Alternative, count map[compile.Obstacle]int, matching, wants int) Cause {
 	enough := func(obstacles ...compile.Obstacle) bool {
 		sum := matching
 		for _, o := range obstacles {
@@ -174,7 +115,7 @@ func (a *Answer) nearly(x *compile.Alternative, count map[compile.Obstacle]int, 
 	case count[compile.NotSelected] > 0:
 		return a.notSelected(x, matching)
 	case count[compile.SelectorFails] > 0:
-		return Cause{Code: SelectorAborts, Text: fmt.Sprintf("a selector of %s cannot be evaluated for %s", x.Name, are(count[compile.SelectorFails], "device", "devices"))}
+		return Cause{Code: SelectorAborts, Text: fmt.Sprintf("a selector of %s cannot be evaluated for %s", x.Name, plural(count[compile.SelectorFails], "device", "devices"))}
 	}
 	return Cause{}
 }
@@ -250,7 +191,7 @@ func (a *Answer) notSelected(x *compile.Alternative, matching int) Cause {
 	}
 	expression := x.Selectors[worst].CEL.Expression
 	text := fmt.Sprintf("%s wants %s of class %s; selector %d (%s) takes out %s", x.Name, amount(x), x.Class, worst, expression,
-		are(len(by[worst]), "device", "devices"))
+		plural(len(by[worst]), "device", "devices"))
 	if matching > 0 {
 		text += fmt.Sprintf(" and leaves %d", matching)
 	}
@@ -270,13 +211,13 @@ func (a *Answer) notSelected(x *compile.Alternative, matching int) Cause {
 			text += fmt.Sprintf("; their %s is %s", name, strings.Join(values, ", "))
 			continue
 		}
-		if a.Known(name) {
+		if a.HasAttribute(name) {
 			text += fmt.Sprintf("; they have no %s", name)
 			continue
 		}
 		cause.Code = AttributeUnknown
 		text += fmt.Sprintf("; no device of the cluster has %s", name)
-		if meant := a.Meant(name); meant != "" {
+		if meant := a.SuggestAttribute(name); meant != "" {
 			text += ": did it mean " + meant + "?"
 		}
 	}

@@ -12,7 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
@@ -86,13 +88,13 @@ func asks(c *corev1.Container) corev1.ResourceList {
 
 // ClassOf is the device class behind an extended resource, "" without any. Of
 // several it is the newest, and of those the first by name.
-func ClassOf(resource string, classes map[string]*resourceapi.DeviceClass) string {
-	if name, implicit := strings.CutPrefix(resource, resourceapi.ResourceDeviceClassPrefix); implicit && classes[name] != nil {
+func ClassOf(resourceName string, classes map[string]*resourceapi.DeviceClass) string {
+	if name, implicit := strings.CutPrefix(resourceName, resourceapi.ResourceDeviceClassPrefix); implicit && classes[name] != nil {
 		return name
 	}
 	var found []*resourceapi.DeviceClass
 	for _, class := range classes {
-		if class.Spec.ExtendedResourceName != nil && *class.Spec.ExtendedResourceName == resource {
+		if class.Spec.ExtendedResourceName != nil && *class.Spec.ExtendedResourceName == resourceName {
 			found = append(found, class)
 		}
 	}
@@ -112,19 +114,19 @@ func extendedClaim(p *corev1.Pod, classes map[string]string) *resourceapi.Resour
 		Namespace: p.Namespace, Name: p.Name + "-extended-resources",
 		Annotations: map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
 	}}
-	for _, resource := range slices.Sorted(maps.Keys(classes)) {
-		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, extendedRequests(p, resource, classes[resource])...)
+	for _, resourceName := range slices.Sorted(maps.Keys(classes)) {
+		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, extendedRequests(p, resourceName, classes[resourceName])...)
 	}
 	slices.SortFunc(c.Spec.Devices.Requests, func(a, b resourceapi.DeviceRequest) int { return cmp.Compare(a.Name, b.Name) })
 	return c
 }
 
-func extendedRequests(p *corev1.Pod, resource, class string) []resourceapi.DeviceRequest {
+func extendedRequests(p *corev1.Pod, resourceName, class string) []resourceapi.DeviceRequest {
 	containers := containersOf(p)
 	var lasting, passing []resourceapi.DeviceRequest
 	later := int64(0) // what containers from here on have while they all run
 	for i := len(containers) - 1; i >= 0; i-- {
-		n, name := wanted(&containers[i], i, resource)
+		n, name := wanted(&containers[i], i, resourceName)
 		switch {
 		case n == 0:
 		case i >= len(p.Spec.InitContainers) || sidecar(&containers[i]):
@@ -148,13 +150,13 @@ func sidecar(c *corev1.Container) bool {
 
 // wanted is how many devices a container asks for, and what the scheduler calls
 // the request.
-func wanted(c *corev1.Container, index int, resource string) (int64, string) {
+func wanted(c *corev1.Container, index int, resourceName string) (int64, string) {
 	all := asks(c)
-	n, whole := all.Name(corev1.ResourceName(resource), "").AsInt64()
+	n, whole := all.Name(corev1.ResourceName(resourceName), "").AsInt64()
 	if !whole {
 		return 0, ""
 	}
-	at := slices.Index(slices.Sorted(maps.Keys(all)), corev1.ResourceName(resource))
+	at := slices.Index(slices.Sorted(maps.Keys(all)), corev1.ResourceName(resourceName))
 	return n, fmt.Sprintf("container-%d-request-%d", index, at)
 }
 
@@ -202,4 +204,95 @@ func (s *Subject) ClaimsOn(c *snapshot.Cluster, node *corev1.Node) []*resourceap
 		return others
 	}
 	return append(others, extendedClaim(s.asking, asked))
+}
+
+// extendedResources are how many of each extended resource a pod asks for, all its
+// containers together as the scheduler counts them.
+func extendedResources(p *corev1.Pod) corev1.ResourceList {
+	p = p.DeepCopy()
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			containers[i].Resources.Requests = asks(&containers[i])
+		}
+	}
+	all := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+	maps.DeleteFunc(all, func(name corev1.ResourceName, n resource.Quantity) bool {
+		return !isExtended(string(name)) || n.IsZero()
+	})
+	return all
+}
+
+// isExtended is the rule of IsExtendedResourceName (pkg/apis/core/v1/helper).
+func isExtended(name string) bool {
+	if strings.HasPrefix(name, resourceapi.ResourceDeviceClassPrefix) {
+		return true
+	}
+	return strings.Contains(name, "/") && !strings.Contains(name, corev1.ResourceDefaultNamespacePrefix) && !strings.HasPrefix(name, corev1.DefaultResourceRequestsPrefix)
+}
+
+// byPlugin says whether a node's extended resource is served by its device plugin:
+// the scheduler makes a claim for what a DeviceClass stands for and no plugin offers.
+func byPlugin(c *snapshot.Cluster, name string, offered resource.Quantity) bool {
+	return ClassOf(name, c.Classes) == "" || c.Minor < extendedSince || !offered.IsZero()
+}
+
+// lacksExtended says which of the pod's extended resources a node's device plugins do not
+// offer, "" where they offer all. Of a node that is known by name only nothing is
+// known.
+func (s *Subject) lacksExtended(c *snapshot.Cluster, node *corev1.Node) string {
+	if node.Status.Allocatable == nil {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.extended)) {
+		wanted := s.extended[name]
+		offered, known := node.Status.Allocatable[name]
+		left := offered.DeepCopy()
+		left.Sub(s.assumed[name])
+		switch {
+		case !byPlugin(c, string(name), offered) || wanted.Cmp(left) <= 0:
+		case known:
+			return fmt.Sprintf("the node's device plugins have %s of %s, the pod asks for %s", left.String(), name, wanted.String())
+		case ClassOf(string(name), c.Classes) != "":
+			return fmt.Sprintf("no device plugin offers %s on the node, and before Kubernetes 1.%d no claim is made for it", name, extendedSince)
+		default:
+			return fmt.Sprintf("nobody serves %s: no device plugin offers it on the node, and no DeviceClass has it as extendedResourceName", name)
+		}
+	}
+	return ""
+}
+
+// AssumePod counts one more pod like the subject's on a node: its device plugins have less
+// left. What they offer stays the same: by that it is decided whether the resource is the
+// plugins' or a class's.
+func (s *Subject) AssumePod() {
+	assumed := corev1.ResourceList{}
+	for name, wanted := range s.extended {
+		sum := s.assumed[name]
+		sum.Add(wanted)
+		assumed[name] = sum
+	}
+	s.assumed = assumed
+}
+
+// pluginNotes say what was not compared of extended resources.
+func (s *Subject) pluginNotes(c *snapshot.Cluster) []string {
+	var notes []string
+	for _, name := range slices.Sorted(maps.Keys(s.extended)) {
+		var known, unknown bool
+		for _, n := range c.NodeNames() {
+			node := c.Node(n)
+			if node.Status.Allocatable == nil {
+				unknown = unknown || byPlugin(c, string(name), resource.Quantity{})
+			} else if byPlugin(c, string(name), node.Status.Allocatable[name]) {
+				known = true
+			}
+		}
+		if known {
+			notes = append(notes, fmt.Sprintf("what other pods have of %s is not counted", name))
+		}
+		if unknown {
+			notes = append(notes, fmt.Sprintf("whether device plugins offer %s is not known of nodes without a status", name))
+		}
+	}
+	return notes
 }

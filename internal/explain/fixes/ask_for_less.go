@@ -13,91 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"plumbline.dev/plumbline/internal/explain/compile"
-	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
-
-// instead are the attributes to compare instead of one, the nearest first, and what
-// that comes to: wider ones, and for sockets, which fewer drivers publish, what
-// all do.
-func instead(old string) []comparison {
-	node := comparison{slicecodec.AttrNUMANode, "the same NUMA node, if that is near enough"}
-	legacy := comparison{slicecodec.AttrLegacyNUMANode, node.means}
-	socket := comparison{slicecodec.AttrSocket, "the same socket, if that is near enough"}
-	switch old {
-	case slicecodec.AttrNUMANode:
-		return []comparison{socket}
-	case slicecodec.AttrLegacyNUMANode:
-		return []comparison{node, socket}
-	case slicecodec.AttrSocket:
-		return []comparison{{slicecodec.AttrNUMANode, "the same NUMA node, which is nearer, and which these devices say"}}
-	}
-	return []comparison{node, legacy, socket}
-}
-
-// comparison is an attribute that devices can share, and what it means.
-type comparison struct{ attribute, means string }
-
-// relax compares something else where a constraint compares what cannot be had:
-// in one constraint, or in all that compare the same.
-func (f *finder) relax() {
-	_, constraints := f.members()
-	seen := map[string]bool{}
-	for _, p := range constraints {
-		old, distinct := compile.Attribute(f.constraint(p))
-		if distinct || old == "" || seen[old] {
-			continue
-		}
-		for _, c := range instead(old) {
-			if f.relaxed(fmt.Sprintf("constraint %d", p.index), old, c, func(o place) bool { return o == p }) ||
-				f.relaxed("all constraints on it", old, c, func(place) bool { return true }) {
-				seen[old] = true
-				break
-			}
-		}
-	}
-}
-
-func (f *finder) relaxed(which, old string, to comparison, chosen func(place) bool) bool {
-	return f.propose(Relax, fmt.Sprintf("compare %s instead of %s in %s: %s", to.attribute, old, which, to.means),
-		f.here(f.changed(func(claim int, c *resourceapi.ResourceClaim) {
-			for i := range c.Spec.Devices.Constraints {
-				name, distinct := compile.Attribute(&c.Spec.Devices.Constraints[i])
-				if name == old && !distinct && chosen(place{claim, i}) {
-					setAttribute(&c.Spec.Devices.Constraints[i], to.attribute, false)
-				}
-			}
-		})))
-}
-
-// drop leaves a constraint out.
-func (f *finder) drop() {
-	_, constraints := f.members()
-	for _, p := range constraints {
-		name, _ := compile.Attribute(f.constraint(p))
-		if f.propose(DropConstraint, fmt.Sprintf("leave constraint %d (%s) out: the devices need not be near each other then", p.index, name),
-			f.here(f.changed(func(claim int, c *resourceapi.ResourceClaim) {
-				if claim == p.claim {
-					c.Spec.Devices.Constraints = slices.Delete(c.Spec.Devices.Constraints, p.index, p.index+1)
-				}
-			}))) {
-			return
-		}
-	}
-}
 
 // lessCapacity asks for as much of a capacity as a device has left.
 func (f *finder) lessCapacity() {
-	requests, _ := f.members()
+	requests, _ := f.conflictMembers()
 	for _, p := range requests {
 		for i := range f.request(p).Alternatives {
-			if f.less(p, i) {
+			if f.lessOf(p, i) {
 				return
 			}
 		}
 	}
 }
 
-func (f *finder) less(p place, alternative int) bool {
+func (f *finder) lessOf(p memberRef, alternative int) bool {
 	x := &f.request(p).Alternatives[alternative]
 	for _, name := range f.capacityNames(x) {
 		var asked *resource.Quantity
@@ -191,7 +121,7 @@ func (f *finder) amountsLeft(x *compile.Alternative, name resourceapi.QualifiedN
 // fewer asks for fewer devices where a request asks for several: of all requests
 // of the conflict alike, so that pairs stay pairs.
 func (f *finder) fewer() {
-	requests, _ := f.members()
+	requests, _ := f.conflictMembers()
 	most := int64(0)
 	for _, p := range requests {
 		for _, x := range f.request(p).Alternatives {

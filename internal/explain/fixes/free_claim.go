@@ -11,75 +11,9 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/compile"
-	"plumbline.dev/plumbline/internal/explain/reason"
 	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
-
-// gates switches one feature gate on.
-func (f *finder) gates() {
-	if f.cause != reason.GateOff && f.cause != reason.ListAttribute {
-		return
-	}
-	for _, name := range []string{
-		allocation.GateConsumableCapacity, allocation.GatePrioritizedList, allocation.GateAdminAccess, allocation.GatePartitionable,
-		allocation.GateBindingConditions, allocation.GateNodeOperations, allocation.GateListAttributes,
-	} {
-		on, err := allocation.OverrideGates(f.a.Cluster.Gates, f.a.Cluster.Minor, name+"=true")
-		if err != nil || on == f.a.Cluster.Gates {
-			continue
-		}
-		if f.propose(EnableGate, "switch feature gate "+name+" on, in the API server and the scheduler",
-			Trial{Cluster: f.a.Cluster.WithGates(on), Node: f.a.Node.Node.Name, Claims: f.claims}) {
-			return
-		}
-	}
-}
-
-// tolerate tolerates the taints on devices that would do.
-func (f *finder) tolerate() {
-	requests, _ := f.members()
-	var taints []resourceapi.DeviceTaint
-	var names []string
-	for _, p := range requests {
-		for i := range f.request(p).Alternatives {
-			for d, why := range f.request(p).Alternatives[i].Why {
-				if why.Obstacle != compile.Tainted {
-					continue
-				}
-				names = append(names, f.request(p).Name)
-				for _, t := range f.a.Devices[d].Device.Taints {
-					if !slices.ContainsFunc(taints, func(o resourceapi.DeviceTaint) bool {
-						return o.Key == t.Key && o.Value == t.Value && o.Effect == t.Effect
-					}) {
-						taints = append(taints, t)
-					}
-				}
-			}
-		}
-	}
-	if len(taints) == 0 {
-		return
-	}
-	var words []string
-	var tolerations []resourceapi.DeviceToleration
-	for _, t := range taints {
-		words = append(words, fmt.Sprintf("%s=%s:%s", t.Key, t.Value, t.Effect))
-		tolerations = append(tolerations, resourceapi.DeviceToleration{Key: t.Key, Operator: resourceapi.DeviceTolerationOpEqual, Value: t.Value, Effect: t.Effect})
-	}
-	f.propose(Tolerate, fmt.Sprintf("tolerate %s in %s, if a device with that taint will do", strings.Join(words, " and "), strings.Join(slices.Compact(names), ", ")),
-		f.here(f.changed(func(claim int, c *resourceapi.ResourceClaim) {
-			for _, p := range requests {
-				if p.claim != claim {
-					continue
-				}
-				for _, x := range fieldsOf(&c.Spec.Devices.Requests[p.index]) {
-					*x.tolerations = append(*x.tolerations, tolerations...)
-				}
-			}
-		})))
-}
 
 // Limits of how many holders are tried alone, and how many are proposed at once.
 const (
@@ -140,7 +74,7 @@ func (f *finder) holders() []*resourceapi.ResourceClaim {
 			}
 		}
 	}
-	requests, _ := f.members()
+	requests, _ := f.conflictMembers()
 	for _, p := range requests {
 		for i := range f.request(p).Alternatives {
 			for d, why := range f.request(p).Alternatives[i].Why {

@@ -1,6 +1,10 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package reason says why claims do not fit on a node: the first request that
+// cannot be met, the smallest set of requests and constraints that conflict (their
+// minimal unsatisfiable subset), and what kind of cause that is, with devices, values
+// and holders. What to do about it is package fixes'.
 package reason
 
 import (
@@ -23,17 +27,16 @@ type Answer struct {
 	outcome
 }
 
-// outcome is what the solver says of a problem; nodes with the same problem
-// share it.
+// outcome is what the solver finds for a problem. Nodes with equal problems share it.
 type outcome struct {
 	// Placed are the devices where the claims fit.
 	Placed []solver.Placement
 	// Culprit is what aborts the allocation.
 	Culprit *solver.Culprit
 	Members []solver.Member
-	// Conflict are the members, by index, that cannot be had together, while all
-	// but one of them can. Smallest says that no smaller set of members
-	// conflicts.
+	// Conflict is a minimal unsatisfiable subset of the members, by index: they cannot
+	// be allocated together, while without any one of them the rest can. Smallest says
+	// that there is no smaller one.
 	Conflict []int
 	Smallest bool
 	// First is the first request, by index of Members, that cannot be met with
@@ -41,9 +44,9 @@ type outcome struct {
 	First int
 }
 
-// Asker answers for nodes and remembers what it found. It may be used by several
+// Evaluator answers for nodes, and caches answers by problem. It may be used by several
 // goroutines.
-type Asker struct {
+type Evaluator struct {
 	compiler *compile.Compiler
 	claims   []*resourceapi.ResourceClaim
 	mutex    sync.Mutex
@@ -55,16 +58,16 @@ type found struct {
 	outcome outcome
 }
 
-// NewAsker asks about claims that are to be allocated together.
-func NewAsker(c *compile.Compiler, claims []*resourceapi.ResourceClaim) *Asker {
-	return &Asker{compiler: c, claims: claims, known: map[string]found{}}
+// NewEvaluator evaluates claims that are to be allocated together.
+func NewEvaluator(c *compile.Compiler, claims []*resourceapi.ResourceClaim) *Evaluator {
+	return &Evaluator{compiler: c, claims: claims, known: map[string]found{}}
 }
 
 // Claims are those that are asked about.
-func (a *Asker) Claims() []*resourceapi.ResourceClaim { return a.claims }
+func (a *Evaluator) Claims() []*resourceapi.ResourceClaim { return a.claims }
 
-// Ask answers for a node.
-func (a *Asker) Ask(ctx context.Context, node *corev1.Node) (*Answer, error) {
+// Evaluate answers for a node.
+func (a *Evaluator) Evaluate(ctx context.Context, node *corev1.Node) (*Answer, error) {
 	n, err := a.compiler.Compile(ctx, node, a.claims)
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", node.Name, err)
@@ -94,8 +97,8 @@ func find(p *solver.Problem) found {
 		return f
 	}
 	unknown := false
-	fails := func(on []bool) bool {
-		v := s.Solve(on).Verdict
+	fails := func(mask []bool) bool {
+		v := s.Solve(mask).Verdict
 		unknown = unknown || v == solver.Unknown
 		return v != solver.Fits
 	}
@@ -110,26 +113,26 @@ func find(p *solver.Problem) found {
 // first finds the first request that cannot be met with those before it, under
 // all constraints on them.
 func first(members []solver.Member, fails func([]bool) bool) int {
-	on := make([]bool, len(members))
+	mask := make([]bool, len(members))
 	for i, m := range members {
-		on[i] = m.Constraint
+		mask[i] = m.Constraint
 	}
 	for i, m := range members {
 		if m.Constraint {
 			continue
 		}
-		on[i] = true
-		if fails(on) {
+		mask[i] = true
+		if fails(mask) {
 			return i
 		}
 	}
 	return -1
 }
 
-// WithoutDetails is the answer without what is known of the node's devices.
+// WithoutDetails is the answer without the node's devices, to save memory.
 func (a *Answer) WithoutDetails() *Answer {
 	return &Answer{Node: &compile.Node{Node: a.Node.Node, Unsupported: a.Unsupported}, Verdict: a.Verdict, outcome: a.outcome}
 }
 
-// Detailed says whether what is known of the node's devices is there.
+// Detailed says whether the answer has the node's devices.
 func (a *Answer) Detailed() bool { return a.Problem != nil }

@@ -15,7 +15,7 @@ import (
 // lines say of each request of the conflict what there is for it, by the values
 // that the conflict's constraints compare, and who has the rest.
 func (a *Answer) lines() []string {
-	ties := a.ties()
+	constraints := a.conflictConstraints()
 	var all []string
 	for _, i := range a.Conflict {
 		m := a.Members[i]
@@ -24,9 +24,9 @@ func (a *Answer) lines() []string {
 		}
 		request := &a.Claims[m.Claim].Requests[m.Index]
 		var attributes []string
-		for k := range ties {
-			if ties[k].claim == m.Claim && ties[k].about(request) && !slices.Contains(attributes, ties[k].attribute) {
-				attributes = append(attributes, ties[k].attribute)
+		for k := range constraints {
+			if constraints[k].claim == m.Claim && constraints[k].about(request) && !slices.Contains(attributes, constraints[k].attribute) {
+				attributes = append(attributes, constraints[k].attribute)
 			}
 		}
 		for x := range request.Alternatives {
@@ -35,11 +35,11 @@ func (a *Answer) lines() []string {
 			}
 		}
 	}
-	return same(all)
+	return mergeEqual(all)
 }
 
-// same joins lines that say the same of several requests.
-func same(lines []string) []string {
+// mergeEqual joins lines that say the same of several requests.
+func mergeEqual(lines []string) []string {
 	var all []string
 	names := map[string][]string{}
 	for _, l := range lines {
@@ -55,7 +55,7 @@ func same(lines []string) []string {
 	return all
 }
 
-// shorten lists names; of many the first and the last.
+// shorten lists names; of more than four the first two and the last.
 func shorten(names []string) string {
 	if len(names) > 4 {
 		return fmt.Sprintf("%s, %s … %s (%d requests)", names[0], names[1], names[len(names)-1], len(names))
@@ -72,13 +72,13 @@ func (a *Answer) line(x *compile.Alternative, attributes []string) string {
 			continue
 		}
 		matching++
-		where := a.where(d, attributes)
+		where := a.valuesText(d, attributes)
 		if why.Obstacle == compile.None {
 			available++
 			free[where]++
 			continue
 		}
-		for _, by := range a.by(d, why) {
+		for _, by := range a.holders(d, why) {
 			if others[by] == nil {
 				others[by] = map[string]int{}
 			}
@@ -88,7 +88,7 @@ func (a *Answer) line(x *compile.Alternative, attributes []string) string {
 	if matching == 0 {
 		return ""
 	}
-	line := fmt.Sprintf("%s: wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class, are(matching, "matches", "match"), available)
+	line := fmt.Sprintf("%s: wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class, plural(matching, "matches", "match"), available)
 	if len(attributes) > 0 && available > 0 {
 		line += ": " + strings.Join(frequentByName(free), ", ")
 	}
@@ -121,8 +121,8 @@ func frequentByName(count map[string]int) []string {
 	return all
 }
 
-// where are the values of a device that matter.
-func (a *Answer) where(d int, attributes []string) string {
+// valuesText are a device's values of some attributes, such as "pci0000:5d numaNode 0".
+func (a *Answer) valuesText(d int, attributes []string) string {
 	var all []string
 	for _, name := range attributes {
 		value := "without " + bare(name)
@@ -140,8 +140,9 @@ func (a *Answer) where(d int, attributes []string) string {
 
 func bare(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// by says who or what has a device.
-func (a *Answer) by(d int, why compile.Why) []string {
+// holders says what keeps a device: a taint, partitions of the same hardware, or the
+// claims that hold it.
+func (a *Answer) holders(d int, why compile.Why) []string {
 	switch why.Obstacle {
 	case compile.Tainted:
 		text := fmt.Sprintf("tainted %s=%s:%s", why.Taint.Key, why.Taint.Value, why.Taint.Effect)

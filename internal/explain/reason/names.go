@@ -49,11 +49,11 @@ func amount(x *compile.Alternative) string {
 	if x.All {
 		return "all devices"
 	}
-	return are(int(x.Count), "device", "devices")
+	return plural(int(x.Count), "device", "devices")
 }
 
-// are is a number of things.
-func are(n int, one, many string) string {
+// plural is a number of things, such as "1 device" and "2 devices".
+func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -68,15 +68,15 @@ func join(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// Known says whether any device of the cluster has an attribute of the name.
-func (a *Answer) Known(name string) bool {
+// HasAttribute says whether any device of the cluster has an attribute of the name.
+func (a *Answer) HasAttribute(name string) bool {
 	_, found := slices.BinarySearch(a.Cluster.AttributeNames(), name)
 	return found
 }
 
-// Meant is the attribute that was probably meant by a name that no device has,
+// SuggestAttribute is the attribute that was probably meant by a name that no device has,
 // "" without any.
-func (a *Answer) Meant(name string) string {
+func (a *Answer) SuggestAttribute(name string) string {
 	known := a.Cluster.AttributeNames()
 	domain, bare, _ := strings.Cut(name, "/")
 	var here []string
