@@ -84,13 +84,12 @@ var importTable = []struct {
 	{"internal/agent/verifying", []string{
 		"internal/agent/metrics", "internal/agent/status", "internal/driver", "internal/model", "internal/verify", "internal/verify/...",
 	}},
-	{"internal/simulate/where", []string{"internal/simulate", "internal/machine", "internal/nodeslices", "internal/topoview/..."}},
 	{"internal/cli/claim/fit", []string{
-		"internal/claimgen", "internal/cli/cmdutil", "internal/explain", "internal/machine", "internal/model/slicecodec", "internal/simulate/...",
+		"internal/claimgen", "internal/cli/cmdutil", "internal/explain", "internal/machine", "internal/model/slicecodec", "internal/simulate",
 		"internal/topoview", "deploy",
 	}},
 	{"internal/cli/claim/generate", []string{"internal/claimgen", "internal/cli/claim/fit", "internal/cli/cmdutil", "internal/model/slicecodec"}},
-	{"internal/simulate", []string{"internal/allocation", "internal/explain/...", "internal/topoview/..."}},
+	{"internal/simulate", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/topoview/..."}},
 	{"internal/topoview", []string{"internal/model/...", "api/..."}},
 	{"internal/topoview/matrix", []string{"internal/model/...", "internal/topoview"}},
 	{"internal/topoview/podview", []string{"internal/model/...", "internal/topoview"}},
@@ -117,13 +116,13 @@ var importTable = []struct {
 		"api/nearest", "internal/allocation", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/selector", "deploy",
 	}},
 	{"internal/cli/claim", []string{
-		"internal/cli/claim/fit", "internal/cli/claim/generate", "internal/cli/claim/guarded", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
-		"internal/explain/...", "internal/simulate/...",
+		"internal/cli/claim/fit", "internal/cli/claim/generate", "internal/cli/claim/policy", "internal/cli/cmdutil", "internal/selector", "internal/driver", "internal/machine", "internal/model/...", "internal/nodeslices",
+		"internal/explain/...", "internal/simulate",
 		// lint asks the driver what it would say of a claim's parameters.
 		"internal/driver/netdev",
 		"api/...", "deploy",
 	}},
-	{"internal/cli/claim/guarded", []string{"api/..."}},
+	{"internal/cli/claim/policy", []string{"api/..."}},
 	{"internal/cli/verify", []string{
 		"internal/cli/cmdutil", "internal/verify", "internal/verify/...", "internal/host/netns", "internal/inventory", "internal/model",
 	}},

@@ -15,14 +15,13 @@ import (
 	"plumbline.dev/plumbline/internal/claimgen"
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/simulate"
-	"plumbline.dev/plumbline/internal/simulate/where"
 )
 
 // BenchmarkSimulateA3 fills an A3 Ultra with pairs of a GPU and a NIC with CPUs,
 // and compares that with the allocator alone, which gives the same pairs and does
 // not say why there are no more.
 func BenchmarkSimulateA3(b *testing.B) {
-	place, err := where.Machine(b.Context(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
+	group, err := simulate.FromMachine(b.Context(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -33,19 +32,19 @@ func BenchmarkSimulateA3(b *testing.B) {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pair"}, Spec: *spec}
 	options := simulate.Options{Classes: shippedClasses(b), Limit: 50}
 	var slices []*resourceapi.ResourceSlice
-	for i := range place.Slices {
-		slices = append(slices, &place.Slices[i])
+	for i := range group.Slices {
+		slices = append(slices, &group.Slices[i])
 	}
 	var ours, theirs time.Duration
 	for b.Loop() {
 		start := time.Now()
-		n, err := simulate.Fill(b.Context(), place, explain.OfClaim(claim), options)
+		n, err := simulate.Fill(b.Context(), group, explain.OfClaim(claim), options)
 		if err != nil || n.Pods != 8 {
 			b.Fatalf("%+v: %v", n, err)
 		}
 		ours += time.Since(start)
 		start = time.Now()
-		pods, _, err := allocation.New(allocation.DefaultGates(allocation.NewestMinor), options.Classes, slices, nil).Fill(b.Context(), place.Node, 50, claim)
+		pods, _, err := allocation.New(allocation.DefaultGates(allocation.NewestMinor), options.Classes, slices, nil).Fill(b.Context(), group.Node, 50, claim)
 		if err != nil || len(pods) != 8 {
 			b.Fatalf("%d pods: %v", len(pods), err)
 		}

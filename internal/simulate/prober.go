@@ -13,7 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
-// Trial is what came of one pod on a place.
+// Trial is what came of one pod on a node.
 type Trial struct {
 	Fits bool
 	// Why and Details say why its claims get no devices.
@@ -21,17 +21,16 @@ type Trial struct {
 	Details []string
 }
 
-// Prober asks about one pod after the other on a place, on which none of them
-// stays. It is not for use by several goroutines.
+// Prober tries one pod after the other on a node, and none of them stays there. It is not for use by several goroutines.
 type Prober struct {
 	*filler
 	now       *snapshot.Cluster
 	selectors *compile.Selectors
 }
 
-// NewProber asks about a place as it is.
-func NewProber(p Place, o Options) *Prober {
-	f := newFiller(p, explain.Subject{}, o)
+// NewProber tries pods on a node as it is.
+func NewProber(g NodeGroup, o Options) *Prober {
+	f := newFiller(g, explain.Subject{}, o)
 	return &Prober{filler: f, now: f.cluster(), selectors: compile.NewSelectors()}
 }
 
@@ -47,9 +46,9 @@ func (p *Prober) Try(ctx context.Context, subject explain.Subject) (Trial, error
 
 // Fits is Try without the reasons, for who asks about many pods.
 func (p *Prober) Fits(ctx context.Context, subject explain.Subject) (bool, error) {
-	n, err := compile.New(p.now, p.selectors).Compile(ctx, p.now.Node(p.place.Node.Name), subject.ClaimsOn(p.now, p.place.Node))
+	n, err := compile.New(p.now, p.selectors).Compile(ctx, p.now.Node(p.group.Node.Name), subject.ClaimsOn(p.now, p.group.Node))
 	if err != nil {
-		return false, fmt.Errorf("node %s: %w", p.place.Node.Name, err)
+		return false, fmt.Errorf("node %s: %w", p.group.Node.Name, err)
 	}
 	if len(n.Unsupported) == 0 {
 		if s := solver.New(n.Problem); s.Solve(s.All()).Verdict != solver.Fits {

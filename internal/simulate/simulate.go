@@ -15,8 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
@@ -30,18 +28,7 @@ import (
 // its filter timeout).
 const searchLimit = 10 * time.Second
 
-// Place is a node to fill, or several alike.
-type Place struct {
-	// Node may lack labels; then claims that select by them do not fit. What its device
-	// plugins offer is all free.
-	Node *corev1.Node
-	// Count is how many nodes there are of the kind; 1 for a real one.
-	Count int
-	// Slices are those of the node.
-	Slices []resourceapi.ResourceSlice
-}
-
-// Options are what Fill is told beside the place.
+// Options are what Fill is told beside the node group.
 type Options struct {
 	Classes map[string]*resourceapi.DeviceClass
 	// Rules taint devices beside what slices say.
@@ -72,10 +59,10 @@ type Node struct {
 	First []string `json:"first,omitempty"`
 }
 
-// Fill fills a place with the claims of pod after pod.
-func Fill(ctx context.Context, p Place, subject explain.Subject, o Options) (*Node, error) {
-	f := newFiller(p, subject, o)
-	n := &Node{Name: p.Node.Name, Count: max(1, p.Count)}
+// Fill fills a node group with the claims of pod after pod.
+func Fill(ctx context.Context, g NodeGroup, subject explain.Subject, o Options) (*Node, error) {
+	f := newFiller(g, subject, o)
+	n := &Node{Name: g.Node.Name, Count: max(1, g.Count)}
 	before, err := f.topology()
 	if err != nil {
 		return nil, err
@@ -117,10 +104,10 @@ func Fill(ctx context.Context, p Place, subject explain.Subject, o Options) (*No
 
 // filler is a node on the way to be full.
 type filler struct {
-	place   Place
+	group   NodeGroup
 	subject explain.Subject
 	options Options
-	// published are the slices of the place, tainted the same with the taints of
+	// published are the slices of the node, tainted the same with the taints of
 	// rules, as the scheduler sees them.
 	published, tainted []*resourceapi.ResourceSlice
 	claims             []*resourceapi.ResourceClaim
@@ -129,10 +116,10 @@ type filler struct {
 	pods      int
 }
 
-func newFiller(p Place, subject explain.Subject, o Options) *filler {
-	f := &filler{place: p, subject: subject, options: o}
-	for i := range p.Slices {
-		f.published = append(f.published, &p.Slices[i])
+func newFiller(g NodeGroup, subject explain.Subject, o Options) *filler {
+	f := &filler{group: g, subject: subject, options: o}
+	for i := range g.Slices {
+		f.published = append(f.published, &g.Slices[i])
 	}
 	for i := range o.Held {
 		f.claims = append(f.claims, &o.Held[i])
@@ -148,7 +135,7 @@ func gates() allocation.Gates { return allocation.DefaultGates(allocation.Newest
 // cluster is the node with the claims on it, for explain.
 func (f *filler) cluster() *snapshot.Cluster {
 	return snapshot.New(snapshot.Objects{
-		Minor: allocation.NewestMinor, Gates: gates(), Nodes: []*corev1.Node{f.place.Node},
+		Minor: allocation.NewestMinor, Gates: gates(), Nodes: []*corev1.Node{f.group.Node},
 		Slices: f.published, Classes: f.options.Classes, TaintRules: f.options.Rules, Claims: f.claims,
 	})
 }
@@ -171,8 +158,8 @@ func (f *filler) next(ctx context.Context) ([]*resourceapi.ResourceClaim, reason
 	}
 	search, cancel := context.WithTimeout(ctx, searchLimit)
 	defer cancel()
-	asked := f.subject.ClaimsOn(now, f.place.Node)
-	pods, _, err := f.allocator.Fill(search, f.place.Node, 1, asked...)
+	asked := f.subject.ClaimsOn(now, f.group.Node)
+	pods, _, err := f.allocator.Fill(search, f.group.Node, 1, asked...)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return nil, reason{message: fmt.Sprintf("the scheduler's search takes longer than its %s", searchLimit)}, nil
@@ -212,7 +199,7 @@ func (f *filler) topology() (*topoview.Topology, error) {
 	for _, claim := range f.claims {
 		c.Claims = append(c.Claims, *claim)
 	}
-	v, err := c.Node(f.place.Node.Name)
+	v, err := c.Node(f.group.Node.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -227,22 +214,4 @@ func devices(claims []*resourceapi.ResourceClaim) []string {
 		}
 	}
 	return all
-}
-
-// MachineNode is a node of a machine of which a file says what its device plugins
-// offer; nil is unknown. What a class stands for is offered by a DRA driver in their
-// place.
-func MachineNode(name string, extended map[string]int, classes map[string]*resourceapi.DeviceClass) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
-	if extended == nil {
-		return node
-	}
-	node.Status.Allocatable = corev1.ResourceList{}
-	for resourceName, n := range extended {
-		if explain.ClassOf(resourceName, classes) != "" {
-			continue
-		}
-		node.Status.Allocatable[corev1.ResourceName(resourceName)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
-	}
-	return node
 }

@@ -22,7 +22,6 @@ import (
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/simulate"
-	"plumbline.dev/plumbline/internal/simulate/where"
 )
 
 func shippedClasses(t testing.TB) map[string]*resourceapi.DeviceClass {
@@ -48,7 +47,7 @@ func shippedClasses(t testing.TB) map[string]*resourceapi.DeviceClass {
 // allocator by itself says.
 func TestAsOftenAsTheAllocatorSays(t *testing.T) {
 	for _, name := range machine.Names() {
-		place, err := where.Machine(context.Background(), name, nil, &bytes.Buffer{})
+		group, err := simulate.FromMachine(context.Background(), name, nil, &bytes.Buffer{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,15 +65,15 @@ func TestAsOftenAsTheAllocatorSays(t *testing.T) {
 				}
 				claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}, Spec: *spec}
 				options := simulate.Options{Classes: shippedClasses(t), Limit: 50}
-				n, err := simulate.Fill(context.Background(), place, explain.OfClaim(claim), options)
+				n, err := simulate.Fill(context.Background(), group, explain.OfClaim(claim), options)
 				if err != nil {
 					t.Fatal(err)
 				}
 				var slices []*resourceapi.ResourceSlice
-				for i := range place.Slices {
-					slices = append(slices, &place.Slices[i])
+				for i := range group.Slices {
+					slices = append(slices, &group.Slices[i])
 				}
-				pods, _, err := allocation.New(allocation.DefaultGates(allocation.NewestMinor), options.Classes, slices, nil).Fill(context.Background(), place.Node, 50, claim)
+				pods, _, err := allocation.New(allocation.DefaultGates(allocation.NewestMinor), options.Classes, slices, nil).Fill(context.Background(), group.Node, 50, claim)
 				if err != nil || len(pods) != n.Pods {
 					t.Errorf("%d pods, the allocator serves %d: %v", n.Pods, len(pods), err)
 				}
@@ -92,7 +91,7 @@ func TestAsOftenAsTheAllocatorSays(t *testing.T) {
 // What others hold is not free, and what was stranded before is not the
 // claim's doing.
 func TestAmongHolders(t *testing.T) {
-	place, err := where.Machine(context.Background(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
+	group, err := simulate.FromMachine(context.Background(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +105,7 @@ func TestAmongHolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gpu"}, Spec: *spec}
-	n, err := simulate.Fill(context.Background(), place, explain.OfClaim(claim), simulate.Options{
+	n, err := simulate.Fill(context.Background(), group, explain.OfClaim(claim), simulate.Options{
 		Classes: shippedClasses(t), Held: []resourceapi.ResourceClaim{held}, Limit: 5,
 	})
 	if err != nil {
@@ -126,11 +125,11 @@ func TestTaints(t *testing.T) {
 		DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: &driver, Device: &device}, Taint: taint,
 	}}
 	for _, tolerant := range []bool{false, true} {
-		place, err := where.Machine(context.Background(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
+		group, err := simulate.FromMachine(context.Background(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range place.Slices {
+		for _, s := range group.Slices {
 			if s.Spec.Driver == driver {
 				s.Spec.Devices[0].Taints = []resourceapi.DeviceTaint{taint}
 			}
@@ -145,7 +144,7 @@ func TestTaints(t *testing.T) {
 			spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}}
 		}
 		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pair"}, Spec: *spec}
-		n, err := simulate.Fill(context.Background(), place, explain.OfClaim(claim), simulate.Options{
+		n, err := simulate.Fill(context.Background(), group, explain.OfClaim(claim), simulate.Options{
 			Classes: shippedClasses(t), Rules: []*resourceapi.DeviceTaintRule{rule}, Limit: 50,
 		})
 		if err != nil || n.Pods != want {
@@ -177,8 +176,8 @@ func TestFractionalCapacity(t *testing.T) {
 		DeviceClassName: "class", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
 		Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"slots": half}},
 	}}}
-	place := simulate.Place{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, Slices: []resourceapi.ResourceSlice{s}}
-	n, err := simulate.Fill(context.Background(), place, explain.OfClaim(claim), simulate.Options{
+	group := simulate.NodeGroup{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, Slices: []resourceapi.ResourceSlice{s}}
+	n, err := simulate.Fill(context.Background(), group, explain.OfClaim(claim), simulate.Options{
 		Classes: map[string]*resourceapi.DeviceClass{"class": {ObjectMeta: metav1.ObjectMeta{Name: "class"}}}, Limit: 50,
 	})
 	if err != nil || n.Pods != 6 {
@@ -189,7 +188,7 @@ func TestFractionalCapacity(t *testing.T) {
 // A device plugin that has no more left is no reason for the scheduler to make a claim
 // in its place.
 func TestFullDevicePlugin(t *testing.T) {
-	place, err := where.Machine(t.Context(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
+	group, err := simulate.FromMachine(t.Context(), "a3-ultragpu-8g", nil, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +197,7 @@ func TestFullDevicePlugin(t *testing.T) {
 		Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")},
 	}}}
 	classes := shippedClasses(t)
-	n, err := simulate.Fill(t.Context(), place, explain.OfPod(pod, nil, nil, classes), simulate.Options{Classes: classes, Limit: 50})
+	n, err := simulate.Fill(t.Context(), group, explain.OfPod(pod, nil, nil, classes), simulate.Options{Classes: classes, Limit: 50})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package claim has the claim commands: new (package generate), lint, render and
+// simulate. Parameters are checked and merged by the driver's own code, for manifests
+// and for objects of a cluster.
 package claim
 
 import (

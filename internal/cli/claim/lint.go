@@ -4,64 +4,11 @@
 package claim
 
 import (
-	"context"
-	"io"
-
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
-
-// options are the flags that lint and render share.
-type options struct {
-	files     []string
-	recursive bool
-	output    string
-	cluster   cmdutil.ClusterFlags
-}
-
-func (o *options) addTo(cmd *cobra.Command) {
-	o.cluster = cmdutil.NewNamespacedFlags()
-	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.files, "filename", "f", nil, "read a file, a folder or an address; - is the standard input. May be repeated; no cluster is asked")
-	flags.BoolVarP(&o.recursive, "recursive", "R", false, "read the folders below a folder too")
-	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
-	o.cluster.AddFlags(flags)
-}
-
-// read reads what the command line names: files, or objects of the cluster.
-func (o *options) read(ctx context.Context, args []string, stdin io.Reader) (*inputs, []reference, error) {
-	if err := checkFormat(o.output); err != nil {
-		return nil, nil, err
-	}
-	var refs []reference
-	for _, arg := range args {
-		ref, err := parseReference(arg)
-		if err != nil {
-			return nil, nil, err
-		}
-		refs = append(refs, ref)
-	}
-	switch {
-	case len(o.files) > 0 && len(refs) > 0:
-		return nil, nil, cmdutil.Usagef("-f reads files and %s is in the cluster: want one of them", args[0])
-	case len(o.files) > 0:
-		in, err := readFiles(o.files, o.recursive, stdin)
-		return in, nil, err
-	case len(refs) == 0:
-		return nil, nil, cmdutil.Usagef("nothing to read: want -f FILE, or claim/NAME, template/NAME or class/NAME")
-	}
-	namespace, err := o.cluster.CurrentNamespace()
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := o.cluster.Client()
-	if err != nil {
-		return nil, nil, err
-	}
-	in, err := readCluster(ctx, client, namespace, refs)
-	return in, refs, err
-}
 
 func newLintCommand() *cobra.Command {
 	o := options{}
@@ -108,3 +55,40 @@ refuses where it is told to. The exit code is 1 when there is an error.`,
 	o.addTo(cmd)
 	return cmd
 }
+
+// lint checks all objects.
+func lint(in *inputs) *report {
+	r := &report{Findings: []finding{}}
+	for _, o := range in.objects {
+		for _, e := range o.unreadable {
+			r.add(o, severityError, e)
+		}
+		switch {
+		case o.class != nil:
+			l := linter{in: in, o: o, report: r}
+			l.class()
+		case o.claim != nil:
+			l := linter{in: in, o: o, report: r}
+			l.claim()
+		case len(o.pods) > 0:
+			l := linter{in: in, o: o, report: r}
+			l.podSpecs()
+		case len(o.unreadable) == 0:
+			continue
+		}
+		r.Checked++
+	}
+	return r
+}
+
+// linter checks one object.
+type linter struct {
+	in     *inputs
+	o      *object
+	report *report
+}
+
+func (l linter) error(e *field.Error)   { l.report.add(l.o, severityError, e) }
+func (l linter) warning(e *field.Error) { l.report.add(l.o, severityWarning, e) }
+func (l linter) note(e *field.Error)    { l.report.add(l.o, severityNote, e) }
+

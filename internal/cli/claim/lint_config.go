@@ -15,47 +15,11 @@ import (
 
 	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/api/v1alpha1"
-	"plumbline.dev/plumbline/internal/cli/claim/guarded"
+	"plumbline.dev/plumbline/internal/cli/claim/policy"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
-
-// lint checks all objects.
-func lint(in *inputs) *report {
-	r := &report{Findings: []finding{}}
-	for _, o := range in.objects {
-		for _, e := range o.unreadable {
-			r.add(o, severityError, e)
-		}
-		switch {
-		case o.class != nil:
-			l := linter{in: in, o: o, report: r}
-			l.class()
-		case o.claim != nil:
-			l := linter{in: in, o: o, report: r}
-			l.claim()
-		case len(o.pods) > 0:
-			l := linter{in: in, o: o, report: r}
-			l.podSpecs()
-		case len(o.unreadable) == 0:
-			continue
-		}
-		r.Checked++
-	}
-	return r
-}
-
-// linter checks one object.
-type linter struct {
-	in     *inputs
-	o      *object
-	report *report
-}
-
-func (l linter) error(e *field.Error)   { l.report.add(l.o, severityError, e) }
-func (l linter) warning(e *field.Error) { l.report.add(l.o, severityWarning, e) }
-func (l linter) note(e *field.Error)    { l.report.add(l.o, severityNote, e) }
 
 func (l linter) class() {
 	spec := field.NewPath("spec")
@@ -150,7 +114,7 @@ func (l linter) guarded(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration
 	if err != nil {
 		return // said before
 	}
-	for _, u := range guarded.Uses(c) {
+	for _, u := range policy.Uses(c) {
 		l.note(&field.Error{Type: field.ErrorTypeForbidden, Field: at.Child("opaque", "parameters").String() + "." + u.Field, Detail: u.Note(l.o.namespace)})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"plumbline.dev/plumbline/internal/cli/claim/guarded"
+	"plumbline.dev/plumbline/internal/cli/claim/policy"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev"
 )
@@ -125,7 +125,7 @@ func TestLintNotesWhatThePolicyGuards(t *testing.T) {
 		}
 		for _, want := range []string{
 			"ResourceClaim training/a: note: spec.devices.config[0].opaque.parameters.",
-			"the shipped policy " + guarded.Policy + " warns of claims that ", "(setting " + name + ")",
+			"the shipped policy " + policy.Policy + " warns of claims that ", "(setting " + name + ")",
 			"kubectl label namespace training allow.plumbline.dev/" + name + "=true allows it",
 			"1 object checked: 0 errors, 0 warnings, 1 note\n",
 		} {

@@ -17,7 +17,6 @@ import (
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/simulate"
-	"plumbline.dev/plumbline/internal/simulate/where"
 )
 
 // simulateOptions are the flags of simulate.
@@ -82,11 +81,11 @@ func (o *simulateOptions) run(ctx context.Context, args []string, stdin io.Reade
 	if len(in.subjects(in.deviceClasses())) == 0 {
 		return cmdutil.Usagef("nothing to simulate: no claim, template, or pod with claims among the objects")
 	}
-	places, simulation, err := o.places(ctx, in, errOut)
+	groups, simulation, err := o.nodeGroups(ctx, in, errOut)
 	if err != nil {
 		return err
 	}
-	reports, nowhere, err := fillAll(ctx, in.subjects(simulation.Classes), places, simulation)
+	reports, nowhere, err := fillAll(ctx, in.subjects(simulation.Classes), groups, simulation)
 	if err != nil {
 		return err
 	}
@@ -101,13 +100,13 @@ func (o *simulateOptions) run(ctx context.Context, args []string, stdin io.Reade
 	return err
 }
 
-// fillAll fills every place with every subject by itself. nowhere says that one
+// fillAll fills every node group with every subject by itself. nowhere says that one
 // of them fits nowhere.
-func fillAll(ctx context.Context, subjects []explain.Subject, places []simulate.Place, o simulate.Options) (reports []simulate.Report, nowhere bool, err error) {
+func fillAll(ctx context.Context, subjects []explain.Subject, groups []simulate.NodeGroup, o simulate.Options) (reports []simulate.Report, nowhere bool, err error) {
 	for _, s := range subjects {
 		report := simulate.Report{Subject: s.String(), Nodes: []simulate.Node{}}
-		for _, p := range places {
-			n, err := simulate.Fill(ctx, p, s, o)
+		for _, g := range groups {
+			n, err := simulate.Fill(ctx, g, s, o)
 			if err != nil {
 				return nil, false, err
 			}
@@ -197,19 +196,19 @@ func (in *inputs) deviceClasses() map[string]*resourceapi.DeviceClass {
 	return classes
 }
 
-// places are the nodes to fill: of the machines named, else of the cluster.
-func (o *simulateOptions) places(ctx context.Context, in *inputs, errOut io.Writer) ([]simulate.Place, simulate.Options, error) {
+// nodeGroups are the nodes to fill: of the machines named, else of the cluster.
+func (o *simulateOptions) nodeGroups(ctx context.Context, in *inputs, errOut io.Writer) ([]simulate.NodeGroup, simulate.Options, error) {
 	simulation := simulate.Options{Classes: in.deviceClasses(), Rules: in.rules, Limit: o.limit}
-	var places []simulate.Place
+	var groups []simulate.NodeGroup
 	for _, arg := range o.machines {
-		p, err := where.Machine(ctx, arg, simulation.Classes, errOut)
+		g, err := simulate.FromMachine(ctx, arg, simulation.Classes, errOut)
 		if err != nil {
 			return nil, simulation, fit.Usage(err)
 		}
-		places = append(places, p)
+		groups = append(groups, g)
 	}
-	if len(places) > 0 {
-		return places, simulation, nil
+	if len(groups) > 0 {
+		return groups, simulation, nil
 	}
 	client, err := o.cluster.Client()
 	if err != nil {
@@ -222,6 +221,6 @@ func (o *simulateOptions) places(ctx context.Context, in *inputs, errOut io.Writ
 			delete(simulation.Classes, name)
 		}
 	}
-	places, err = where.Cluster(ctx, client, where.Pick{Names: o.nodes, Labels: o.labels}, &simulation, errOut)
-	return places, simulation, fit.Usage(err)
+	groups, err = simulate.FromCluster(ctx, client, simulate.NodeFilter{Names: o.nodes, Labels: o.labels}, &simulation, errOut)
+	return groups, simulation, fit.Usage(err)
 }

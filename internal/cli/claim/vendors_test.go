@@ -12,7 +12,6 @@ import (
 
 	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/simulate"
-	"plumbline.dev/plumbline/internal/simulate/where"
 )
 
 // Nodes of the drivers of others are filled as they are, and what is left is
@@ -26,11 +25,11 @@ func TestSimulateOnOtherDrivers(t *testing.T) {
 	simulation := simulate.Options{Classes: in.deviceClasses(), Limit: 100}
 	var told bytes.Buffer
 	client := fake.NewClientset(clitest.Nodes(t, "../testdata/vendors")...)
-	places, err := where.Cluster(context.Background(), client, where.Pick{}, &simulation, &told)
+	groups, err := simulate.FromCluster(context.Background(), client, simulate.NodeFilter{}, &simulation, &told)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reports, nowhere, err := fillAll(context.Background(), in.subjects(simulation.Classes), places, simulation)
+	reports, nowhere, err := fillAll(context.Background(), in.subjects(simulation.Classes), groups, simulation)
 	if err != nil || nowhere {
 		t.Fatal(err, nowhere)
 	}

@@ -1,10 +1,14 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package explain is the command that says why claims are not allocated: it
+// gathers what internal/explain needs, from a cluster, from files, or from
+// machine files, and prints the report. It decides nothing.
 package explain
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
@@ -231,4 +236,33 @@ func (o *options) snapshot(in *objects, source string, minor int) (*snapshot.Clu
 		return known, nil
 	}
 	return known.Only(o.nodes)
+}
+
+// write writes reports; of machine formats always as a list.
+func write(w io.Writer, format string, reports []*explain.Report) error {
+	switch format {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(reports)
+	case "yaml":
+		text, err := yaml.Marshal(reports)
+		if err != nil {
+			return fmt.Errorf("write reports: %w", err)
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	for i, r := range reports {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if err := r.Text(w); err != nil {
+			return err
+		}
+	}
+	return nil
 }

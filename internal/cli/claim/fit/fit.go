@@ -21,36 +21,36 @@ import (
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
-// patience is how long one look at all places may take, so that a claim is
-// written soon also for a cluster of thousands of nodes.
-const patience = 10 * time.Second
+// searchTimeout bounds the search over all nodes, so that a claim is written soon also
+// for a cluster of thousands.
+const searchTimeout = 10 * time.Second
 
-// helpPatience is how long flags that help one place are looked for: those that do
-// are found in a moment, and to know that none does can take long.
-const helpPatience = 2 * time.Second
+// suggestTimeout bounds the search for flags with which a claim fits a node: those that
+// do are found in a moment, and to know that none does can take long.
+const suggestTimeout = 2 * time.Second
 
-// unjudged says why places can say nothing about a claim, "" where they can: no
-// shipped machine has GPUs of other classes than NVIDIA's.
-func (p *Places) unjudged(o *claimgen.Options) string {
-	if !p.shipped || o.GPUs == 0 || o.Class() == slicecodec.DriverGPU {
+// notTried says why a claim is not tried, "" where it is: no shipped machine has GPUs of
+// other classes than NVIDIA's.
+func (c *Candidates) notTried(o *claimgen.Options) string {
+	if !c.shipped || o.GPUs == 0 || o.Class() == slicecodec.DriverGPU {
 		return ""
 	}
 	return fmt.Sprintf("not tried: no machine that plumbline ships has GPUs of class %s; --live or -f tries the nodes that have", o.Class())
 }
 
-// Cut cuts a claim in as few equal parts as it fits anywhere in, or in none where
-// it does not. What claims hold at the moment is passed over: they end.
-func (p *Places) Cut(ctx context.Context, o claimgen.Options) (claimgen.Options, error) {
-	if p.unjudged(&o) != "" {
+// Partition divides a claim into as few equal parts as it fits anywhere in, and leaves it
+// whole where it does not. What claims hold at the moment is passed over: they end.
+func (c *Candidates) Partition(ctx context.Context, o claimgen.Options) (claimgen.Options, error) {
+	if c.notTried(&o) != "" {
 		return o, nil
 	}
-	search, cancel := context.WithTimeout(ctx, patience)
+	search, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
-	empty := p.simulation
+	empty := c.simulation
 	empty.Held = nil
-	probers := make([]*simulate.Prober, len(p.all))
-	for i, place := range p.all {
-		probers[i] = simulate.NewProber(place, empty)
+	probers := make([]*simulate.Prober, len(c.groups))
+	for i, group := range c.groups {
+		probers[i] = simulate.NewProber(group, empty)
 	}
 	for _, part := range o.InParts() {
 		for _, prober := range probers {
@@ -83,76 +83,76 @@ func subjectOf(spec *resourceapi.ResourceClaimSpec) explain.Subject {
 	return explain.OfClaim(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "claim"}, Spec: *spec})
 }
 
-// verdict is what is known of a claim on all places.
+// verdict is where a claim fits, and where not.
 type verdict struct {
 	fitting []string
 	refused []*refusal
-	// late is how many were not looked at in time.
-	late int
+	// timedOut is how many were not looked at in time.
+	timedOut int
 }
 
-// refusal is places that refuse a claim for the same reason.
+// refusal is nodes that a claim does not fit for the same reason.
 type refusal struct {
-	places []simulate.Place
+	groups []simulate.NodeGroup
 	simulate.Trial
 }
 
 // names are those of the nodes.
 func (r *refusal) names() []string {
 	var all []string
-	for _, place := range r.places {
-		all = append(all, place.Node.Name)
+	for _, group := range r.groups {
+		all = append(all, group.Node.Name)
 	}
 	return all
 }
 
-// Tell says where a claim fits, and of each place that it does not fit why, and
-// which flags help. cut says that nobody but Cut asked for its parts.
-func (p *Places) Tell(ctx context.Context, o claimgen.Options, cut bool, out io.Writer) error {
-	if why := p.unjudged(&o); why != "" {
+// Report writes where a claim fits, and of each node that it does not fit why, and with
+// which flags it would. partitioned says that its parts are Partition's choice.
+func (c *Candidates) Report(ctx context.Context, o claimgen.Options, partitioned bool, out io.Writer) error {
+	if why := c.notTried(&o); why != "" {
 		fmt.Fprintln(out, topoview.Printable(why))
 		return nil
 	}
-	search, cancel := context.WithTimeout(ctx, patience)
+	search, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
-	v, err := p.judge(search, &o)
+	v, err := c.evaluate(search, &o)
 	if err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if cut {
+	if partitioned {
 		fmt.Fprintln(out, parts(&o))
 	}
-	if p.shipped {
-		p.tellShipped(search, &o, v, out)
+	if c.shipped {
+		c.reportShipped(search, &o, v, out)
 	} else {
-		p.tellNamed(search, &o, v, out)
+		c.reportNamed(search, &o, v, out)
 	}
-	if v.late > 0 {
-		fmt.Fprintf(out, "not looked at within %s: %s\n", patience, topoview.Count(v.late, "node", "nodes"))
+	if v.timedOut > 0 {
+		fmt.Fprintf(out, "not looked at within %s: %s\n", searchTimeout, topoview.Count(v.timedOut, "node", "nodes"))
 	}
 	return ctx.Err()
 }
 
-// judge tries a claim on all places, as long as there is time.
-func (p *Places) judge(ctx context.Context, o *claimgen.Options) (*verdict, error) {
+// evaluate tries a claim on all nodes, as long as there is time.
+func (c *Candidates) evaluate(ctx context.Context, o *claimgen.Options) (*verdict, error) {
 	spec, err := claimgen.Spec(*o)
 	if err != nil {
 		return nil, err
 	}
 	v, known := &verdict{}, map[string]*refusal{}
-	for i, place := range p.all {
-		trial, err := simulate.NewProber(place, p.simulation).Try(ctx, subjectOf(spec))
+	for i, group := range c.groups {
+		trial, err := simulate.NewProber(group, c.simulation).Try(ctx, subjectOf(spec))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			v.late = len(p.all) - i
+			v.timedOut = len(c.groups) - i
 			return v, nil
 		case err != nil:
 			return nil, err
 		case trial.Fits:
-			v.fitting = append(v.fitting, place.Node.Name)
+			v.fitting = append(v.fitting, group.Node.Name)
 			continue
 		}
 		key := trial.Why + "\n" + strings.Join(trial.Details, "\n")
@@ -160,17 +160,17 @@ func (p *Places) judge(ctx context.Context, o *claimgen.Options) (*verdict, erro
 			known[key] = &refusal{Trial: trial}
 			v.refused = append(v.refused, known[key])
 		}
-		known[key].places = append(known[key].places, place)
+		known[key].groups = append(known[key].groups, group)
 	}
 	return v, nil
 }
 
-// help are the flags of the first variant that fits a place, "" where none does
+// suggestFlags are the flags of the first variant that fits a group, "" where none does
 // in time. An error is as good as a claim that does not fit.
-func (p *Places) help(ctx context.Context, o *claimgen.Options, place simulate.Place) string {
-	ctx, cancel := context.WithTimeout(ctx, helpPatience)
+func (c *Candidates) suggestFlags(ctx context.Context, o *claimgen.Options, group simulate.NodeGroup) string {
+	ctx, cancel := context.WithTimeout(ctx, suggestTimeout)
 	defer cancel()
-	prober := simulate.NewProber(place, p.simulation)
+	prober := simulate.NewProber(group, c.simulation)
 	for _, v := range o.Variants() {
 		if ok, err := fits(ctx, prober, &v.Options); ok && err == nil {
 			return v.Flags

@@ -21,7 +21,6 @@ import (
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/simulate"
-	"plumbline.dev/plumbline/internal/simulate/where"
 )
 
 // Options are the flags that say where a claim is to fit.
@@ -53,17 +52,17 @@ func (o *Options) asksCluster() bool {
 	return asked
 }
 
-// Places are where a claim is tried.
-type Places struct {
-	all        []simulate.Place
+// Candidates are the nodes on which a claim is tried.
+type Candidates struct {
+	groups     []simulate.NodeGroup
 	simulation simulate.Options
 	// shipped says that nobody named them: they are the machines that plumbline
 	// ships.
 	shipped bool
 }
 
-// Open finds the places that the flags name, or else the shipped machines.
-func (o *Options) Open(ctx context.Context, stdin io.Reader, errOut io.Writer) (*Places, error) {
+// Open finds the nodes that the flags name, or else the shipped machines.
+func (o *Options) Open(ctx context.Context, stdin io.Reader, errOut io.Writer) (*Candidates, error) {
 	switch {
 	case len(o.machines) > 0 && len(o.files) > 0:
 		return nil, cmdutil.Usagef("--machine %s and -f %s: want one of them", o.machines[0], o.files[0])
@@ -72,38 +71,38 @@ func (o *Options) Open(ctx context.Context, stdin io.Reader, errOut io.Writer) (
 	case len(o.nodes) > 0 && o.labels != "":
 		return nil, cmdutil.Usagef("--node %s and -l %s: want one of them", o.nodes[0], o.labels)
 	}
-	p := &Places{simulation: simulate.Options{Classes: map[string]*resourceapi.DeviceClass{}, Limit: 1}}
+	c := &Candidates{simulation: simulate.Options{Classes: map[string]*resourceapi.DeviceClass{}, Limit: 1}}
 	var err error
 	switch {
 	case o.asksCluster():
-		err = p.ofCluster(ctx, o, errOut)
+		err = c.ofCluster(ctx, o, errOut)
 	case len(o.files) > 0:
-		err = p.ofFiles(o.files, stdin)
+		err = c.ofFiles(o.files, stdin)
 	default:
-		err = p.ofMachines(ctx, o.machines, errOut)
+		err = c.ofMachines(ctx, o.machines, errOut)
 	}
-	return p, Usage(err)
+	return c, Usage(err)
 }
 
 // Usage makes a mistake of the command line of one that names a node wrongly.
 func Usage(err error) error {
-	if wrong := (where.UsageError{}); errors.As(err, &wrong) {
+	if wrong := (simulate.UsageError{}); errors.As(err, &wrong) {
 		return cmdutil.UsageError{Err: wrong.Err}
 	}
 	return err
 }
 
-func (p *Places) ofCluster(ctx context.Context, o *Options, errOut io.Writer) error {
+func (c *Candidates) ofCluster(ctx context.Context, o *Options, errOut io.Writer) error {
 	client, err := o.cluster.Client()
 	if err != nil {
 		return err
 	}
-	p.all, err = where.Cluster(ctx, client, where.Pick{Names: o.nodes, Labels: o.labels}, &p.simulation, errOut)
+	c.groups, err = simulate.FromCluster(ctx, client, simulate.NodeFilter{Names: o.nodes, Labels: o.labels}, &c.simulation, errOut)
 	return err
 }
 
 // ofFiles takes the nodes of slices, and what claims of the files hold of them.
-func (p *Places) ofFiles(files []string, stdin io.Reader) error {
+func (c *Candidates) ofFiles(files []string, stdin io.Reader) error {
 	var in objects
 	if err := in.read(cmdutil.Files(files, false, stdin)); err != nil {
 		return err
@@ -111,43 +110,43 @@ func (p *Places) ofFiles(files []string, stdin io.Reader) error {
 	if len(in.slices) == 0 {
 		return fmt.Errorf("-f %s has no ResourceSlice: want such as 'kubectl get resourceslices,deviceclasses,resourceclaims -A -o yaml' writes", files[0])
 	}
-	if err := p.addClasses(in.classes); err != nil {
+	if err := c.addClasses(in.classes); err != nil {
 		return err
 	}
-	p.simulation.Held, p.simulation.Rules = in.claims, in.rules
+	c.simulation.Held, c.simulation.Rules = in.claims, in.rules
 	var err error
-	p.all, err = where.Published(in.slices, in.nodes)
+	c.groups, err = simulate.FromSlices(in.slices, in.nodes)
 	return err
 }
 
 // ofMachines takes machines, and all that plumbline ships where none is named.
-func (p *Places) ofMachines(ctx context.Context, names []string, errOut io.Writer) error {
-	if err := p.addClasses(nil); err != nil {
+func (c *Candidates) ofMachines(ctx context.Context, names []string, errOut io.Writer) error {
+	if err := c.addClasses(nil); err != nil {
 		return err
 	}
 	if len(names) == 0 {
-		names, p.shipped = machine.Names(), true
+		names, c.shipped = machine.Names(), true
 	}
 	for _, name := range names {
-		place, err := where.Machine(ctx, name, p.simulation.Classes, errOut)
+		group, err := simulate.FromMachine(ctx, name, c.simulation.Classes, errOut)
 		if err != nil {
 			return err
 		}
-		p.all = append(p.all, place)
+		c.groups = append(c.groups, group)
 	}
 	return nil
 }
 
 // addClasses adds device classes, and those that plumbline ships where no other
 // of the name is given.
-func (p *Places) addClasses(given []resourceapi.DeviceClass) error {
+func (c *Candidates) addClasses(given []resourceapi.DeviceClass) error {
 	var ours objects
 	if err := ours.read(resource.NewLocalBuilder().Unstructured().Flatten().Stream(bytes.NewReader(deploy.DeviceClasses()), "shipped with plumbline")); err != nil {
 		return err
 	}
 	for _, classes := range [][]resourceapi.DeviceClass{ours.classes, given} {
 		for i := range classes {
-			p.simulation.Classes[classes[i].Name] = &classes[i]
+			c.simulation.Classes[classes[i].Name] = &classes[i]
 		}
 	}
 	return nil

@@ -28,46 +28,46 @@ func parts(o *claimgen.Options) string {
 	return fmt.Sprintf("in %d equal parts, each on one %s, because it does not fit in fewer: %s says how many", n, what, flag)
 }
 
-// tellShipped says on which shipped machines a claim fits. That it does not fit
+// reportShipped says on which shipped machines a claim fits. That it does not fit
 // some is as it should be: who has one names it.
-func (p *Places) tellShipped(ctx context.Context, o *claimgen.Options, v *verdict, out io.Writer) {
+func (c *Candidates) reportShipped(ctx context.Context, o *claimgen.Options, v *verdict, out io.Writer) {
 	const yours = "--machine, --live or -f tries yours"
 	if len(v.fitting) > 0 {
-		fmt.Fprintf(out, "fits %d of the %d machines that plumbline ships: %s; %s\n", len(v.fitting), len(p.all), names(v.fitting), yours)
+		fmt.Fprintf(out, "fits %d of the %d machines that plumbline ships: %s; %s\n", len(v.fitting), len(c.groups), names(v.fitting), yours)
 		return
 	}
-	fmt.Fprintf(out, "warning: fits none of the %d machines that plumbline ships; %s\n", len(p.all), yours)
+	fmt.Fprintf(out, "warning: fits none of the %d machines that plumbline ships; %s\n", len(c.groups), yours)
 	helped := map[string][]string{}
 	var order []string
 	for _, r := range v.refused {
-		for _, place := range r.places {
-			flags := p.help(ctx, o, place)
+		for _, group := range r.groups {
+			flags := c.suggestFlags(ctx, o, group)
 			if flags != "" && helped[flags] == nil {
 				order = append(order, flags)
 			}
-			helped[flags] = append(helped[flags], place.Node.Name)
+			helped[flags] = append(helped[flags], group.Node.Name)
 		}
 	}
 	for _, flags := range order {
 		fmt.Fprintf(out, "  with %s it fits %s\n", flags, names(helped[flags]))
 	}
 	if len(order) == 0 {
-		tellRefusals(v.refused, func(*refusal) string { return "" }, out)
+		reportRefusals(v.refused, func(*refusal) string { return "" }, out)
 	}
 }
 
-// tellNamed says it of the places that were asked about.
-func (p *Places) tellNamed(ctx context.Context, o *claimgen.Options, v *verdict, out io.Writer) {
+// reportNamed says it of the nodes that the flags name.
+func (c *Candidates) reportNamed(ctx context.Context, o *claimgen.Options, v *verdict, out io.Writer) {
 	switch {
-	case len(p.all) == 1 && len(v.fitting) == 1:
+	case len(c.groups) == 1 && len(v.fitting) == 1:
 		fmt.Fprintf(out, "fits %s\n", names(v.fitting))
 	case len(v.fitting) > 0:
-		fmt.Fprintf(out, "fits %d of %d: %s\n", len(v.fitting), len(p.all), names(v.fitting))
+		fmt.Fprintf(out, "fits %d of %d: %s\n", len(v.fitting), len(c.groups), names(v.fitting))
 	}
-	tellRefusals(v.refused, func(r *refusal) string { return p.help(ctx, o, r.places[0]) }, out)
+	reportRefusals(v.refused, func(r *refusal) string { return c.suggestFlags(ctx, o, r.groups[0]) }, out)
 }
 
-func tellRefusals(refused []*refusal, help func(*refusal) string, out io.Writer) {
+func reportRefusals(refused []*refusal, help func(*refusal) string, out io.Writer) {
 	for i, r := range refused {
 		if i == mostRefusals {
 			fmt.Fprintf(out, "and more reasons, of %s\n", topoview.Count(len(refused)-i, "kind", "kinds"))
@@ -78,7 +78,7 @@ func tellRefusals(refused []*refusal, help func(*refusal) string, out io.Writer)
 			fmt.Fprintf(out, "    %s\n", topoview.Printable(line))
 		}
 		if flags := help(r); flags != "" {
-			fmt.Fprintf(out, "  with %s it fits %s\n", flags, topoview.Printable(r.places[0].Node.Name))
+			fmt.Fprintf(out, "  with %s it fits %s\n", flags, topoview.Printable(r.groups[0].Node.Name))
 		}
 	}
 }

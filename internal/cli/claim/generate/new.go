@@ -143,21 +143,21 @@ func (o *newOptions) run(cmd *cobra.Command) error {
 		return cmdutil.UsageError{Err: err}
 	}
 	ctx, errOut := cmd.Context(), cmd.ErrOrStderr()
-	places, err := o.where.Open(ctx, cmd.InOrStdin(), errOut)
+	candidates, err := o.where.Open(ctx, cmd.InOrStdin(), errOut)
 	if err != nil {
 		return err
 	}
-	cut := false
+	partitioned := false
 	if !o.whole {
-		if o.Options, err = places.Cut(ctx, o.Options); err != nil {
+		if o.Options, err = candidates.Partition(ctx, o.Options); err != nil {
 			return err
 		}
-		cut = max(o.NUMANodes, o.Sockets) > 1
+		partitioned = max(o.NUMANodes, o.Sockets) > 1
 	}
 	if err := o.write(cmd.OutOrStdout(), errOut); err != nil {
 		return err
 	}
-	return places.Tell(ctx, o.Options, cut, errOut)
+	return candidates.Report(ctx, o.Options, partitioned, errOut)
 }
 
 // check refuses what claimgen does not know of.
@@ -183,7 +183,7 @@ func (o *newOptions) write(out, errOut io.Writer) error {
 	if err != nil {
 		return cmdutil.UsageError{Err: err}
 	}
-	warning := slices.Concat(foreign(spec), o.since(spec), o.tedious())
+	warning := slices.Concat(foreign(spec), o.since(spec), o.longSearch())
 	object, err := o.object(spec)
 	if err != nil {
 		return err
@@ -247,9 +247,9 @@ func foreign(spec *resourceapi.ResourceClaimSpec) []string {
 	}
 }
 
-// tedious says of a claim that the scheduler's search for it, which tries each
+// longSearch says of a claim that the scheduler's search for it, which tries each
 // alternative of each pair with those of all others, can take longer than it has.
-func (o *newOptions) tedious() []string {
+func (o *newOptions) longSearch() []string {
 	const mostPairs, mostPairsOfSteps = 3, 2
 	pairs, steps := min(o.GPUs, o.NICs), len(o.Fallback)
 	if o.Align != claimgen.PCIe || steps == 0 || pairs <= mostPairsOfSteps || steps == 1 && pairs <= mostPairs {

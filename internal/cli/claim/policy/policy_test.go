@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package guarded_test
+package policy_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
-	"plumbline.dev/plumbline/internal/cli/claim/guarded"
+	"plumbline.dev/plumbline/internal/cli/claim/policy"
 )
 
 const deploy = "../../../../deploy/"
@@ -51,7 +51,7 @@ func TestAgreesWithThePolicy(t *testing.T) {
 				readable = false
 				break
 			}
-			for _, u := range guarded.Uses(config) {
+			for _, u := range policy.Uses(config) {
 				found[u.Setting.Name] = true
 				notes = append(notes, fmt.Sprintf("%s: %s; %s", u.Field, u.Setting.What, u.Note("plain")))
 			}
@@ -70,7 +70,7 @@ func TestAgreesWithThePolicy(t *testing.T) {
 	if tried < 20 {
 		t.Errorf("%d cases can be read, want 20 at least", tried)
 	}
-	for _, s := range guarded.Settings {
+	for _, s := range policy.Settings {
 		if !found[s.Name] {
 			t.Errorf("%s: no case uses it", s.Name)
 		}
@@ -85,16 +85,16 @@ func TestSettingsAreTheCharts(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(read(t, "charts/plumbline/values.yaml")), &values); err != nil {
 		t.Fatal(err)
 	}
-	if len(values.ClaimPolicy.Guarded) != len(guarded.Settings) {
+	if len(values.ClaimPolicy.Guarded) != len(policy.Settings) {
 		t.Errorf("the chart guards %q", values.ClaimPolicy.Guarded)
 	}
-	policy := read(t, "charts/plumbline/templates/claimpolicy.yaml")
-	for _, s := range guarded.Settings {
-		if !regexp.MustCompile(`"` + s.Name + `" \(list "[\w., ]+" "` + regexp.QuoteMeta(s.What) + `"`).MatchString(policy) {
+	template := read(t, "charts/plumbline/templates/claimpolicy.yaml")
+	for _, s := range policy.Settings {
+		if !regexp.MustCompile(`"` + s.Name + `" \(list "[\w., ]+" "` + regexp.QuoteMeta(s.What) + `"`).MatchString(template) {
 			t.Errorf("%s: the policy does not say %q", s.Name, s.What)
 		}
 	}
-	if !strings.Contains(policy, `"name" "`+guarded.Policy+`"`) {
-		t.Errorf("the policy is not named %s", guarded.Policy)
+	if !strings.Contains(template, `"name" "`+policy.Policy+`"`) {
+		t.Errorf("the policy is not named %s", policy.Policy)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"io"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
 // Severities: an error will not work, a warning may not, and a note tells what
@@ -95,13 +93,4 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// checkFormat refuses an output format that there is not.
-func checkFormat(format string) error {
-	switch format {
-	case "text", "json", "yaml":
-		return nil
-	}
-	return cmdutil.Usagef("output format %q: want text, json or yaml", format)
 }

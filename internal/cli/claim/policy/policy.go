@@ -1,10 +1,10 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guarded knows which parameters of a claim the shipped policy
+// Package policy knows which parameters of a claim the shipped policy
 // plumbline-claim-parameters guards. The policy is CEL, in the chart; a test holds
 // the two to each other.
-package guarded
+package policy
 
 import (
 	"fmt"

@@ -1,0 +1,74 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+)
+
+// options are the flags that lint, render and simulate share: what to read, and the
+// output format.
+type options struct {
+	files     []string
+	recursive bool
+	output    string
+	cluster   cmdutil.ClusterFlags
+}
+
+func (o *options) addTo(cmd *cobra.Command) {
+	o.cluster = cmdutil.NewNamespacedFlags()
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "read a file, a folder or an address; - is the standard input. May be repeated; no cluster is asked")
+	flags.BoolVarP(&o.recursive, "recursive", "R", false, "read the folders below a folder too")
+	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
+	o.cluster.AddFlags(flags)
+}
+
+// read reads what the command line names: files, or objects of the cluster.
+func (o *options) read(ctx context.Context, args []string, stdin io.Reader) (*inputs, []reference, error) {
+	if err := checkFormat(o.output); err != nil {
+		return nil, nil, err
+	}
+	var refs []reference
+	for _, arg := range args {
+		ref, err := parseReference(arg)
+		if err != nil {
+			return nil, nil, err
+		}
+		refs = append(refs, ref)
+	}
+	switch {
+	case len(o.files) > 0 && len(refs) > 0:
+		return nil, nil, cmdutil.Usagef("-f reads files and %s is in the cluster: want one of them", args[0])
+	case len(o.files) > 0:
+		in, err := readFiles(o.files, o.recursive, stdin)
+		return in, nil, err
+	case len(refs) == 0:
+		return nil, nil, cmdutil.Usagef("nothing to read: want -f FILE, or claim/NAME, template/NAME or class/NAME")
+	}
+	namespace, err := o.cluster.CurrentNamespace()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := o.cluster.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := readCluster(ctx, client, namespace, refs)
+	return in, refs, err
+}
+
+// checkFormat refuses an output format that there is not.
+func checkFormat(format string) error {
+	switch format {
+	case "text", "json", "yaml":
+		return nil
+	}
+	return cmdutil.Usagef("output format %q: want text, json or yaml", format)
+}
