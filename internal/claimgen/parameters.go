@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -83,7 +84,7 @@ func (g *generator) each(name string) []string {
 	}
 	var names []string
 	for _, alternative := range g.alternatives {
-		names = append(names, name+"/"+alternative)
+		names = append(names, resourceclaim.CreateSubRequestRef(name, alternative))
 	}
 	return names
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -146,7 +147,7 @@ func (g *generator) unit(gpus, nics int) []string {
 func (g *generator) nearestFirst(gpu, nic request) {
 	for i := range g.alternatives {
 		if i > 0 {
-			g.match(slicecodec.AttrPCIBusID, append(g.upTo(i-1, []request{gpu}), nic.name+"/"+g.alternatives[i]))
+			g.match(slicecodec.AttrPCIBusID, append(g.upTo(i-1, []request{gpu}), resourceclaim.CreateSubRequestRef(nic.name, g.alternatives[i])))
 		}
 	}
 }
@@ -161,7 +162,7 @@ func (g *generator) upTo(level int, requests []request) []string {
 			continue
 		}
 		for _, alternative := range g.alternatives[:level+1] {
-			names = append(names, r.name+"/"+alternative)
+			names = append(names, resourceclaim.CreateSubRequestRef(r.name, alternative))
 		}
 	}
 	return names

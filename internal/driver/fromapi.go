@@ -6,10 +6,10 @@ package driver
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
 // FromAPI reduces an allocated claim to what one driver was given on this node,
@@ -32,7 +32,7 @@ func FromAPI(c *resourceapi.ResourceClaim, driverName, pool string) Claim {
 		a := Allocation{
 			Request: r.Request, Pool: r.Pool, Device: r.Device, ShareID: r.ShareID,
 			AdminAccess: r.AdminAccess != nil && *r.AdminAccess,
-			Configs:     configsFor(devices.Config, driverName, r.Request),
+			Configs:     configsFor(devices.Config, driverName, r),
 		}
 		for name, quantity := range r.ConsumedCapacity {
 			if a.Consumed == nil {
@@ -45,17 +45,12 @@ func FromAPI(c *resourceapi.ResourceClaim, driverName, pool string) Claim {
 	return out
 }
 
-// configsFor picks the layers of parameters that apply to a request, those of
-// the device class before those of the claim. One that names a request applies
-// to its subrequests too.
-func configsFor(all []resourceapi.DeviceAllocationConfiguration, driverName, request string) []Config {
+// configsFor picks the layers of parameters of a driver that apply to a device, those
+// of the device class before those of the claim.
+func configsFor(all []resourceapi.DeviceAllocationConfiguration, driverName string, device resourceapi.DeviceRequestAllocationResult) []Config {
 	var layers []Config
-	main, _, _ := strings.Cut(request, "/")
-	for _, c := range all {
-		if c.Opaque == nil || c.Opaque.Driver != driverName {
-			continue
-		}
-		if len(c.Requests) > 0 && !slices.Contains(c.Requests, request) && !slices.Contains(c.Requests, main) {
+	for _, c := range resourceclaim.ConfigForResult(all, device) {
+		if c.Opaque.Driver != driverName {
 			continue
 		}
 		source := "claim"

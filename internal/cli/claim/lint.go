@@ -91,4 +91,3 @@ type linter struct {
 func (l linter) error(e *field.Error)   { l.report.add(l.o, severityError, e) }
 func (l linter) warning(e *field.Error) { l.report.add(l.o, severityWarning, e) }
 func (l linter) note(e *field.Error)    { l.report.add(l.o, severityNote, e) }
-

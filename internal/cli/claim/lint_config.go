@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/api/v1alpha1"
@@ -59,8 +60,7 @@ func (l linter) claim() {
 	requests := l.o.requests()
 	known := map[string]bool{}
 	for _, r := range requests {
-		main, _, _ := strings.Cut(r.name, "/")
-		known[r.name], known[main] = true, true
+		known[r.name], known[resourceclaim.BaseRequestRef(r.name)] = true, true
 		l.selectors(r.path, r.selectors, l.in.driverOf(r.class))
 		l.wholeGroup(r)
 	}
@@ -125,7 +125,7 @@ func (l linter) together(requests []request) {
 	var nics []driver.Allocation
 	var of []request
 	for _, r := range requests {
-		if strings.Contains(r.name, "/") || r.admin || l.in.driverOf(r.class) != slicecodec.DriverNet {
+		if resourceclaim.IsSubRequestRef(r.name) || r.admin || l.in.driverOf(r.class) != slicecodec.DriverNet {
 			continue
 		}
 		nics, of = append(nics, l.in.allocated(l.o, r, slicecodec.DriverNet)), append(of, r)
@@ -310,11 +310,10 @@ func from(origins v1alpha1.Origins, path string) string {
 	return ""
 }
 
-// appliesTo says whether a configuration of a claim is for a request: the
-// driver's rule, which package driver keeps for allocated claims.
+// appliesTo says whether a configuration or constraint of a claim is for a request, as
+// resourceclaim.ConfigForResult says it of the results of an allocated claim.
 func appliesTo(names []string, r request) bool {
-	main, _, _ := strings.Cut(r.name, "/")
-	return len(names) == 0 || slices.Contains(names, r.name) || slices.Contains(names, main)
+	return len(names) == 0 || slices.Contains(names, r.name) || slices.Contains(names, resourceclaim.BaseRequestRef(r.name))
 }
 
 // within says whether a field is another one or part of it.

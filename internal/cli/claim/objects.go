@@ -8,6 +8,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/driver"
@@ -99,7 +100,7 @@ func (o *object) requests() []request {
 				e.Count > 1 || e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess})
 		}
 		for j, s := range r.FirstAvailable {
-			all = append(all, request{r.Name + "/" + s.Name, s.DeviceClassName, at.Child("firstAvailable").Index(j), s.Selectors, s.Capacity,
+			all = append(all, request{resourceclaim.CreateSubRequestRef(r.Name, s.Name), s.DeviceClassName, at.Child("firstAvailable").Index(j), s.Selectors, s.Capacity,
 				s.Count > 1 || s.AllocationMode == resourceapi.DeviceAllocationModeAll, false})
 		}
 	}

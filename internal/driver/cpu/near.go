@@ -5,9 +5,9 @@ package cpu
 
 import (
 	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/driver"
@@ -23,7 +23,7 @@ func (p *planner) near(a driver.Allocation) cpuset.CPUSet {
 	var devices []driver.DeviceRef
 	others := p.besides(a.Pool)
 	for _, r := range others {
-		if len(bound) == 0 || slices.Contains(bound, mainRequest(r.Request)) {
+		if len(bound) == 0 || slices.Contains(bound, resourceclaim.BaseRequestRef(r.Request)) {
 			devices = append(devices, driver.DeviceRef{Driver: r.Driver, Device: r.Device})
 		}
 	}
@@ -67,18 +67,13 @@ func (p *planner) boundTo(request string) []string {
 	for _, c := range p.claim.Object.Spec.Devices.Constraints {
 		var names []string
 		for _, name := range c.Requests {
-			names = append(names, mainRequest(name))
+			names = append(names, resourceclaim.BaseRequestRef(name))
 		}
-		if c.MatchAttribute != nil && slices.Contains(names, mainRequest(request)) {
+		if c.MatchAttribute != nil && slices.Contains(names, resourceclaim.BaseRequestRef(request)) {
 			bound = append(bound, names...)
 		}
 	}
 	return bound
-}
-
-func mainRequest(name string) string {
-	main, _, _ := strings.Cut(name, "/")
-	return main
 }
 
 // nodeOf is the NUMA node of a NIC or GPU; nil where it is unknown.

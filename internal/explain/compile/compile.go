@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/allocation"
@@ -162,7 +163,7 @@ func Subrequests(index int, r *resourceapi.DeviceRequest) []Subrequest {
 		all := make([]Subrequest, len(r.FirstAvailable))
 		for i, s := range r.FirstAvailable {
 			all[i] = Subrequest{
-				Name: r.Name + "/" + s.Name, Class: s.DeviceClassName, Path: fmt.Sprintf("%s.firstAvailable[%d]", path, i),
+				Name: resourceclaim.CreateSubRequestRef(r.Name, s.Name), Class: s.DeviceClassName, Path: fmt.Sprintf("%s.firstAvailable[%d]", path, i),
 				Selectors: s.Selectors, Tolerations: s.Tolerations, Capacity: s.Capacity, Derived: s.DerivedAttributes, FirstAvailable: true,
 			}
 			all[i].setMode(s.AllocationMode, s.Count)
@@ -182,15 +183,15 @@ func Subrequests(index int, r *resourceapi.DeviceRequest) []Subrequest {
 }
 
 // setMode fills in what the API server fills in.
-func (a *Subrequest) setMode(mode resourceapi.DeviceAllocationMode, count int64) {
-	a.Mode, a.Count = mode, count
+func (s *Subrequest) setMode(mode resourceapi.DeviceAllocationMode, count int64) {
+	s.Mode, s.Count = mode, count
 	switch mode {
 	case resourceapi.DeviceAllocationModeAll:
-		a.All = true
+		s.All = true
 	case "", resourceapi.DeviceAllocationModeExactCount:
-		a.Mode = resourceapi.DeviceAllocationModeExactCount
+		s.Mode = resourceapi.DeviceAllocationModeExactCount
 		if count == 0 {
-			a.Count = 1
+			s.Count = 1
 		}
 	}
 }

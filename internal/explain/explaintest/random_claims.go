@@ -8,6 +8,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/allocation"
@@ -153,7 +154,7 @@ func (r *random) constraint(c *resourceapi.ResourceClaim) resourceapi.DeviceCons
 		case len(request.FirstAvailable) > 0 && r.one(2):
 			for _, s := range request.FirstAvailable {
 				if r.one(2) {
-					names = append(names, request.Name+"/"+s.Name)
+					names = append(names, resourceclaim.CreateSubRequestRef(request.Name, s.Name))
 				}
 			}
 		default:

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"plumbline.dev/plumbline/internal/explain/reason"
 )
@@ -122,10 +123,7 @@ func (f *finder) groups() [][]memberRef {
 
 // about says whether a constraint names a request, or one of its subrequests.
 func about(k *resourceapi.DeviceConstraint, r *resourceapi.DeviceRequest) bool {
-	return len(k.Requests) == 0 || slices.ContainsFunc(k.Requests, func(name string) bool {
-		request, _, _ := strings.Cut(name, "/")
-		return request == r.Name
-	})
+	return len(k.Requests) == 0 || slices.ContainsFunc(k.Requests, func(name string) bool { return resourceclaim.BaseRequestRef(name) == r.Name })
 }
 
 // only copies the claims with some of their requests. A constraint goes with the
@@ -160,10 +158,7 @@ func Only(c *resourceapi.ResourceClaim, request, constraint func(int) bool) *res
 			continue
 		}
 		if len(k.Requests) > 0 {
-			k.Requests = slices.DeleteFunc(slices.Clone(k.Requests), func(name string) bool {
-				of, _, _ := strings.Cut(name, "/")
-				return !kept[of]
-			})
+			k.Requests = slices.DeleteFunc(slices.Clone(k.Requests), func(name string) bool { return !kept[resourceclaim.BaseRequestRef(name)] })
 			if len(k.Requests) == 0 {
 				continue
 			}

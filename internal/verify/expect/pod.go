@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
 // Pod is what a pod was promised.
@@ -38,8 +39,8 @@ type Container struct {
 
 // Names says whether the container names a request of a claim.
 func (c Container) Names(claim, request string) bool {
-	main, _, _ := strings.Cut(request, "/")
-	return slices.ContainsFunc(c.Uses[claim], func(named string) bool { return named == "" || named == main })
+	base := resourceclaim.BaseRequestRef(request)
+	return slices.ContainsFunc(c.Uses[claim], func(named string) bool { return named == "" || named == base })
 }
 
 // ClaimNames lists the ResourceClaims of a pod, by the pod's own words for them;

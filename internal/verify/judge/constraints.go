@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -49,16 +50,14 @@ func short(attribute string) string { return attribute[strings.LastIndexByte(att
 func requestsOf(claim expect.Claim) []string {
 	names := map[string]bool{}
 	for _, d := range claim.Devices {
-		main, _, _ := strings.Cut(d.Request, "/")
-		names[main] = true
+		names[resourceclaim.BaseRequestRef(d.Request)] = true
 	}
 	return slices.Sorted(maps.Keys(names))
 }
 
 // named says whether a constraint's list has a result's request.
 func named(requests []string, request string) bool {
-	main, _, _ := strings.Cut(request, "/")
-	return slices.Contains(requests, request) || slices.Contains(requests, main)
+	return slices.Contains(requests, request) || slices.Contains(requests, resourceclaim.BaseRequestRef(request))
 }
 
 // valued is what the kernel says of one device under a constraint.
