@@ -110,7 +110,7 @@ var importTable = []struct {
 	{"internal/explain/...", []string{"internal/allocation", "internal/explain/...", "internal/model/...", "internal/selector", "api/nearest"}},
 	{"internal/explain/mus", nil},
 	{"internal/explain/solver", nil},
-	{"internal/explain/explaintest", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/nodeslices", "deploy"}},
+	{"internal/explain/explaintest", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/model/slicecodec", "internal/nodeslices", "deploy"}},
 	{"internal/cli/cmdutil", nil},
 	{"internal/cli/explain", []string{
 		"api/nearest", "internal/allocation", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/selector", "deploy",

@@ -54,7 +54,7 @@ type rule struct {
 
 // check refuses what makes no claim, and says what would.
 func (o *Options) check() error {
-	for _, r := range slices.Concat(o.ranges(), o.words(), o.numbers(), o.interfaces(), o.classes()) {
+	for _, r := range slices.Concat(o.rangeRules(), o.alignmentRules(), o.countRules(), o.interfaceRules(), o.gpuRules()) {
 		if r.wrong {
 			return errors.New(r.text)
 		}
@@ -66,8 +66,8 @@ func (o *Options) check() error {
 // most on x86 (arch/x86/Kconfig, NR_CPUS), and 1024 NUMA nodes.
 const mostAsked = 1 << 16
 
-// ranges checks each number by itself.
-func (o *Options) ranges() []rule {
+// rangeRules checks each number by itself.
+func (o *Options) rangeRules() []rule {
 	var all []rule
 	for _, f := range []struct {
 		name string
@@ -80,8 +80,8 @@ func (o *Options) ranges() []rule {
 	return all
 }
 
-// numbers checks what the numbers come to together.
-func (o *Options) numbers() []rule {
+// countRules checks what the numbers come to together.
+func (o *Options) countRules() []rule {
 	parts := o.parts()
 	flag := fmt.Sprintf("--numa-nodes %d", o.NUMANodes)
 	if o.Align == Socket {
@@ -97,8 +97,8 @@ func (o *Options) numbers() []rule {
 	}
 }
 
-// words checks what is shared, from near to far.
-func (o *Options) words() []rule {
+// alignmentRules checks what is shared, from near to far.
+func (o *Options) alignmentRules() []rule {
 	all := []rule{
 		{!slices.Contains([]string{PCIe, NUMA, Socket}, o.Align), fmt.Sprintf("--align %q: want %s, %s or %s", o.Align, PCIe, NUMA, Socket)},
 		{len(o.Fallback) > 0 && !o.paired(), fmt.Sprintf("--fallback %s is for NICs away from their GPUs: want --gpus and --nics with it", strings.Join(o.Fallback, ","))},
@@ -116,7 +116,7 @@ func (o *Options) words() []rule {
 	return all
 }
 
-func (o *Options) interfaces() []rule {
+func (o *Options) interfaceRules() []rule {
 	return []rule{
 		{o.InterfacePrefix != "" && o.NICs == 0, fmt.Sprintf("--interface-prefix %q is for NICs: want --nics with it", o.InterfacePrefix)},
 		{o.MTU > 0 && o.NICs == 0, fmt.Sprintf("--mtu %d is for NICs: want --nics with it", o.MTU)},
@@ -125,8 +125,8 @@ func (o *Options) interfaces() []rule {
 	}
 }
 
-// classes checks what is asked of GPUs.
-func (o *Options) classes() []rule {
+// gpuRules checks what is asked of GPUs.
+func (o *Options) gpuRules() []rule {
 	class, wrong := o.Class(), validation.IsDNS1123Subdomain(o.Class())
 	all := []rule{
 		{len(wrong) > 0, fmt.Sprintf("--gpu-class %q: %s", class, strings.Join(wrong, "; "))},

@@ -1,13 +1,24 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package claimgen writes claims for aligned devices: which requests, in which
+// order, and which constraints hold them together. It is pure; whether a claim
+// fits anywhere is package allocation's to say.
+//
+// What it has learnt of the scheduler's allocator: requests of a pair stand
+// beside each other, because constraints are tested as devices are placed;
+// selectors ask whether an attribute is there before they read it; a request
+// for CPUs says how many, because one that does not takes them all.
 package claimgen
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
@@ -30,7 +41,7 @@ func Spec(o Options) (*resourceapi.ResourceClaimSpec, error) {
 	if err := g.configure(); err != nil {
 		return nil, err
 	}
-	if err := o.limits(&g.spec); err != nil {
+	if err := o.checkLimits(&g.spec); err != nil {
 		return nil, err
 	}
 	return &g.spec, nil
@@ -239,4 +250,35 @@ func (g *generator) several(requests []string) bool {
 		}
 	}
 	return false
+}
+
+func selectors(expression string) []resourceapi.DeviceSelector {
+	return []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+}
+
+// guarded compares an attribute where the device has it: reading one that is
+// absent fails the allocation.
+func guarded(attribute, comparison string) string {
+	domain, name, _ := strings.Cut(attribute, "/")
+	return fmt.Sprintf("%q in device.attributes[%q] && device.attributes[%q].%s%s", name, domain, domain, name, comparison)
+}
+
+func (g *generator) nicSelectors() []resourceapi.DeviceSelector {
+	if g.o.WithoutRDMA {
+		return nil
+	}
+	return selectors(guarded(slicecodec.AttrRDMA, ""))
+}
+
+func (g *generator) gpuSelectors() []resourceapi.DeviceSelector {
+	if g.o.GPUProduct == "" {
+		return nil
+	}
+	return selectors(guarded(g.o.gpus().product, " == "+strconv.Quote(g.o.GPUProduct)))
+}
+
+func cpuCapacity(n int) *resourceapi.CapacityRequirements {
+	return &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
+		slicecodec.CapacityCPU: *resource.NewQuantity(int64(n), resource.DecimalSI),
+	}}
 }

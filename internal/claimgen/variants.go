@@ -46,7 +46,7 @@ func (o *Options) Variants() []Variant {
 	for _, less := range o.lesser() {
 		for _, looser := range less.looser() {
 			for _, v := range looser.InParts() {
-				if flags := v.unlike(o); !seen[flags] {
+				if flags := v.flagsBeyond(o); !seen[flags] {
 					seen[flags] = true
 					all = append(all, Variant{v, flags})
 				}
@@ -103,8 +103,8 @@ func (o *Options) lesser() []Options {
 	return all
 }
 
-// unlike are the flags that make the options of others.
-func (o *Options) unlike(other *Options) string {
+// flagsBeyond are the flags in which the options differ from others.
+func (o *Options) flagsBeyond(other *Options) string {
 	var flags []string
 	number := func(name string, has, had int) {
 		if has != had {

@@ -36,7 +36,7 @@ func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector, driv
 		}
 		driver = cmp.Or(driver, a.Driver)
 		for _, read := range a.Unguarded {
-			if !isAlways(driver, read) {
+			if !alwaysPublished(driver, read) {
 				l.warning(&field.Error{Type: field.ErrorTypeForbidden, Field: path.String(), Detail: fmt.Sprintf(
 					`%s is read also of devices that may lack it, which fails the allocation: want %q in device.attributes[%q] && before it`,
 					read, read.Name, read.Domain)})
@@ -45,17 +45,10 @@ func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector, driv
 	}
 }
 
-// always are attributes that no device of a driver lacks, NVIDIA's own among them
-// in every kind that it publishes (a GPU, a MIG device, one for vfio-pci).
-var always = map[string][]string{
-	slicecodec.DriverNet: {slicecodec.AttrRDMA},
-	slicecodec.DriverGPU: {slicecodec.AttrPCIBusID, slicecodec.DriverGPU + "/type", slicecodec.DriverGPU + "/productName"},
-}
-
-// isAlways says that no device of a driver lacks an attribute. Where no driver is
+// alwaysPublished says that no device of a driver lacks an attribute. Where no driver is
 // known the attribute's own domain stands for it.
-func isAlways(driver string, a selector.Attribute) bool {
-	return slices.Contains(always[cmp.Or(driver, a.Domain)], a.String())
+func alwaysPublished(driver string, a selector.Attribute) bool {
+	return slices.Contains(slicecodec.AlwaysPublished(cmp.Or(driver, a.Domain)), a.String())
 }
 
 // attribute warns of a name in a domain of ours that none of our drivers
@@ -127,9 +120,6 @@ func whyLacking(name, driver string) string {
 	return ""
 }
 
-// ofSingleCPUs are attributes that devices of dra.cpu have in individual mode only.
-var ofSingleCPUs = []string{slicecodec.DriverCPU + "/cpuID", slicecodec.DriverCPU + "/coreID", slicecodec.DriverCPU + "/coreType"}
-
 // individual says that a request is for single CPUs, which have no capacity: those
 // are what the slices show, or its selectors or a constraint read what they alone
 // have.
@@ -157,7 +147,8 @@ func (l linter) individual(r request) bool {
 			read = append(read, string(ptr.Deref(c.MatchAttribute, "")), string(ptr.Deref(c.DistinctAttribute, "")))
 		}
 	}
-	return slices.ContainsFunc(read, func(name string) bool { return slices.Contains(ofSingleCPUs, name) })
+	individual := slicecodec.IndividualCPUAttributes()
+	return slices.ContainsFunc(read, func(name string) bool { return slices.Contains(individual, name) })
 }
 
 // wholeGroup warns of a request for CPUs that does not say how many: it takes

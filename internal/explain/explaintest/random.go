@@ -13,6 +13,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/snapshot"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // Case is a cluster, and claims that are to be allocated together.
@@ -27,8 +28,8 @@ const (
 	driverNIC  = "nic.example.com"
 	driverCPU  = "cpu.example.com"
 	driverPart = "part.example.com"
-	root       = "resource.kubernetes.io/pcieRoot"
-	numa       = "resource.kubernetes.io/numaNode"
+	root       = slicecodec.AttrPCIeRoot
+	numa       = slicecodec.AttrNUMANode
 	rdma       = "example.com/rdma"
 	peers      = "example.com/peers"
 	mixed      = "example.com/mixed"

@@ -42,3 +42,31 @@ func AttributesOf(driver string) []string {
 	slices.Sort(names)
 	return names
 }
+
+// AlwaysPublished lists the attributes that no device of a driver lacks, NVIDIA's own
+// driver among them in every kind that it publishes (a GPU, a MIG device, one for
+// vfio-pci).
+func AlwaysPublished(driver string) []string {
+	switch driver {
+	case DriverNet:
+		return []string{AttrRDMA}
+	case DriverGPU:
+		return []string{AttrPCIBusID, DriverGPU + "/" + attrGPUType, DriverGPU + "/" + attrProductName}
+	}
+	return nil
+}
+
+// IndividualCPUAttributes are those that devices of dra.cpu have in individual mode only.
+func IndividualCPUAttributes() []string { return []string{attrCPU, attrCore, attrCoreType} }
+
+// ProductAttribute is the attribute with the product's name of a driver's GPUs, in the
+// driver's domain; "" where it is not known.
+func ProductAttribute(driver string) string {
+	switch driver {
+	case DriverGPU, "gpu.amd.com":
+		return driver + "/" + attrProductName
+	case "gpu.intel.com":
+		return driver + "/model"
+	}
+	return ""
+}

@@ -32,11 +32,11 @@ func (o *Options) tooMany() error {
 	if n <= resourceapi.AllocationResultsMaxSize {
 		return nil
 	}
-	return &LimitError{"results (devices)", n, resourceapi.AllocationResultsMaxSize, o.split()}
+	return &LimitError{"results (devices)", n, resourceapi.AllocationResultsMaxSize, o.splitAdvice()}
 }
 
-// limits refuses a claim that the API would refuse, and says how to split it.
-func (o *Options) limits(spec *resourceapi.ResourceClaimSpec) error {
+// checkLimits refuses a claim that the API would refuse, and says how to split it.
+func (o *Options) checkLimits(spec *resourceapi.ResourceClaimSpec) error {
 	d := &spec.Devices
 	longest := 0
 	for _, c := range d.Constraints {
@@ -52,7 +52,7 @@ func (o *Options) limits(spec *resourceapi.ResourceClaimSpec) error {
 		{"configurations", len(d.Config), resourceapi.DeviceConfigMaxSize},
 	} {
 		if l.has > l.most {
-			return &LimitError{l.what, l.has, l.most, o.split()}
+			return &LimitError{l.what, l.has, l.most, o.splitAdvice()}
 		}
 	}
 	return nil
@@ -61,9 +61,9 @@ func (o *Options) limits(spec *resourceapi.ResourceClaimSpec) error {
 // mostClaims is how many claims are worth writing instead of one.
 const mostClaims = 16
 
-// split finds the fewest equal claims that are within the limits, with CPUs rounded
+// splitAdvice finds the fewest equal claims that are within the limits, with CPUs rounded
 // up.
-func (o *Options) split() string {
+func (o *Options) splitAdvice() string {
 	for n := 2; n <= mostClaims; n++ {
 		if o.GPUs%n+o.NICs%n > 0 {
 			continue

@@ -11,44 +11,12 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
-
-func selectors(expression string) []resourceapi.DeviceSelector {
-	return []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
-}
-
-// guarded compares an attribute where the device has it: reading one that is
-// absent fails the allocation.
-func guarded(domain, name, comparison string) string {
-	return fmt.Sprintf("%q in device.attributes[%q] && device.attributes[%q].%s%s", name, domain, domain, name, comparison)
-}
-
-func (g *generator) nicSelectors() []resourceapi.DeviceSelector {
-	if g.o.WithoutRDMA {
-		return nil
-	}
-	return selectors(guarded(slicecodec.DriverNet, "rdma", ""))
-}
-
-func (g *generator) gpuSelectors() []resourceapi.DeviceSelector {
-	if g.o.GPUProduct == "" {
-		return nil
-	}
-	known := g.o.gpus()
-	return selectors(guarded(known.domain, known.product, " == "+strconv.Quote(g.o.GPUProduct)))
-}
-
-func cpuCapacity(n int) *resourceapi.CapacityRequirements {
-	return &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
-		slicecodec.CapacityCPU: *resource.NewQuantity(int64(n), resource.DecimalSI),
-	}}
-}
 
 // configure writes the parameters of interfaces. A request with alternatives is
 // named by each of them: older drivers do not find "request/alternative" where

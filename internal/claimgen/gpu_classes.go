@@ -13,17 +13,17 @@ import (
 
 // gpuClass is what is known of the GPUs of a device class.
 type gpuClass struct {
-	// domain and product are the attribute that holds the product's name; empty
-	// where it is not known.
-	domain, product string
+	// product is the attribute that holds the product's name; empty where it is not
+	// known.
+	product string
 	// lacks are attributes that these GPUs do not have, or are not known to have
 	// beside the standard ones: no constraint can hold the GPUs by them.
 	lacks []resourceapi.FullyQualifiedName
 }
 
 var (
-	nvidia  = gpuClass{domain: slicecodec.DriverGPU, product: "productName"}
-	noPlace = []resourceapi.FullyQualifiedName{slicecodec.AttrNUMANode, slicecodec.AttrSocket}
+	nvidia     = gpuClass{product: slicecodec.ProductAttribute(slicecodec.DriverGPU)}
+	noLocality = []resourceapi.FullyQualifiedName{slicecodec.AttrNUMANode, slicecodec.AttrSocket}
 )
 
 // gpuClasses are those of the vendors' drivers. NVIDIA's own driver has the
@@ -34,8 +34,8 @@ var gpuClasses = map[string]gpuClass{
 	slicecodec.DriverGPU:  nvidia,
 	"mig.nvidia.com":      nvidia,
 	"vfio.gpu.nvidia.com": nvidia,
-	"gpu.amd.com":         {domain: "gpu.amd.com", product: "productName", lacks: noPlace},
-	"gpu.intel.com":       {domain: "gpu.intel.com", product: "model", lacks: noPlace},
+	"gpu.amd.com":         {product: slicecodec.ProductAttribute("gpu.amd.com"), lacks: noLocality},
+	"gpu.intel.com":       {product: slicecodec.ProductAttribute("gpu.intel.com"), lacks: noLocality},
 }
 
 // Class is the device class of the GPUs.
