@@ -127,8 +127,8 @@ func EffectiveCPUConfig(layers ...CPULayer) (*CPUConfig, Origins) {
 	return out, origins
 }
 
-// settleCPUSet takes the lower layer's CPUs back where the layer above names some
-// in the other place.
+// settleCPUSet unsets the CPUs of a lower layer where the layer above names some by the
+// other field: cpuset and cpuConfig.cpuset mean the same, and the upper layer wins.
 func settleCPUSet(below, above *CPUConfig, origins Origins) {
 	older := above.CPUConfig != nil && above.CPUConfig.CPUSet != nil
 	if older && above.CPUSet == nil {

@@ -7,10 +7,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
+
+	"plumbline.dev/plumbline/api/nearest"
 )
 
 // DecodeNetworkConfig reads one layer of parameters strictly: an unknown or
@@ -64,4 +69,107 @@ func decodeStrict(text []byte, into any) error {
 		}
 	}
 	return errs.ToAggregate()
+}
+
+// checkShape compares a JSON value with the Go type that it shall be read into,
+// and finds every field that is unknown or of the wrong type. The decoder itself
+// stops at the first, and forgets which element of a list it was in. null is as
+// if left out, but in a list or map it is nothing that could be.
+func checkShape(p *field.Path, v any, t reflect.Type) field.ErrorList {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return checkShape(p, v, t.Elem())
+	case reflect.Struct:
+		object, ok := v.(map[string]any)
+		if !ok {
+			return wrongType(p, v, "an object")
+		}
+		return checkObject(p, object, t)
+	case reflect.Map:
+		object, ok := v.(map[string]any)
+		if !ok {
+			return wrongType(p, v, "an object")
+		}
+		var errs field.ErrorList
+		for _, k := range slices.Sorted(maps.Keys(object)) {
+			errs = append(errs, checkShape(p.Key(k), object[k], t.Elem())...)
+		}
+		return errs
+	case reflect.Slice:
+		list, ok := v.([]any)
+		if !ok {
+			return wrongType(p, v, "a list")
+		}
+		var errs field.ErrorList
+		for i, element := range list {
+			errs = append(errs, checkShape(p.Index(i), element, t.Elem())...)
+		}
+		return errs
+	}
+	return checkScalar(p, v, t)
+}
+
+func checkObject(p *field.Path, object map[string]any, t reflect.Type) field.ErrorList {
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields[name] = t.Field(i).Type
+	}
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		at := p.Child(name)
+		switch known, ok := fields[name]; {
+		case !ok:
+			errs = append(errs, unknownField(at, name, slices.Sorted(maps.Keys(fields))))
+		case object[name] != nil:
+			errs = append(errs, checkShape(at, object[name], known)...)
+		}
+	}
+	return errs
+}
+
+func unknownField(p *field.Path, name string, known []string) *field.Error {
+	hint := "want one of " + strings.Join(known, ", ")
+	if meant := nearest.Of(name, known); meant != "" {
+		hint = "did you mean " + meant + "?"
+	}
+	return &field.Error{Type: field.ErrorTypeForbidden, Field: p.String(), Detail: "no such field: " + hint}
+}
+
+func checkScalar(p *field.Path, v any, t reflect.Type) field.ErrorList {
+	switch t.Kind() {
+	case reflect.Bool:
+		if _, ok := v.(bool); !ok {
+			return wrongType(p, v, "true or false")
+		}
+	case reflect.String:
+		if _, ok := v.(string); !ok {
+			return wrongType(p, v, "a string")
+		}
+	default:
+		n, ok := v.(int64)
+		if !ok || reflect.Zero(t).OverflowInt(n) {
+			return wrongType(p, v, fmt.Sprintf("a whole number of at most %d bits", t.Bits()))
+		}
+	}
+	return nil
+}
+
+func wrongType(p *field.Path, v any, want string) field.ErrorList {
+	kind, shown := "", v
+	switch v.(type) {
+	case nil:
+		kind = "null"
+	case bool:
+		kind = "a boolean"
+	case string:
+		kind = "a string"
+	case int64, float64:
+		kind = "a number"
+	case []any:
+		kind, shown = "a list", field.OmitValueType{}
+	default:
+		kind, shown = "an object", field.OmitValueType{}
+	}
+	return field.ErrorList{field.TypeInvalid(p, shown, "is "+kind+", want "+want)}
 }

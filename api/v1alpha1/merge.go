@@ -81,8 +81,9 @@ func mergeLayers(layers []Layer) (*NetworkConfig, Origins) {
 	return out, origins
 }
 
-// settleAddressing takes the lower layer's word on DHCP back where the layer
-// above says otherwise in the other spelling.
+// settleAddressing unsets what a lower layer says of DHCP where the layer above says
+// otherwise by the other field: interface.dhcp and interface.addressing mean the same,
+// and the upper layer wins.
 func settleAddressing(below *InterfaceConfig, above InterfaceConfig, origins Origins) {
 	switch {
 	case above.DHCP != nil && above.Addressing == nil && below.Addressing != nil:
@@ -96,6 +97,51 @@ func settleAddressing(below *InterfaceConfig, above InterfaceConfig, origins Ori
 			delete(origins, "interface.dhcp")
 		}
 	}
+}
+
+// lay merges one configuration over another, and notes the source of every leaf that it
+// takes from above.
+func lay(below, above reflect.Value, source string, origins Origins) {
+	layValue("", below, above, func(path string, taken reflect.Value) {
+		if taken.Kind() == reflect.Slice {
+			origins.forget(path)
+		}
+		walk(path, taken, func(leaf string, _ reflect.Value) { origins[leaf] = source })
+	})
+}
+
+func layValue(path string, below, above reflect.Value, note func(string, reflect.Value)) {
+	switch {
+	case above.IsNil():
+	case above.Kind() == reflect.Pointer && above.Type().Elem().Kind() == reflect.Struct:
+		if below.IsNil() {
+			below.Set(reflect.New(above.Type().Elem()))
+		}
+		eachField(path, above.Elem(), func(at string, i int) {
+			layValue(at, pointerTo(below, i), pointerTo(above, i), note)
+		})
+	case above.Kind() == reflect.Map:
+		if below.IsNil() {
+			below.Set(reflect.MakeMap(above.Type()))
+		}
+		for entries := above.MapRange(); entries.Next(); {
+			below.SetMapIndex(entries.Key(), entries.Value())
+		}
+		note(path, above)
+	default:
+		below.Set(above)
+		note(path, above)
+	}
+}
+
+// pointerTo is a field of a struct, as a pointer also where it is a struct
+// itself.
+func pointerTo(structure reflect.Value, i int) reflect.Value {
+	f := structure.Elem().Field(i)
+	if f.Kind() == reflect.Struct {
+		return f.Addr()
+	}
+	return f
 }
 
 // forget takes back the origins of a list and of all that it holds.

@@ -58,7 +58,7 @@ func (g generator) cpuList() any {
 
 // cpuFields are all fields of dra.cpu that have a value, with what their type is
 // called.
-var cpuFields = []place{
+var cpuFields = []fieldRef{
 	{"", "fullCores", "flag"}, {"", "l3", "text"}, {"", "cpuset", "text"}, {"", "coreTypes", "object"}, {"", "cpuConfig", "object"},
 	{"coreTypes", "prefer", "text"}, {"coreTypes", "exclude", "list"}, {"cpuConfig", "cpuset", "text"},
 }

@@ -28,12 +28,12 @@ func Invalid(r *rand.Rand) (doc map[string]any, path string) {
 	return doc, path
 }
 
-// place is where a field lies: in the document, an object of it, or an element
+// fieldRef is where a field lies: in the document, an object of it, or an element
 // of a list of it.
-type place struct{ object, name, want string }
+type fieldRef struct{ object, name, want string }
 
 // fields are all fields that have a value, with what their type is called.
-var fields = []place{
+var fields = []fieldRef{
 	{"", "profile", "text"},
 	{"interface", "name", "text"}, {"interface", "type", "text"}, {"interface", "mode", "text"}, {"interface", "addressing", "text"},
 	{"interface", "vlanID", "number"}, {"interface", "mtu", "number"}, {"interface", "hardwareAddr", "text"},
@@ -52,18 +52,18 @@ var fields = []place{
 }
 
 // misspell adds a field that there is not.
-func (g generator) misspell(doc map[string]any, fields []place) string {
+func (g generator) misspell(doc map[string]any, fields []fieldRef) string {
 	p := fields[g.r.IntN(len(fields))]
-	object, path := reach(doc, p.object)
+	object, path := objectAt(doc, p.object)
 	name := g.pick(strings.ToUpper(p.name), p.name+"s", "x-"+p.name)
 	object[name] = 1
 	return join(path, name)
 }
 
 // mistype gives a field a value of another type.
-func (g generator) mistype(doc map[string]any, fields []place) string {
+func (g generator) mistype(doc map[string]any, fields []fieldRef) string {
 	p := fields[g.r.IntN(len(fields))]
-	object, path := reach(doc, p.object)
+	object, path := objectAt(doc, p.object)
 	values := map[string]any{"text": "x", "number": 7, "fraction": 1.5, "flag": true, "list": []any{1}, "object": map[string]any{}}
 	delete(values, p.want)
 	kinds := make([]string, 0, len(values))
@@ -77,14 +77,14 @@ func (g generator) mistype(doc map[string]any, fields []place) string {
 
 // misvalue gives a field a value that no configuration may have there.
 func (g generator) misvalue(doc map[string]any) string {
-	places := make([]place, 0, len(wrongValues))
+	places := make([]fieldRef, 0, len(wrongValues))
 	for _, p := range fields {
 		if wrongValues[p] != nil {
 			places = append(places, p)
 		}
 	}
 	p := places[g.r.IntN(len(places))]
-	object, path := reach(doc, p.object)
+	object, path := objectAt(doc, p.object)
 	values := wrongValues[p]
 	value := values[g.r.IntN(len(values))]
 	if list, ok := value.([]any); ok {
@@ -106,7 +106,7 @@ var (
 
 // wrongValues are wrong for a field whatever the others say; of a list the last
 // element is.
-var wrongValues = map[place][]any{
+var wrongValues = map[fieldRef][]any{
 	{"", "profile", "text"}:                   {strings.Repeat("p", 254)},
 	{"interface", "name", "text"}:             noNames,
 	{"interface", "type", "text"}:             {"", "bridge", "Macvlan"},

@@ -3,14 +3,14 @@
 
 package configtest
 
-// reach makes the object that a field lies in, where it is not there, and says
+// objectAt makes the object that a field lies in, where it is not there, and says
 // its path. A list gets one more element.
-func reach(doc map[string]any, where string) (object map[string]any, path string) {
+func objectAt(doc map[string]any, where string) (object map[string]any, path string) {
 	switch where {
 	case "":
 		return doc, ""
 	case "interface.vrf", "interface.ipam":
-		iface, _ := reach(doc, "interface")
+		iface, _ := objectAt(doc, "interface")
 		name := where[len("interface."):]
 		return child(iface, name), where
 	case "routes[]":
@@ -32,8 +32,8 @@ func child(object map[string]any, name string) map[string]any {
 	return made
 }
 
-// element puts an element in front of a list, so that what it breaks cannot be
-// laid at another's door.
+// element puts an element in front of a list, so that no element before it can be the
+// cause of an error.
 func element(doc map[string]any, list string, value map[string]any) (map[string]any, string) {
 	rest, _ := doc[list].([]any)
 	doc[list] = append([]any{value}, rest...)
