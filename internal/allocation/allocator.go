@@ -96,7 +96,7 @@ func (c *Cluster) Allocate(ctx context.Context, node *corev1.Node, claims ...*re
 	return results, nil
 }
 
-// allocated is what claims hold already, told apart as the scheduler does
+// allocated is what claims hold already, as the scheduler counts it
 // (kubernetes/pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go):
 // a share of a device leaves the rest of it free, unless consumable capacity is off, and
 // admin access holds nothing.

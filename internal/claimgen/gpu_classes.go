@@ -46,8 +46,8 @@ func (o *Options) Class() string {
 	return o.GPUClass
 }
 
-// gpus is what is known of the class: of somebody's own, that its driver may
-// have the standard attributes and has none of ours.
+// gpus is what is known of the class. The driver of an unknown class may publish the
+// standard attributes, and none of plumbline's.
 func (o *Options) gpus() gpuClass {
 	if known, ok := gpuClasses[o.Class()]; ok {
 		return known

@@ -82,7 +82,7 @@ type NodeFilter struct {
 
 // FromCluster is the nodes of the cluster with their slices. What its claims hold
 // goes into the simulation, and its device classes and taint rules beside those
-// that are there. errOut is told what cannot be read and is done without.
+// that are there. What cannot be read and is not needed is warned of on errOut.
 func FromCluster(ctx context.Context, client kubernetes.Interface, filter NodeFilter, o *Options, errOut io.Writer) ([]NodeGroup, error) {
 	resources := client.ResourceV1()
 	all, err := resources.ResourceSlices().List(ctx, metav1.ListOptions{})

@@ -13,7 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
-// Trial is what came of one pod on a node.
+// Trial is the result of one pod on a node.
 type Trial struct {
 	Fits bool
 	// Why and Details say why its claims get no devices.

@@ -28,7 +28,7 @@ import (
 // its filter timeout).
 const searchLimit = 10 * time.Second
 
-// Options are what Fill is told beside the node group.
+// Options are the parameters of Fill that all node groups share.
 type Options struct {
 	Classes map[string]*resourceapi.DeviceClass
 	// Rules taint devices beside what slices say.
@@ -39,7 +39,7 @@ type Options struct {
 	Limit int
 }
 
-// Node is what became of a node.
+// Node is the result for a node.
 type Node struct {
 	Name string `json:"node"`
 	// Count is how many nodes are alike; everything else is of each of them.
@@ -102,7 +102,7 @@ func Fill(ctx context.Context, g NodeGroup, subject explain.Subject, o Options) 
 	return n, nil
 }
 
-// filler is a node on the way to be full.
+// filler is a node that is being filled.
 type filler struct {
 	group   NodeGroup
 	subject explain.Subject

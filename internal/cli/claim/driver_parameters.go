@@ -13,7 +13,8 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// parameters are what a driver of ours reads, of one layer or merged.
+// parameters are the opaque parameters of one of plumbline's drivers, of one layer or
+// merged.
 type parameters interface {
 	Leaves() []v1alpha1.Leaf
 	Mistakes() field.ErrorList

@@ -141,8 +141,8 @@ func (l linter) together(requests []request) {
 	}
 }
 
-// wrongAlone tells whether the driver refuses parameters of a NIC whatever others
-// the pod has.
+// wrongAlone says whether the driver refuses parameters of a NIC by themselves, whatever
+// other NICs the pod has.
 func wrongAlone(a driver.Allocation) bool {
 	layers, err := schemas[0].decodeLayers(a.Configs)
 	if err != nil {
@@ -172,7 +172,7 @@ func notFound(at *field.Path, name string, there []string) *field.Error {
 	return e
 }
 
-// driverName warns of parameters for a driver that is nearly one of ours.
+// driverName warns of parameters for a driver with nearly the name of one of plumbline's.
 func (l linter) driverName(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) {
 	if o == nil || slices.Contains(slicecodec.Drivers(), o.Driver) {
 		return

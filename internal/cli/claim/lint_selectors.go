@@ -51,7 +51,7 @@ func alwaysPublished(driver string, a selector.Attribute) bool {
 	return slices.Contains(slicecodec.AlwaysPublished(cmp.Or(driver, a.Domain)), a.String())
 }
 
-// attribute warns of a name in a domain of ours that none of our drivers
+// attribute warns of a name in a domain of plumbline that none of its drivers
 // publishes.
 func (l linter) attribute(at *field.Path, name string) {
 	known := slicecodec.AttributeNames()
@@ -109,7 +109,7 @@ func (l linter) lacking(at *field.Path, c resourceapi.DeviceConstraint, requests
 func whyLacking(name, driver string) string {
 	switch {
 	case !slices.Contains(slicecodec.AttributeNames(), name):
-		return "" // nobody's, which is said of it, or a cloud's
+		return "" // unknown, which is another warning, or a cloud's
 	case !slices.Contains(slicecodec.AttributesOf(driver), name):
 		return "no device of " + driver + " has " + name
 	case driver == slicecodec.DriverGPU && (name == slicecodec.AttrSocket || name == slicecodec.AttrLegacyNUMANode):

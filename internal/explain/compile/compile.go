@@ -79,7 +79,8 @@ type Node struct {
 	Devices []Device
 	Claims  []Claim
 	Problem *solver.Problem
-	// Unsupported says what we do not know to judge; the answer is unknown then.
+	// Unsupported says which features the claims or slices use that this package does not
+	// implement; the answer is unknown then.
 	Unsupported []string
 }
 
@@ -134,7 +135,8 @@ func (n *Node) shared(d *Device) bool {
 // Selectors is the store of selectors.
 func (c *Compiler) Selectors() *Selectors { return c.selectors }
 
-// Subrequest is a request for devices, or one of its alternatives.
+// Subrequest is one of a request's firstAvailable, or the request itself where it has
+// exactly.
 type Subrequest struct {
 	// Name is "request" or "request/subrequest".
 	Name  string
@@ -144,7 +146,7 @@ type Subrequest struct {
 	All  bool
 	// Count is how many devices it wants where it does not want all.
 	Count int64
-	// Mode is as written where it is no mode that we know.
+	// Mode is the allocation mode, as written where it is not a known one.
 	Mode           resourceapi.DeviceAllocationMode
 	Admin          bool
 	AsksAdmin      bool
@@ -155,8 +157,8 @@ type Subrequest struct {
 	FirstAvailable bool
 }
 
-// Subrequests lists the alternatives of a request: one, unless it has subrequests. It
-// is empty for a request of a kind that came after us.
+// Subrequests lists the alternatives of a request: one, unless it has firstAvailable. It
+// is empty for a request that has neither, such as one of a newer API.
 func Subrequests(index int, r *resourceapi.DeviceRequest) []Subrequest {
 	path := fmt.Sprintf("spec.devices.requests[%d]", index)
 	if len(r.FirstAvailable) > 0 {
@@ -182,7 +184,7 @@ func Subrequests(index int, r *resourceapi.DeviceRequest) []Subrequest {
 	return []Subrequest{subrequest}
 }
 
-// setMode fills in what the API server fills in.
+// setMode sets the API server's defaults.
 func (s *Subrequest) setMode(mode resourceapi.DeviceAllocationMode, count int64) {
 	s.Mode, s.Count = mode, count
 	switch mode {
@@ -238,7 +240,7 @@ func (n *Node) alternative(a *Alternative) solver.Alternative {
 		case obstacle == None:
 			s.Fit[d] = solver.Yes
 		case obstacle == SelectorFails || obstacle == CapacityFails:
-			// What somebody has is passed over without a look.
+			// The allocator skips an allocated device before it evaluates selectors.
 			if !taken {
 				s.Fit[d] = solver.Abort
 			}
@@ -255,7 +257,8 @@ func (n *Node) alternative(a *Alternative) solver.Alternative {
 	return s
 }
 
-// inAll says whether a device is one of all: also when it cannot be had.
+// inAll says whether a device is among all that a request with allocationMode All
+// wants, also when it is not available.
 func (w Why) inAll() bool {
 	return w.Obstacle.Matches() || w.Obstacle == CountersOff || w.Obstacle == OperationsOff
 }

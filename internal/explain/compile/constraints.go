@@ -16,7 +16,7 @@ import (
 )
 
 // Attribute is the attribute that a constraint compares, and whether its values
-// are to be distinct. It is empty for a constraint of a kind that came after us.
+// are to be distinct. It is empty for a constraint of a newer API.
 func Attribute(c *resourceapi.DeviceConstraint) (name string, distinct bool) {
 	switch {
 	case c.MatchAttribute != nil:

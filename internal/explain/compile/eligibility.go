@@ -36,7 +36,7 @@ func (e *evaluation) request(claim *resourceapi.ResourceClaim, index int) Reques
 	return view
 }
 
-// blank is an alternative that no device is for.
+// blank is an alternative for which no device is eligible.
 func (e *evaluation) blank(subrequest Subrequest) Alternative {
 	a := Alternative{Subrequest: subrequest, Why: make([]Why, len(e.node.Devices)), Consumes: make([]amounts, len(e.node.Devices))}
 	for d := range a.Why {
@@ -66,7 +66,7 @@ func (e *evaluation) alternative(subrequest Subrequest) Alternative {
 	return a
 }
 
-// refuses finds why the allocator would not begin to look.
+// refuses finds why the allocator refuses the request before it looks at devices.
 func (e *evaluation) refuses(subrequest *Subrequest, class *resourceapi.DeviceClass) (string, Refusal) {
 	if what, gate := e.gateOff(subrequest); gate != "" {
 		return fmt.Sprintf("it has %s, and feature gate %s is off", what, gate), GateOff
@@ -142,7 +142,8 @@ func (e *evaluation) device(a *Alternative, class *resourceapi.DeviceClass, d in
 	return e.free(a, device, d)
 }
 
-// selected says whether a device is one that a request means.
+// selected says whether the selectors of class and request match a device, and the node
+// can reach it.
 func (e *evaluation) selected(a *Alternative, class *resourceapi.DeviceClass, d int) Why {
 	device := &e.node.Devices[d]
 	if !e.cluster.Gates.DeviceBindingAndStatus && len(device.Device.BindingConditions) > 0 {
@@ -161,7 +162,7 @@ func (e *evaluation) selected(a *Alternative, class *resourceapi.DeviceClass, d 
 	return Why{}
 }
 
-// free says whether a device that would do is to be had.
+// free says whether a device that matches is available.
 func (e *evaluation) free(a *Alternative, device *Device, d int) Why {
 	if e.cluster.Gates.DeviceTaints {
 		if taint := untolerated(device.Device.Taints, a.Tolerations); taint != nil {
@@ -194,9 +195,9 @@ func (e *evaluation) matchSelectors(selectors []resourceapi.DeviceSelector, d in
 	return Why{}
 }
 
-// operationsMissing says whether a device wants node operations to be skipped
-// and nobody here skips them. The allocator asks only where an alpha feature
-// makes it the experimental one.
+// operationsMissing says whether a device wants node operations to be skipped, and the
+// node does not declare that it skips them. Only the experimental variant of the
+// allocator checks that, which is used where an alpha feature is on.
 func (e *evaluation) operationsMissing(d *Device) bool {
 	g := e.cluster.Gates
 	if len(d.Slice.Spec.SkipNodeOperations) == 0 {
@@ -223,7 +224,8 @@ func untolerated(taints []resourceapi.DeviceTaint, tolerations []resourceapi.Dev
 	return nil
 }
 
-// Refusal is a kind of reasons why the allocator refuses to begin.
+// Refusal is a kind of reasons why the allocator refuses a request before it looks at
+// devices.
 type Refusal uint8
 
 // Refusals.
@@ -267,19 +269,20 @@ const (
 	CapacityFails
 	// AgainstPolicy: the device does not give out amounts like that.
 	AgainstPolicy
-	// TooSmall: the device would not have enough even if nobody had any.
+	// TooSmall: the device's whole capacity is less than the request.
 	TooSmall
-	// CountersOff: the device is a part of another and the gate is off.
+	// CountersOff: the device consumes shared counters and their gate is off.
 	CountersOff
-	// OperationsOff: the device wants a gate for node operations to be on.
+	// OperationsOff: the device wants node operations to be skipped, and their gate is off.
 	OperationsOff
 	// Tainted: a taint is not tolerated.
 	Tainted
-	// Taken: others have the device.
+	// Taken: the device is allocated to another claim.
 	Taken
-	// TooLittleLeft: others have too much of it.
+	// TooLittleLeft: other claims consume too much of its capacity.
 	TooLittleLeft
-	// PartsTaken: other parts of the same hardware are given out.
+	// PartsTaken: other partitions of the same hardware are allocated, which consume the
+	// shared counters.
 	PartsTaken
 )
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fixes proposes what to change so that claims fit. Each proposal is
-// applied to copies and solved before it is told: one that does not help is not
-// proposed. Why the claims do not fit is package reason's.
+// applied to copies and solved first: one that does not help is not proposed. Why the
+// claims do not fit is package reason's.
 package fixes
 
 import (
@@ -48,7 +48,7 @@ type Trial struct {
 	Claims  []*resourceapi.ResourceClaim
 }
 
-// Limits of what is tried and told for one node.
+// Limits of what is tried and proposed for one node.
 const (
 	maxTrials = 150
 	maxFixes  = 6

@@ -13,7 +13,7 @@ import (
 )
 
 // lines say of each request of the conflict what there is for it, by the values
-// that the conflict's constraints compare, and who has the rest.
+// that the conflict's constraints compare, and which claims hold the rest.
 func (a *Answer) lines() []string {
 	constraints := a.conflictConstraints()
 	var all []string

@@ -9,9 +9,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Held is who has a device, and how much of it.
+// Held is what claims hold of a device.
 type Held struct {
-	// Whole says that somebody has all of it.
+	// Whole says that a claim has all of it.
 	Whole bool
 	// Shares is how many shares of it are given out.
 	Shares int
@@ -23,14 +23,14 @@ type Held struct {
 // Holder is a claim that has a device.
 type Holder struct {
 	Claim *resourceapi.ResourceClaim
-	// Admin says that it only looks at it: the device is free for others.
+	// Admin says that it has admin access only: the device is free for others.
 	Admin bool
 }
 
-// Holder returns who has a device, nil where nobody does.
+// Holder returns what claims hold of a device, nil where none does.
 func (c *Cluster) Holder(id DeviceID) *Held { return c.held[id] }
 
-// gatherHeld tells shares from whole devices as the scheduler does
+// gatherHeld distinguishes shares from whole devices as the scheduler does
 // (pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go).
 func gatherHeld(claims []*resourceapi.ResourceClaim, consumable bool) map[DeviceID]*Held {
 	all := map[DeviceID]*Held{}

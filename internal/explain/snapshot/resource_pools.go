@@ -23,8 +23,8 @@ type Pool struct {
 	// many they say there should be. While some are missing nothing of the pool
 	// can be allocated.
 	Published, Wanted int64
-	// Incomplete says so; Hidden names the slices that are left out because a
-	// feature gate is off.
+	// Incomplete says that slices are missing; Hidden names those that the allocator
+	// ignores because a feature gate is off.
 	Incomplete bool
 	Hidden     []string
 	// Invalid says what is wrong with a pool of which nothing can be allocated.

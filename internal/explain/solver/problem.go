@@ -14,7 +14,7 @@ type Fit uint8
 const (
 	// No device for the request: it does not match, or is not free.
 	No Fit = iota
-	// Yes, unless something placed before is in the way.
+	// Yes, unless another request has it, or a constraint refuses it.
 	Yes
 	// RejectedLate is No, which the allocator finds only after it has checked the
 	// constraints, as for a shared device with too little capacity left.

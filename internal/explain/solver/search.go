@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// outcome is what came of a part of the search.
+// outcome is the result of a part of the search.
 type outcome uint8
 
 const (

@@ -37,7 +37,7 @@ type Placement struct {
 	Device                      int
 }
 
-// Result is what came of a search.
+// Result is the result of a search.
 type Result struct {
 	Verdict Verdict
 	// Placed are the devices when the claims fit, in the order of the requests.

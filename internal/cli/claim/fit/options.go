@@ -29,7 +29,7 @@ type Options struct {
 	labels                 string
 	live                   bool
 	cluster                cmdutil.ClusterFlags
-	// clusterFlags are those of cluster: who gives one means the cluster.
+	// clusterFlags are those of cluster: any of them on the command line asks for it.
 	clusterFlags *pflag.FlagSet
 }
 
@@ -56,8 +56,7 @@ func (o *Options) asksCluster() bool {
 type Candidates struct {
 	groups     []simulate.NodeGroup
 	simulation simulate.Options
-	// shipped says that nobody named them: they are the machines that plumbline
-	// ships.
+	// shipped says that no flag named them: they are the machines that plumbline ships.
 	shipped bool
 }
 

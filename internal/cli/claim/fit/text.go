@@ -13,7 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
-// Bounds of what is told of a large cluster.
+// Bounds of the output for a large cluster.
 const (
 	mostNames    = 8
 	mostRefusals = 5
@@ -28,8 +28,8 @@ func parts(o *claimgen.Options) string {
 	return fmt.Sprintf("in %d equal parts, each on one %s, because it does not fit in fewer: %s says how many", n, what, flag)
 }
 
-// reportShipped says on which shipped machines a claim fits. That it does not fit
-// some is as it should be: who has one names it.
+// reportShipped says on which shipped machines a claim fits. That it does not fit all of
+// them is no warning: who means one names it.
 func (c *Candidates) reportShipped(ctx context.Context, o *claimgen.Options, v *verdict, out io.Writer) {
 	const yours = "--machine, --live or -f tries yours"
 	if len(v.fitting) > 0 {
