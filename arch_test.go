@@ -91,11 +91,8 @@ var importTable = []struct {
 	{"internal/cli/claim/generate", []string{"internal/claimgen", "internal/cli/claim/fit", "internal/cli/cmdutil", "internal/model/slicecodec"}},
 	{"internal/simulate", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/nodeslices", "internal/topoview/..."}},
 	{"internal/topoview", []string{"internal/model/...", "api/..."}},
-	{"internal/topoview/matrix", []string{"internal/model/...", "internal/topoview"}},
-	{"internal/topoview/podview", []string{"internal/model/...", "internal/topoview"}},
-	{"internal/topoview/overview", []string{"internal/topoview"}},
 	{"internal/topoview/published", []string{"internal/model/...", "internal/topoview/..."}},
-	{"internal/topoview/poster", []string{"internal/topoview/..."}},
+	{"internal/topoview/svg", []string{"internal/topoview/..."}},
 	{"internal/verify", []string{"internal/verify/...", "internal/model/..."}},
 	{"internal/verify/verifytest", []string{
 		"internal/verify/facts", "internal/verify/expect", "internal/model/...", "internal/machine", "internal/inventory",

@@ -17,7 +17,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/model"
-	"plumbline.dev/plumbline/internal/topoview/podview"
+	"plumbline.dev/plumbline/internal/topoview"
 	"plumbline.dev/plumbline/internal/verify/proc"
 )
 
@@ -36,14 +36,14 @@ func (o *topoOptions) pod(ctx context.Context, out, errOut io.Writer) error {
 		fmt.Fprintln(errOut, "left out:", problem)
 	}
 	if o.output == "text" {
-		return podview.Text(out, p)
+		return topoview.PodText(out, p)
 	}
 	return cmdutil.Encode(out, o.output, p)
 }
 
 // lookAround scans sys, and reads /proc and /dev below root as far as they are
 // there.
-func lookAround(ctx context.Context, sys, root fs.FS, name string) (*podview.Pod, []inventory.Problem, error) {
+func lookAround(ctx context.Context, sys, root fs.FS, name string) (*topoview.Pod, []inventory.Problem, error) {
 	m, problems, err := inventory.Scan(ctx, inventory.Sources{Sys: sys}, inventory.Options{
 		Name: name, Virtual: func(i model.Interface) bool { return i.Name != "lo" },
 	})
@@ -55,7 +55,7 @@ func lookAround(ctx context.Context, sys, root fs.FS, name string) (*podview.Pod
 	addNvidia(files, root)
 	ports, more := rdmaPorts(sys, m)
 	problems = append(problems, more...)
-	self := podview.Self{Name: name, GPUFiles: files, RDMAPorts: ports, HasFile: func(file string) bool {
+	self := topoview.PodSelf{Name: name, GPUFiles: files, RDMAPorts: ports, HasFile: func(file string) bool {
 		_, err := fs.Stat(root, file[1:])
 		return err == nil
 	}}
@@ -64,12 +64,12 @@ func lookAround(ctx context.Context, sys, root fs.FS, name string) (*podview.Pod
 			self.CPUs, self.Mems = &s.CPUs, &s.Mems
 		}
 	}
-	return podview.Build(m, self), problems, nil
+	return topoview.BuildPod(m, self), problems, nil
 }
 
 // rdmaPorts are the ports of the RDMA devices that the scan found, by device.
-func rdmaPorts(sys fs.FS, m *model.Machine) (map[string][]podview.RDMAPort, []inventory.Problem) {
-	all := map[string][]podview.RDMAPort{}
+func rdmaPorts(sys fs.FS, m *model.Machine) (map[string][]topoview.RDMAPort, []inventory.Problem) {
+	all := map[string][]topoview.RDMAPort{}
 	var problems []inventory.Problem
 	for _, n := range m.NICs {
 		if n.RDMA == nil {
@@ -78,7 +78,7 @@ func rdmaPorts(sys fs.FS, m *model.Machine) (map[string][]podview.RDMAPort, []in
 		ports, more := sysfs.ReadRDMAPorts(sys, n.RDMA.Name)
 		problems = append(problems, more...)
 		for _, p := range ports {
-			all[n.RDMA.Name] = append(all[n.RDMA.Name], podview.RDMAPort{
+			all[n.RDMA.Name] = append(all[n.RDMA.Name], topoview.RDMAPort{
 				Number: p.Number, State: ptr.Deref(p.State, ""), Interface: ptr.Deref(p.NetDevice, ""),
 			})
 		}

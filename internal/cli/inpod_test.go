@@ -12,7 +12,7 @@ import (
 	"testing/fstest"
 
 	"plumbline.dev/plumbline/internal/machine"
-	"plumbline.dev/plumbline/internal/topoview/podview"
+	"plumbline.dev/plumbline/internal/topoview"
 )
 
 // podSys is /sys as a pod on an A3 Ultra sees it that has two NICs: all of the
@@ -39,7 +39,7 @@ func (s podSys) Lstat(name string) (fs.FileInfo, error) { return fs.Lstat(s.FS, 
 
 const podStatus = "Name:\tbash\nCpus_allowed_list:\t1-2,113-114\nMems_allowed_list:\t0\n"
 
-func lookAroundPod(t *testing.T, root fstest.MapFS) *podview.Pod {
+func lookAroundPod(t *testing.T, root fstest.MapFS) *topoview.Pod {
 	t.Helper()
 	file, err := machine.Open("a3-ultragpu-8g")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestInPod(t *testing.T) {
 		"proc/driver/nvidia/gpus/0000:c4:00.0/information": {Data: []byte("Model: \t\t NVIDIA H200\nDevice Minor: \t 4\n")},
 	})
 	var out bytes.Buffer
-	if err := podview.Text(&out, p); err != nil {
+	if err := topoview.PodText(&out, p); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "in-pod.txt", out.String())
@@ -115,7 +115,7 @@ func TestInPodPorts(t *testing.T) {
 				t.Fatal(err, problems)
 			}
 			var out bytes.Buffer
-			if err := podview.Text(&out, p); err != nil {
+			if err := topoview.PodText(&out, p); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(out.String(), "\n"+tt.want) {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
-	"plumbline.dev/plumbline/internal/topoview/overview"
-	"plumbline.dev/plumbline/internal/topoview/poster"
+	"plumbline.dev/plumbline/internal/topoview"
 	"plumbline.dev/plumbline/internal/topoview/published"
+	"plumbline.dev/plumbline/internal/topoview/svg"
 )
 
 // nodesOptions are the flags of topo nodes.
@@ -104,7 +104,7 @@ func (o *nodesOptions) show(ctx context.Context, client kubernetes.Interface, na
 	}
 	c := now.Overview(names)
 	for _, name := range names {
-		if !slices.ContainsFunc(c.Nodes, func(n overview.Node) bool { return n.Name == name }) {
+		if !slices.ContainsFunc(c.Nodes, func(n topoview.ClusterNode) bool { return n.Name == name }) {
 			if len(c.Nodes) == 0 && len(names) == 1 {
 				return noSlices(ctx, client, name)
 			}
@@ -114,16 +114,16 @@ func (o *nodesOptions) show(ctx context.Context, client kubernetes.Interface, na
 	return o.write(out, c)
 }
 
-func (o *nodesOptions) write(w io.Writer, c *overview.Cluster) error {
+func (o *nodesOptions) write(w io.Writer, c *topoview.Cluster) error {
 	switch o.output {
 	case "text", "wide":
 		if len(c.Nodes) == 0 {
 			_, err := fmt.Fprintln(w, "no node publishes devices: does plumbline-agent run?")
 			return err
 		}
-		return overview.Text(w, c, o.output == "wide")
+		return topoview.ClusterText(w, c, o.output == "wide")
 	case "svg":
-		return poster.Overview(w, c)
+		return svg.Cluster(w, c)
 	}
 	return cmdutil.Encode(w, o.output, c)
 }

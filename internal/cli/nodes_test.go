@@ -26,7 +26,6 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/nodeslices"
 	"plumbline.dev/plumbline/internal/topoview"
-	"plumbline.dev/plumbline/internal/topoview/overview"
 	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
@@ -98,7 +97,7 @@ func TestNodes(t *testing.T) {
 }
 
 func TestNodesByName(t *testing.T) {
-	var c overview.Cluster
+	var c topoview.Cluster
 	if err := json.Unmarshal([]byte(showNodes(t, "json", "gpu-node-2")), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -149,15 +148,15 @@ func TestWatchNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := (<-changes).Overview(nil); c.Room.Pairs.Free != 8 || !c.HoldersKnown {
-		t.Fatalf("%+v, want 8 pairs", c.Room)
+	if c := (<-changes).Overview(nil); c.Capacity.Pairs.Free != 8 || !c.HoldersKnown {
+		t.Fatalf("%+v, want 8 pairs", c.Capacity)
 	}
 	claim := claimOf("train", nil, result(slicecodec.DriverGPU, "gpu-0"), result(slicecodec.DriverNet, "pci-0000-91-00-0"))
 	if _, err := client.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for now := range changes {
-		if c := now.Overview(nil); c.Room.Pairs.Free == 7 && len(c.Claims) == 1 {
+		if c := now.Overview(nil); c.Capacity.Pairs.Free == 7 && len(c.Claims) == 1 {
 			return
 		}
 	}
@@ -198,7 +197,7 @@ func TestManyNodes(t *testing.T) {
 		o.Claims = append(o.Claims, *claim)
 	}
 	c := o.Overview(nil)
-	if len(c.Nodes) != n || len(c.Claims) != n || c.Room.GPUs != (topoview.Tally{Free: 0, Total: n}) {
-		t.Errorf("%d nodes, %d claims, GPUs %+v", len(c.Nodes), len(c.Claims), c.Room.GPUs)
+	if len(c.Nodes) != n || len(c.Claims) != n || c.Capacity.GPUs != (topoview.Count{Free: 0, Total: n}) {
+		t.Errorf("%d nodes, %d claims, GPUs %+v", len(c.Nodes), len(c.Claims), c.Capacity.GPUs)
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/topoview"
-	"plumbline.dev/plumbline/internal/topoview/matrix"
-	"plumbline.dev/plumbline/internal/topoview/poster"
 	"plumbline.dev/plumbline/internal/topoview/published"
+	"plumbline.dev/plumbline/internal/topoview/svg"
 )
 
 const defaultSys = "/sys"
@@ -195,9 +194,9 @@ func (o *topoOptions) views(ctx context.Context) (<-chan *published.View, error)
 // write draws a view in the output format.
 func (o *topoOptions) write(w io.Writer, v *published.View) error {
 	if o.matrix {
-		m := matrix.Build(v.Machine, name(v))
+		m := topoview.BuildMatrix(v.Machine, name(v))
 		if o.output == "text" {
-			return matrix.Text(w, m)
+			return topoview.MatrixText(w, m)
 		}
 		return cmdutil.Encode(w, o.output, m)
 	}
@@ -211,7 +210,7 @@ func (o *topoOptions) write(w io.Writer, v *published.View) error {
 	case "text":
 		return topoview.Text(w, t, topoview.TextOptions{ASCII: o.ascii})
 	case "svg":
-		return poster.SVG(w, t)
+		return svg.Topology(w, t)
 	}
 	return cmdutil.Encode(w, o.output, t)
 }

@@ -18,7 +18,6 @@ import (
 
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/topoview"
-	"plumbline.dev/plumbline/internal/topoview/overview"
 )
 
 // run runs plumbline ARGS and returns what it prints and exits with.
@@ -49,7 +48,7 @@ func checkFormat(t *testing.T, format, out string) {
 	switch format {
 	case "json":
 		var got topoview.Topology
-		if err := json.Unmarshal([]byte(out), &got); err != nil || got.APIVersion != topoview.APIVersion || !slices.Contains([]string{topoview.Kind, overview.Kind}, got.Kind) {
+		if err := json.Unmarshal([]byte(out), &got); err != nil || got.APIVersion != topoview.APIVersion || !slices.Contains([]string{topoview.Kind, topoview.ClusterKind}, got.Kind) {
 			t.Errorf("JSON of kind %q, version %q: %v", got.Kind, got.APIVersion, err)
 		}
 	case "svg":

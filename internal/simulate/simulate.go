@@ -52,7 +52,7 @@ type Node struct {
 	// Details are what devices there are for each request, where there is no pod.
 	Details []string `json:"details,omitempty"`
 	// Room is what is left.
-	Room topoview.Room `json:"room"`
+	Room topoview.FreeCapacity `json:"room"`
 	// Stranded are devices that were not stranded before.
 	Stranded []string `json:"stranded,omitempty"`
 	// First are the devices of the first pod, "request=device".
@@ -89,12 +89,12 @@ func Fill(ctx context.Context, g NodeGroup, subject explain.Subject, o Options) 
 	if err != nil {
 		return nil, err
 	}
-	n.Room = after.Room
+	n.Room = after.Capacity
 	was := map[string]bool{}
-	for _, name := range before.Room.Stranded {
+	for _, name := range before.Capacity.Stranded {
 		was[name] = true
 	}
-	for _, name := range after.Room.Stranded {
+	for _, name := range after.Capacity.Stranded {
 		if !was[name] {
 			n.Stranded = append(n.Stranded, name)
 		}

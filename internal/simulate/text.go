@@ -55,7 +55,7 @@ func Text(w io.Writer, reports []Report) error {
 			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", topoview.Printable(n.Name), n.Count, fits, left(&n.Room), stranded(&n))
 		}
 		table.Flush() //nolint:errcheck // out keeps the error until its own Flush
-		fmt.Fprintf(out, "\n%s in all\n", topoview.Count(r.Pods, "pod", "pods"))
+		fmt.Fprintf(out, "\n%s in all\n", topoview.Plural(r.Pods, "pod", "pods"))
 		for _, n := range r.Nodes {
 			if n.Why != "" {
 				more := "no more on "
@@ -76,14 +76,14 @@ func Text(w io.Writer, reports []Report) error {
 }
 
 // left is what is free when the node is full.
-func left(r *topoview.Room) string {
+func left(r *topoview.FreeCapacity) string {
 	var parts []string
 	for _, one := range []struct {
-		tally     topoview.Tally
+		count     topoview.Count
 		one, many string
 	}{{r.GPUs, "GPU", "GPUs"}, {r.NICs, "NIC", "NICs"}, {r.CPUs, "CPU", "CPUs"}} {
-		if one.tally.Total > 0 {
-			parts = append(parts, topoview.Count(one.tally.Free, one.one, one.many))
+		if one.count.Total > 0 {
+			parts = append(parts, topoview.Plural(one.count.Free, one.one, one.many))
 		}
 	}
 	return strings.Join(parts, ", ")

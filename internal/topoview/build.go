@@ -36,7 +36,7 @@ func Build(m *model.Machine, o Options) *Topology {
 	}
 	t.Claims = b.claims.list(t, b.groups)
 	t.Counts = b.counts(t)
-	t.Room = t.room()
+	t.Capacity = t.freeCapacity()
 	t.Notes = append(slices.Clone(o.Notes), b.notes(t)...)
 	return t
 }
@@ -167,7 +167,7 @@ func (b *builder) notes(t *Topology) []string {
 	}
 	notes = append(notes, t.withoutCPUs()...)
 	if n := b.unpublishedRoots(); n > 0 {
-		notes = append(notes, Count(n, "root is", "roots are")+" not published as pcieRoot (dashed in the picture): claims cannot match devices there by root")
+		notes = append(notes, Plural(n, "root is", "roots are")+" not published as pcieRoot (dashed in the picture): claims cannot match devices there by root")
 	}
 	offline := 0
 	for _, cpu := range b.m.CPUs {
@@ -176,7 +176,7 @@ func (b *builder) notes(t *Topology) []string {
 		}
 	}
 	if offline > 0 {
-		notes = append(notes, Count(offline, "CPU is", "CPUs are")+" offline and not shown")
+		notes = append(notes, Plural(offline, "CPU is", "CPUs are")+" offline and not shown")
 	}
 	return notes
 }

@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// Count is "1 root" or "3 roots".
-func Count(n int, one, many string) string {
+// Plural is "1 root" or "3 roots".
+func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -105,10 +105,10 @@ func (n *Node) CPUText() string {
 	case n.CPUCount == 0:
 		return "no CPUs known"
 	case n.CPUs == "":
-		return Count(n.CPUCount, "CPU", "CPUs")
+		return Plural(n.CPUCount, "CPU", "CPUs")
 	}
 	if len(n.Cores) > 0 && len(n.Cores) < n.CPUCount {
-		return fmt.Sprintf("CPUs %s (%s, %s)", n.CPUs, Count(len(n.Cores), "core", "cores"), Count(n.CPUCount, "thread", "threads"))
+		return fmt.Sprintf("CPUs %s (%s, %s)", n.CPUs, Plural(len(n.Cores), "core", "cores"), Plural(n.CPUCount, "thread", "threads"))
 	}
 	return fmt.Sprintf("CPUs %s (%d)", n.CPUs, n.CPUCount)
 }
@@ -152,7 +152,7 @@ func (t *Topology) Headline(separator string) string {
 		{c.Roots, "PCIe root", "PCIe roots"},
 	} {
 		if one.n > 0 {
-			parts = append(parts, Count(one.n, one.one, one.many))
+			parts = append(parts, Plural(one.n, one.one, one.many))
 		}
 	}
 	return Joined(separator, parts...)

@@ -82,7 +82,7 @@ func (tr *textTree) topology(t *Topology) []branch {
 		top = append(top, b)
 	}
 	if only := t.MemoryOnly; only != nil {
-		text := Joined(tr.separator, Count(only.Count, "memory-only node ", "memory-only nodes ")+only.Nodes, Memory(only.MemoryMiB))
+		text := Joined(tr.separator, Plural(only.Count, "memory-only node ", "memory-only nodes ")+only.Nodes, Memory(only.MemoryMiB))
 		top = append(top, branch{line: line{text: text}})
 	}
 	if t.Unplaced != nil {
@@ -106,7 +106,7 @@ func (tr *textTree) node(n *Node, t *Topology) branch {
 	b := branch{line: line{text: Joined(tr.separator, text, cpus, Memory(n.MemoryMiB), distances(n, t))}}
 	for _, h := range n.Holds {
 		b.below = append(b.below, branch{line: line{text: "CPU", device: true, columns: []string{
-			Printable(h.Device), "", Joined(" ", Count(h.Count, "CPU", "CPUs"), h.CPUs), "", tr.holders([]string{h.Claim}),
+			Printable(h.Device), "", Joined(" ", Plural(h.Count, "CPU", "CPUs"), h.CPUs), "", tr.holders([]string{h.Claim}),
 		}}})
 	}
 	for i := range n.Roots {
@@ -260,10 +260,10 @@ func (tr *textTree) footer(out io.Writer, t *Topology, o TextOptions) {
 		}
 		fmt.Fprintf(out, "  [%s] %s%s%s%sholds %s\n", c.Key, Printable(c.Namespace+"/"+c.Name), tr.separator, pods, tr.separator, Printable(strings.Join(c.Devices, ", ")))
 	}
-	if room := t.Room.Text(t.HoldersKnown); room != "" {
+	if room := t.Capacity.Text(t.HoldersKnown); room != "" {
 		fmt.Fprintln(out, "\nroom for "+room)
 	}
-	if stranded := t.Room.StrandedText(); stranded != "" {
+	if stranded := t.Capacity.StrandedText(); stranded != "" {
 		fmt.Fprintln(out, "stranded: "+stranded)
 	}
 	if len(t.Notes) > 0 {

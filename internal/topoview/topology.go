@@ -4,6 +4,9 @@
 package topoview
 
 import (
+	"slices"
+	"strings"
+
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -26,9 +29,9 @@ type Topology struct {
 	Source       string `json:"source,omitempty"`
 	Architecture string `json:"architecture,omitempty"`
 	Counts       Counts `json:"counts"`
-	// Room is what is free for claims.
-	Room Room `json:"room"`
-	// HoldersKnown says whether Claims are all there are: then Room is what is
+	// Capacity is what is free for claims.
+	Capacity FreeCapacity `json:"room"`
+	// HoldersKnown says whether Claims are all there are: then Capacity is what is
 	// left, else what the machine has.
 	HoldersKnown bool     `json:"holdersKnown,omitempty"`
 	Sockets      []Socket `json:"sockets"`
@@ -256,4 +259,62 @@ type Options struct {
 	Products map[string]string
 	// Notes are put before those that Build makes.
 	Notes []string
+}
+
+// eachNode visits the NUMA nodes in order, then the group for none.
+func (t *Topology) eachNode(visit func(*Node)) {
+	for i := range t.Sockets {
+		for j := range t.Sockets[i].Nodes {
+			visit(&t.Sockets[i].Nodes[j])
+		}
+	}
+	if t.Unplaced != nil {
+		visit(t.Unplaced)
+	}
+}
+
+// eachDevice visits the devices of a node in the order they are drawn.
+func (n *Node) eachDevice(visit func(*Device)) {
+	for i := range n.Roots {
+		n.Roots[i].eachDevice(visit)
+	}
+	for i := range n.Devices {
+		visit(&n.Devices[i])
+	}
+}
+
+// eachDevice visits the devices of a branch, those of bridges last.
+func (br *Branch) eachDevice(visit func(*Device)) {
+	for i := range br.Devices {
+		visit(&br.Devices[i])
+	}
+	for i := range br.Bridges {
+		br.Bridges[i].eachDevice(visit)
+	}
+}
+
+func (br *Branch) empty() bool { return len(br.Devices)+len(br.Bridges) == 0 }
+
+// simulated lists what stands in for what, each once, in order.
+func simulated(t *Topology) []string {
+	var list []string
+	for _, d := range t.AllDevices() {
+		text := d.Simulated
+		if text != "" && d.Model != "" && !strings.Contains(text, d.Model) {
+			text += " for " + d.Model
+		}
+		if text != "" && !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// AllDevices lists every device of the picture, in the order they are drawn.
+func (t *Topology) AllDevices() []Device {
+	var list []Device
+	t.eachNode(func(n *Node) {
+		n.eachDevice(func(d *Device) { list = append(list, *d) })
+	})
+	return list
 }

@@ -98,7 +98,7 @@ func incomplete(published []resourceapi.ResourceSlice) []string {
 	var notes []string
 	for id, n := range missing {
 		if n > 0 {
-			notes = append(notes, fmt.Sprintf("%s is publishing pool %s just now: %s missing", id.driver, id.pool, topoview.Count(int(n), "slice is", "slices are")))
+			notes = append(notes, fmt.Sprintf("%s is publishing pool %s just now: %s missing", id.driver, id.pool, topoview.Plural(int(n), "slice is", "slices are")))
 		}
 	}
 	slices.Sort(notes)

@@ -8,11 +8,10 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/topoview"
-	"plumbline.dev/plumbline/internal/topoview/overview"
 )
 
 // Overview sums up the nodes with these names, or all of them.
-func (c Cluster) Overview(names []string) *overview.Cluster {
+func (c Cluster) Overview(names []string) *topoview.Cluster {
 	byNode := map[string]Cluster{}
 	for _, s := range c.Slices {
 		node := *s.Spec.NodeName
@@ -40,7 +39,7 @@ func (c Cluster) Overview(names []string) *overview.Cluster {
 		problems[node] = append(v.Left, incomplete(one.Slices)...)
 		nodes = append(nodes, v.Topology())
 	}
-	sum := overview.Sum(nodes, c.Unknown == "")
+	sum := topoview.SumNodes(nodes, c.Unknown == "")
 	slices.Sort(left)
 	sum.Notes = append(sum.Notes, left...)
 	if c.Unknown != "" {

@@ -131,7 +131,7 @@ func (c *Candidates) Report(ctx context.Context, o claimgen.Options, partitioned
 		c.reportNamed(search, &o, v, out)
 	}
 	if v.timedOut > 0 {
-		fmt.Fprintf(out, "not looked at within %s: %s\n", searchTimeout, topoview.Count(v.timedOut, "node", "nodes"))
+		fmt.Fprintf(out, "not looked at within %s: %s\n", searchTimeout, topoview.Plural(v.timedOut, "node", "nodes"))
 	}
 	return ctx.Err()
 }

@@ -1,21 +1,20 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package poster
+package svg
 
 import (
 	"math"
 	"strconv"
 
 	"plumbline.dev/plumbline/internal/topoview"
-	"plumbline.dev/plumbline/internal/topoview/overview"
 )
 
 // perRow is how many squares stand side by side.
 const perRow = (tileWidth - 2*nodePad - rowLabel) / squareStep
 
 // ofKind are a node's devices of a kind that are on offer.
-func ofKind(n *overview.Node, kind string) []topoview.Device {
+func ofKind(n *topoview.ClusterNode, kind string) []topoview.Device {
 	var list []topoview.Device
 	for _, d := range n.Devices {
 		if d.Kind == kind && d.Withheld == "" {
@@ -27,36 +26,36 @@ func ofKind(n *overview.Node, kind string) []topoview.Device {
 
 func squareRows(n int) float64 { return math.Ceil(float64(n) / perRow) }
 
-func tileHeight(n *overview.Node) float64 {
+func tileHeight(n *topoview.ClusterNode) float64 {
 	h := float64(tileHead + nodePad)
 	for _, kind := range []string{topoview.KindGPU, topoview.KindNIC} {
 		h += squareRows(len(ofKind(n, kind))) * squareStep
 	}
-	if n.Room.CPUs.Total > 0 {
+	if n.Capacity.CPUs.Total > 0 {
 		h += gaugeHeight + 10
 	}
 	return h
 }
 
-func drawTile(c *canvas, n *overview.Node, x, y, h float64) {
+func drawTile(c *canvas, n *topoview.ClusterNode, x, y, h float64) {
 	c.open("g", attributes{"data-node", n.Name})
 	c.rect(x, y, tileWidth, h, 12, "pl-node")
 	c.text(x+nodePad, y+28, fontNode, left, n.Name, tileWidth-2*nodePad-90)
-	c.text(x+tileWidth-nodePad, y+28, fontSmall, right, topoview.Count(n.Claims, "claim", "claims"), 90)
-	c.text(x+nodePad, y+46, fontBody, left, tileRoom(&n.Room), tileWidth-2*nodePad)
+	c.text(x+tileWidth-nodePad, y+28, fontSmall, right, topoview.Plural(n.Claims, "claim", "claims"), 90)
+	c.text(x+nodePad, y+46, fontBody, left, tilePairs(&n.Capacity), tileWidth-2*nodePad)
 	at := y + tileHead
 	at = drawSquares(c, ofKind(n, topoview.KindGPU), "GPU", x+nodePad, at)
 	at = drawSquares(c, ofKind(n, topoview.KindNIC), "NIC", x+nodePad, at)
-	drawGauge(c, n.Room.CPUs, x+nodePad, at+4)
+	drawGauge(c, n.Capacity.CPUs, x+nodePad, at+4)
 	c.close("g")
 }
 
-// tileRoom is the room in a few words.
-func tileRoom(r *topoview.Room) string {
+// tilePairs is the free pairs in a few words.
+func tilePairs(r *topoview.FreeCapacity) string {
 	if r.PairedBy == "" {
 		return "no GPU+NIC pairs"
 	}
-	text := topoview.Count(r.Pairs.Free, "pair", "pairs") + " free of " + strconv.Itoa(r.Pairs.Total)
+	text := topoview.Plural(r.Pairs.Free, "pair", "pairs") + " free of " + strconv.Itoa(r.Pairs.Total)
 	largest := ""
 	for _, g := range r.Groups {
 		if g.Free > 0 {
@@ -95,7 +94,7 @@ func drawSquares(c *canvas, devices []topoview.Device, label string, x, y float6
 }
 
 // drawGauge shows how many CPUs are held.
-func drawGauge(c *canvas, cpus topoview.Tally, x, y float64) {
+func drawGauge(c *canvas, cpus topoview.Count, x, y float64) {
 	if cpus.Total == 0 {
 		return
 	}

@@ -1,45 +1,49 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podview says what a pod finds in itself: which interface has which
-// RDMA device, at which PCI address, below which root, on which NUMA node, and
-// how near that is to the CPUs it may run on. It takes a scan made inside the pod
-// and what the caller read there; what a claim wanted is verify's question.
-package podview
+package topoview
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
 
 	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
-	"plumbline.dev/plumbline/internal/topoview"
 )
 
-// Kind identifies the JSON form, of topoview.APIVersion.
-const Kind = "PodTopology"
+// PodKind identifies the JSON form, of APIVersion.
+const PodKind = "PodTopology"
 
-// Pod is what the pod finds. Absent values are left out.
+// Pod is what a pod finds in itself: which interface has which RDMA device, at
+// which PCI address, below which root, on which NUMA node, and how near that is to
+// the CPUs it may run on. What a claim asked for is the verifier's question. Absent
+// values are left out.
 type Pod struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	// CPUs and Memory are lists of the CPUs and memory nodes that the process
 	// may use, CPUNodes of the NUMA nodes of those CPUs.
-	CPUs     string   `json:"cpus,omitempty"`
-	CPUNodes string   `json:"cpuNUMANodes,omitempty"`
-	Memory   string   `json:"memoryNUMANodes,omitempty"`
-	Devices  []Device `json:"devices"`
+	CPUs     string      `json:"cpus,omitempty"`
+	CPUNodes string      `json:"cpuNUMANodes,omitempty"`
+	Memory   string      `json:"memoryNUMANodes,omitempty"`
+	Devices  []PodDevice `json:"devices"`
 	// Notes are what a reader must know to read the rest rightly.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Device is an interface, an RDMA device, or a GPU that the pod has.
-type Device struct {
-	// Kind is one of topoview's.
+// PodDevice is an interface, an RDMA device, or a GPU that the pod has.
+type PodDevice struct {
+	// Kind is as Device has it.
 	Kind      string `json:"kind"`
 	Interface string `json:"interface,omitempty"`
 	RDMA      string `json:"rdma,omitempty"`
@@ -70,8 +74,8 @@ type RDMAPort struct {
 	LinkState string `json:"linkState,omitempty"`
 }
 
-// Self is what a process reads of itself.
-type Self struct {
+// PodSelf is what a process reads of itself.
+type PodSelf struct {
 	Name string
 	// CPUs and Mems are those it may use; nil when unknown.
 	CPUs, Mems *cpuset.CPUSet
@@ -84,10 +88,10 @@ type Self struct {
 	GPUFiles map[model.PCIAddress][]string
 }
 
-// Build arranges what a scan inside the pod found.
-func Build(m *model.Machine, self Self) *Pod {
-	p := &Pod{APIVersion: topoview.APIVersion, Kind: Kind, Name: self.Name, Devices: []Device{}}
-	b := builder{m: m, self: self}
+// BuildPod arranges what a scan inside the pod found.
+func BuildPod(m *model.Machine, self PodSelf) *Pod {
+	p := &Pod{APIVersion: APIVersion, Kind: PodKind, Name: self.Name, Devices: []PodDevice{}}
+	b := podBuilder{m: m, self: self}
 	if self.CPUs != nil {
 		p.CPUs = self.CPUs.String()
 		for _, n := range m.NUMANodes {
@@ -115,19 +119,19 @@ func Build(m *model.Machine, self Self) *Pod {
 		}
 	}
 	if elsewhere > 0 {
-		p.Notes = append(p.Notes, topoview.Count(elsewhere, "RDMA device has", "RDMA devices have")+" neither an interface nor a device file here: other pods' or the host's")
+		p.Notes = append(p.Notes, Plural(elsewhere, "RDMA device has", "RDMA devices have")+" neither an interface nor a device file here: other pods' or the host's")
 	}
 	return p
 }
 
-type builder struct {
+type podBuilder struct {
 	m     *model.Machine
-	self  Self
+	self  PodSelf
 	nodes []int
 }
 
-func (b *builder) nic(n model.NIC) Device {
-	d := Device{Kind: topoview.KindNIC, NUMANode: n.NUMANode}
+func (b *podBuilder) nic(n model.NIC) PodDevice {
+	d := PodDevice{Kind: KindNIC, NUMANode: n.NUMANode}
 	if n.Interface != nil {
 		d.Interface, d.Virtual = n.Interface.Name, n.Interface.Virtual
 		if n.Interface.SpeedMbps != nil {
@@ -146,7 +150,7 @@ func (b *builder) nic(n model.NIC) Device {
 
 // ports are those of a NIC's RDMA device, each with its interface as far as it is
 // this pod's: a name alone may be that of another pod's.
-func (b *builder) ports(n model.NIC) []RDMAPort {
+func (b *podBuilder) ports(n model.NIC) []RDMAPort {
 	ports := slices.Clone(b.self.RDMAPorts[n.RDMA.Name])
 	for i := range ports {
 		p := &ports[i]
@@ -164,7 +168,7 @@ func (b *builder) ports(n model.NIC) []RDMAPort {
 
 // ofPort finds an interface by its name among those of the NIC and of its PCI
 // function, which may have several.
-func (b *builder) ofPort(n model.NIC, name string) *model.Interface {
+func (b *podBuilder) ofPort(n model.NIC, name string) *model.Interface {
 	if n.Interface != nil && n.Interface.Name == name {
 		return n.Interface
 	}
@@ -181,17 +185,17 @@ func (b *builder) ofPort(n model.NIC, name string) *model.Interface {
 func isOfAll(file string) bool { return path.Base(file) == "rdma_cm" }
 
 // gpu is a display or accelerator function of which the pod has a device file.
-func (b *builder) gpu(f *model.PCIFunction) (Device, bool) {
-	d := Device{Kind: topoview.KindGPU, NUMANode: f.NUMANode, Files: b.there(b.self.GPUFiles[f.Address])}
+func (b *podBuilder) gpu(f *model.PCIFunction) (PodDevice, bool) {
+	d := PodDevice{Kind: KindGPU, NUMANode: f.NUMANode, Files: b.there(b.self.GPUFiles[f.Address])}
 	b.place(&d, &f.Address, affinity.Place{PCI: &f.Address})
 	return d, len(d.Files) > 0
 }
 
-func (b *builder) there(files []string) []string {
+func (b *podBuilder) there(files []string) []string {
 	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return !b.self.HasFile(f) })
 }
 
-func (b *builder) place(d *Device, address *model.PCIAddress, at affinity.Place) {
+func (b *podBuilder) place(d *PodDevice, address *model.PCIAddress, at affinity.Place) {
 	if address != nil {
 		d.Address = address.String()
 		if f := b.m.Function(*address); f != nil {
@@ -206,4 +210,98 @@ func (b *builder) place(d *Device, address *model.PCIAddress, at affinity.Place)
 		farthest = max(farthest, affinity.Between(b.m, at, affinity.OfNode(node)))
 	}
 	d.ToCPUs = farthest.String()
+}
+
+// PodText writes a line for each device.
+func PodText(w io.Writer, p *Pod) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, Printable(p.Name))
+	if p.CPUs != "" {
+		fmt.Fprintln(out, Joined(" · ", "CPUs "+p.CPUs+" of NUMA node "+p.CPUNodes, prefixed("memory of NUMA node ", p.Memory)))
+	}
+	fmt.Fprintln(out)
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	head := "KIND\tINTERFACE\tRDMA\tPCI ADDRESS\tPCIE ROOT\tNUMA NODE\tSPEED\tFILES"
+	if p.CPUs != "" {
+		head += "\tTO CPUS"
+	}
+	fmt.Fprintln(table, head)
+	for _, d := range p.Devices {
+		node := "-"
+		if d.NUMANode != nil {
+			node = strconv.Itoa(*d.NUMANode)
+		}
+		files := strings.Join(d.Files, ",")
+		if d.NoFiles {
+			files = "none in this container"
+		}
+		kind := KindLabel(d.Kind)
+		if d.Virtual {
+			kind = "virtual"
+		}
+		row := []string{kind, dash(d.Interface), dash(d.RDMA), dash(d.Address), dash(d.Root), node, dash(NetworkSpeed(d.NetworkMbps)), dash(files)}
+		if p.CPUs != "" {
+			row = append(row, dash(d.ToCPUs))
+		}
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	table.Flush() //nolint:errcheck // out keeps the error until its own Flush
+	writePorts(out, p)
+	if p.CPUs != "" {
+		fmt.Fprintln(out, "\nTO CPUS: NODE is the NUMA node of all CPUs, SYS is across the link between NUMA nodes for some")
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintln(out, "· "+Printable(n))
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write pod: %w", err)
+	}
+	return nil
+}
+
+// writePorts writes a line for each port of an RDMA device, as ibdev2netdev does.
+func writePorts(out io.Writer, p *Pod) {
+	var lines []string
+	for _, d := range p.Devices {
+		for _, port := range d.Ports {
+			lines = append(lines, Printable(fmt.Sprintf("%s port %d ==> %s", d.RDMA, port.Number, portText(port))))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintln(out, "\n"+strings.Join(lines, "\n"))
+	}
+}
+
+// portText is the interface with the state of its link. A port that is not active
+// says so; ibdev2netdev does not ask.
+func portText(p RDMAPort) string {
+	text := "no interface"
+	if p.Interface != "" {
+		text = p.Interface
+		switch p.LinkState {
+		case "":
+		case "up":
+			text += " (Up)"
+		default:
+			text += " (Down)"
+		}
+	}
+	if p.State != "" && (p.State != "ACTIVE" || p.Interface == "") {
+		text += ", port " + p.State
+	}
+	return text
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return Printable(s)
 }

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package poster draws a topoview.Topology as one SVG picture: sockets side by
+// Package svg draws a topoview.Topology as one SVG picture: sockets side by
 // side, NUMA nodes as panels with their cores, PCIe roots as trunks, switches
 // as boxes around the GPUs and NICs that share them, and a colour for each
 // claim.
@@ -16,4 +16,4 @@
 // than any common font sets it and cut where it would leave its box; the whole
 // text is in the element's title. Every device is one element with the
 // attribute data-device.
-package poster
+package svg

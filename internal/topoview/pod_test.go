@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package podview
+package topoview
 
 import (
 	"bytes"
@@ -31,12 +31,12 @@ func TestPortsOfOneDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Build(m, Self{Name: "pod", HasFile: func(string) bool { return true }, RDMAPorts: map[string][]RDMAPort{
+	p := BuildPod(m, PodSelf{Name: "pod", HasFile: func(string) bool { return true }, RDMAPorts: map[string][]RDMAPort{
 		"mlx4_0": {{Number: 1, State: "ACTIVE", Interface: "eth0"}, {Number: 2, State: "DOWN", Interface: "eth1"}, {Number: 3, State: "INIT", Interface: "eth9"}},
 		"mlx5_0": {{Number: 1, State: "ACTIVE", Interface: "eth0"}},
 	}})
 	var out bytes.Buffer
-	if err := Text(&out, p); err != nil {
+	if err := PodText(&out, p); err != nil {
 		t.Fatal(err)
 	}
 	want := `

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package poster_test
+package svg_test
 
 import (
 	"encoding/xml"

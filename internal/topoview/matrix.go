@@ -1,10 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package matrix draws how near each GPU and NIC of a machine is to each other
-// one, as nvidia-smi topo -m does. How near they are is model/affinity's to say;
-// NVLink is not known here.
-package matrix
+package topoview
 
 import (
 	"bufio"
@@ -18,26 +15,27 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
-	"plumbline.dev/plumbline/internal/topoview"
 )
 
-// Kind identifies the JSON form, of topoview.APIVersion.
-const Kind = "TopologyMatrix"
+// MatrixKind identifies the JSON form, of APIVersion.
+const MatrixKind = "TopologyMatrix"
 
-// Matrix is the classes of all pairs.
+// Matrix is how near each GPU and NIC of a machine is to each other one, as
+// nvidia-smi topo -m shows it. The classes are model/affinity's; NVLink is not
+// known here.
 type Matrix struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Name       string   `json:"name"`
-	Devices    []Device `json:"devices"`
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Name       string         `json:"name"`
+	Devices    []MatrixDevice `json:"devices"`
 	// Classes has a row and a column for each device, in their order.
 	Classes [][]string `json:"classes"`
 	// Legend is the classes that occur, in words.
-	Legend []Meaning `json:"legend"`
+	Legend []ClassMeaning `json:"legend"`
 }
 
-// Device is a row and a column.
-type Device struct {
+// MatrixDevice is a row and a column.
+type MatrixDevice struct {
 	// Label is GPU0, NIC0 and so on, numbered as in the machine.
 	Label string `json:"label"`
 	// Name is the published one.
@@ -52,15 +50,15 @@ type Device struct {
 	place affinity.Place
 }
 
-// Meaning is a class in words.
-type Meaning struct {
+// ClassMeaning is a class in words.
+type ClassMeaning struct {
 	Class   string `json:"class"`
 	Meaning string `json:"meaning"`
 }
 
-// Build classifies all pairs of the machine's GPUs and NICs.
-func Build(m *model.Machine, name string) *Matrix {
-	x := &Matrix{APIVersion: topoview.APIVersion, Kind: Kind, Name: name, Devices: devices(m), Classes: [][]string{}, Legend: []Meaning{}}
+// BuildMatrix classifies all pairs of the machine's GPUs and NICs.
+func BuildMatrix(m *model.Machine, name string) *Matrix {
+	x := &Matrix{APIVersion: APIVersion, Kind: MatrixKind, Name: name, Devices: matrixDevices(m), Classes: [][]string{}, Legend: []ClassMeaning{}}
 	seen := map[affinity.Class]bool{}
 	for i := range x.Devices {
 		row := make([]string, len(x.Devices))
@@ -77,20 +75,20 @@ func Build(m *model.Machine, name string) *Matrix {
 	}
 	for _, class := range affinity.Classes() {
 		if seen[class] {
-			x.Legend = append(x.Legend, Meaning{class.String(), class.Meaning()})
+			x.Legend = append(x.Legend, ClassMeaning{class.String(), class.Meaning()})
 		}
 	}
 	return x
 }
 
-func devices(m *model.Machine) []Device {
-	var list []Device
+func matrixDevices(m *model.Machine) []MatrixDevice {
+	var list []MatrixDevice
 	for i, g := range m.GPUs {
-		d := Device{Label: "GPU" + strconv.Itoa(i), Name: slicecodec.IDOfGPU(g).Name, Address: g.PCI.String(), NUMANode: g.NUMANode, place: affinity.OfGPU(g)}
+		d := MatrixDevice{Label: "GPU" + strconv.Itoa(i), Name: slicecodec.IDOfGPU(g).Name, Address: g.PCI.String(), NUMANode: g.NUMANode, place: affinity.OfGPU(g)}
 		list = append(list, d.near(m))
 	}
 	for i, n := range m.NICs {
-		d := Device{Label: "NIC" + strconv.Itoa(i), Name: slicecodec.IDOfNIC(n).Name, NUMANode: n.NUMANode, place: affinity.OfNIC(n)}
+		d := MatrixDevice{Label: "NIC" + strconv.Itoa(i), Name: slicecodec.IDOfNIC(n).Name, NUMANode: n.NUMANode, place: affinity.OfNIC(n)}
 		if n.PCI != nil {
 			d.Address = n.PCI.String()
 		}
@@ -106,7 +104,7 @@ func devices(m *model.Machine) []Device {
 }
 
 // near adds the CPUs of the device's node.
-func (d Device) near(m *model.Machine) Device {
+func (d MatrixDevice) near(m *model.Machine) MatrixDevice {
 	if d.NUMANode != nil {
 		if n := m.NUMANode(*d.NUMANode); n != nil {
 			d.CPUs = n.CPUs.String()
@@ -115,12 +113,12 @@ func (d Device) near(m *model.Machine) Device {
 	return d
 }
 
-// Text writes the matrix as a table, with what its words mean and which NICs
+// MatrixText writes the matrix as a table, with what its words mean and which NICs
 // are which.
-func Text(w io.Writer, x *Matrix) error {
+func MatrixText(w io.Writer, x *Matrix) error {
 	out := bufio.NewWriter(w)
 	if len(x.Devices) == 0 {
-		fmt.Fprintln(out, topoview.Printable(x.Name)+" has no GPUs and no NICs")
+		fmt.Fprintln(out, Printable(x.Name)+" has no GPUs and no NICs")
 		return out.Flush()
 	}
 	rows := [][]string{{""}}
@@ -140,7 +138,7 @@ func Text(w io.Writer, x *Matrix) error {
 		}
 		rows = append(rows, append(row, cpus, node))
 	}
-	table(out, rows)
+	alignColumns(out, rows)
 	fmt.Fprintln(out, "\nLegend:")
 	for _, m := range x.Legend {
 		fmt.Fprintf(out, "  %-4s = %s\n", m.Class, m.Meaning)
@@ -149,18 +147,18 @@ func Text(w io.Writer, x *Matrix) error {
 	rows = nil
 	for _, d := range x.Devices {
 		rows = append(rows, []string{
-			"  " + d.Label + ":", topoview.Printable(d.Name), d.Address, topoview.Printable(d.Interface), topoview.Printable(d.RDMA),
+			"  " + d.Label + ":", Printable(d.Name), d.Address, Printable(d.Interface), Printable(d.RDMA),
 		})
 	}
-	table(out, rows)
+	alignColumns(out, rows)
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write matrix: %w", err)
 	}
 	return nil
 }
 
-// table aligns the columns.
-func table(out io.Writer, rows [][]string) {
+// alignColumns aligns the columns.
+func alignColumns(out io.Writer, rows [][]string) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {

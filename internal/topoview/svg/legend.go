@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package poster
+package svg
 
 import (
 	"slices"
@@ -92,7 +92,7 @@ func (b *memoryBox) size() (w, h float64) { return b.w, memoryHeight }
 
 func (b *memoryBox) draw(c *canvas, x, y float64) {
 	c.rect(x, y, b.w, memoryHeight, 12, "pl-node")
-	title := topoview.Count(b.only.Count, "memory-only NUMA node", "memory-only NUMA nodes")
+	title := topoview.Plural(b.only.Count, "memory-only NUMA node", "memory-only NUMA nodes")
 	c.text(x+nodePad, y+28, fontNode, left, title, b.w/2)
 	c.text(x+nodePad, y+47, fontBody, left, topoview.Joined(" · ", "nodes "+b.only.Nodes, topoview.Memory(b.only.MemoryMiB), "neither CPUs nor devices"), b.w/2)
 	room := b.w/2 - nodePad
@@ -119,7 +119,7 @@ func keyOf(t *topoview.Topology) []keyEntry {
 	if anyCore(t, func(core topoview.Core) bool { return len(core.Reserved) > 0 }) {
 		entries = append(entries, keyEntry{"reserved: no claim can have it", []string{"pl-reserved"}})
 	}
-	if len(t.Room.Stranded) > 0 {
+	if len(t.Capacity.Stranded) > 0 {
 		entries = append(entries, keyEntry{"stranded: free, without a partner", []string{"pl-stranded"}})
 	}
 	return entries

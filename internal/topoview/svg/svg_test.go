@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package poster_test
+package svg_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/topoview"
-	"plumbline.dev/plumbline/internal/topoview/poster"
+	"plumbline.dev/plumbline/internal/topoview/svg"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -71,7 +71,7 @@ func missionClaims() map[topoview.DeviceID][]topoview.Holder {
 func draw(t testing.TB, topology *topoview.Topology) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := poster.SVG(&out, topology); err != nil {
+	if err := svg.Topology(&out, topology); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package poster
+package svg
 
 import (
 	"strconv"
@@ -116,7 +116,7 @@ func holdText(h topoview.CPUHold) string {
 	if h.CPUs == "" {
 		return strconv.Itoa(h.Count) + " of these CPUs"
 	}
-	return topoview.Count(h.Count, "CPU", "CPUs") + " " + h.CPUs
+	return topoview.Plural(h.Count, "CPU", "CPUs") + " " + h.CPUs
 }
 
 // looseBox is devices that hang from no PCIe root.

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package poster
+package svg
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ const (
 	keyWidth   = 300
 )
 
-// SVG writes the picture of a topology.
-func SVG(w io.Writer, t *topoview.Topology) error {
+// Topology writes the picture of a topology.
+func Topology(w io.Writer, t *topoview.Topology) error {
 	c := &canvas{colour: map[string]int{}, claims: map[string]topoview.Claim{}}
 	for i, claim := range t.Claims {
 		c.colour[claim.Key] = i
@@ -47,10 +47,10 @@ func SVG(w io.Writer, t *topoview.Topology) error {
 // describePage is the picture in words.
 func describePage(t *topoview.Topology) string {
 	parts := []string{t.Headline(", ") + "."}
-	if room := t.Room.Text(t.HoldersKnown); room != "" {
+	if room := t.Capacity.Text(t.HoldersKnown); room != "" {
 		parts = append(parts, "Room for "+room+".")
 	}
-	if stranded := t.Room.StrandedText(); stranded != "" {
+	if stranded := t.Capacity.StrandedText(); stranded != "" {
 		parts = append(parts, "Stranded: "+stranded+".")
 	}
 	for _, claim := range t.Claims {
@@ -100,7 +100,7 @@ func newPage(t *topoview.Topology) *page {
 		p.footer = append(p.footer, fontSmall.wrap(note, inner-keyWidth)...)
 	}
 	p.head = titleSpace
-	if t.Room.PairedBy != "" {
+	if t.Capacity.PairedBy != "" {
 		p.head += roomLine
 	}
 	p.h = p.head + h
@@ -126,7 +126,7 @@ func (p *page) draw(c *canvas) {
 	c.text(margin, 92, fontHead, left, p.t.Headline(" · "), inner)
 	drawMark(c, p.w-margin)
 
-	if room := p.t.Room.Text(p.t.HoldersKnown); room != "" {
+	if room := p.t.Capacity.Text(p.t.HoldersKnown); room != "" {
 		c.text(margin, 92+roomLine, fontHead, left, "room for "+room, inner)
 	}
 

@@ -32,7 +32,7 @@ func held(devices ...string) topoview.Options {
 	return o
 }
 
-func TestRoom(t *testing.T) {
+func TestFreeCapacity(t *testing.T) {
 	const a3, p4d, azure = "a3-ultragpu-8g", "aws-p4d.24xlarge", "azure-nd96isr-h100-v5"
 	for _, tc := range []struct {
 		name, machine  string
@@ -60,13 +60,13 @@ func TestRoom(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			topology := topoview.Build(load(t, tc.machine), tc.o)
-			if got := topology.Room.Text(true); got != tc.want {
+			if got := topology.Capacity.Text(true); got != tc.want {
 				t.Errorf("room for %s, want %s", got, tc.want)
 			}
 			if note := "NUMA node 0 has 4 free GPUs and no free CPU"; strings.Contains(strings.Join(topology.Notes, "\n"), note) != (tc.name == "no CPU is left") {
 				t.Errorf("notes %q", topology.Notes)
 			}
-			if got := topology.Room.StrandedText(); got != tc.stranded {
+			if got := topology.Capacity.StrandedText(); got != tc.stranded {
 				t.Errorf("stranded %s, want %s", got, tc.stranded)
 			}
 		})
@@ -74,14 +74,14 @@ func TestRoom(t *testing.T) {
 }
 
 // A tainted device is nobody's partner, and a shared one is everybody's.
-func TestRoomOfTaintedAndShared(t *testing.T) {
+func TestFreeCapacityOfTaintedAndShared(t *testing.T) {
 	o := held("gpu-0", "pci-0000-91-00-0")
 	o.Published = map[topoview.DeviceID]topoview.Published{
 		{Driver: slicecodec.DriverNet, Name: "pci-0000-91-00-0"}: {Shared: true},
 		{Driver: slicecodec.DriverNet, Name: "pci-0000-92-00-0"}: {Taint: "no carrier"},
 	}
 	topology := topoview.Build(load(t, "a3-ultragpu-8g"), o)
-	if r := topology.Room; r.Pairs.Free != 7 || r.NICs.Free != 7 || r.Pairs.Total != 8 || len(r.Stranded) != 0 {
+	if r := topology.Capacity; r.Pairs.Free != 7 || r.NICs.Free != 7 || r.Pairs.Total != 8 || len(r.Stranded) != 0 {
 		t.Errorf("%+v, want 7 of 8 pairs", r)
 	}
 	out := text(t, topology, topoview.TextOptions{})

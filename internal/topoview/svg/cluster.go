@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package poster
+package svg
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"plumbline.dev/plumbline/internal/topoview"
-	"plumbline.dev/plumbline/internal/topoview/overview"
 )
 
 const (
@@ -28,9 +27,9 @@ const (
 	claimColumn = 300
 )
 
-// Overview writes the picture of a cluster: a tile for each node, a square for
+// Cluster writes the picture of a cluster: a tile for each node, a square for
 // each GPU and NIC in the colour of the claim that holds it.
-func Overview(w io.Writer, cluster *overview.Cluster) error {
+func Cluster(w io.Writer, cluster *topoview.Cluster) error {
 	c := &canvas{colour: map[string]int{}, claims: map[string]topoview.Claim{}}
 	for _, claim := range cluster.Claims {
 		name := claim.Namespace + "/" + claim.Name
@@ -39,7 +38,7 @@ func Overview(w io.Writer, cluster *overview.Cluster) error {
 			c.claims[name] = topoview.Claim{Namespace: claim.Namespace, Name: claim.Name}
 		}
 	}
-	p := newOverviewPage(cluster)
+	p := newClusterPage(cluster)
 	c.open("svg", attributes{
 		"xmlns", "http://www.w3.org/2000/svg", "class", "pl", "role", "img", "aria-labelledby", "pl-title pl-desc",
 		"width", num(p.w), "height", num(p.h), "viewBox", "0 0 " + num(p.w) + " " + num(p.h),
@@ -55,20 +54,20 @@ func Overview(w io.Writer, cluster *overview.Cluster) error {
 	return nil
 }
 
-// overviewPage is the picture of a cluster.
-type overviewPage struct {
-	cluster *overview.Cluster
+// clusterPage is the picture of a cluster.
+type clusterPage struct {
+	cluster *topoview.Cluster
 	columns int
 	notes   []string
 	w, h    float64
 }
 
-func newOverviewPage(cluster *overview.Cluster) *overviewPage {
-	p := &overviewPage{cluster: cluster, columns: min(max(len(cluster.Nodes), 2), tileColumns)}
+func newClusterPage(cluster *topoview.Cluster) *clusterPage {
+	p := &clusterPage{cluster: cluster, columns: min(max(len(cluster.Nodes), 2), tileColumns)}
 	inner := float64(p.columns)*(tileWidth+tileGap) - tileGap
 	p.w = inner + 2*margin
 	notes := slices.Clone(cluster.Notes)
-	if slices.ContainsFunc(cluster.Nodes, func(n overview.Node) bool { return len(n.Room.Stranded) > 0 }) {
+	if slices.ContainsFunc(cluster.Nodes, func(n topoview.ClusterNode) bool { return len(n.Capacity.Stranded) > 0 }) {
 		notes = append(notes, "dashed: free, and stranded without a partner")
 	}
 	for _, note := range notes {
@@ -85,20 +84,20 @@ func newOverviewPage(cluster *overview.Cluster) *overviewPage {
 	return p
 }
 
-func (p *overviewPage) headline() string {
+func (p *clusterPage) headline() string {
 	c := p.cluster
-	return topoview.Joined(" · ", topoview.Count(len(c.Nodes), "node", "nodes"),
-		topoview.Count(c.Room.GPUs.Total, "GPU", "GPUs"), topoview.Count(c.Room.NICs.Total, "NIC", "NICs"),
-		topoview.Count(c.Room.CPUs.Total, "CPU", "CPUs"), topoview.Count(len(c.Claims), "claim", "claims"))
+	return topoview.Joined(" · ", topoview.Plural(len(c.Nodes), "node", "nodes"),
+		topoview.Plural(c.Capacity.GPUs.Total, "GPU", "GPUs"), topoview.Plural(c.Capacity.NICs.Total, "NIC", "NICs"),
+		topoview.Plural(c.Capacity.CPUs.Total, "CPU", "CPUs"), topoview.Plural(len(c.Claims), "claim", "claims"))
 }
 
-func (p *overviewPage) rows() int { return (len(p.cluster.Nodes) + p.columns - 1) / p.columns }
+func (p *clusterPage) rows() int { return (len(p.cluster.Nodes) + p.columns - 1) / p.columns }
 
-func (p *overviewPage) inRow(row int) []overview.Node {
+func (p *clusterPage) inRow(row int) []topoview.ClusterNode {
 	return p.cluster.Nodes[row*p.columns : min((row+1)*p.columns, len(p.cluster.Nodes))]
 }
 
-func (p *overviewPage) rowHeight(row int) float64 {
+func (p *clusterPage) rowHeight(row int) float64 {
 	h := 0.0
 	for i := range p.inRow(row) {
 		h = max(h, tileHeight(&p.inRow(row)[i]))
@@ -106,12 +105,12 @@ func (p *overviewPage) rowHeight(row int) float64 {
 	return h
 }
 
-func (p *overviewPage) draw(c *canvas) {
+func (p *clusterPage) draw(c *canvas) {
 	c.rect(0, 0, p.w, p.h, 0, "pl-paper")
 	inner := p.w - 2*margin
 	c.text(margin, 66, fontTitle, left, "Cluster", inner-130)
 	c.text(margin, 92, fontHead, left, p.headline(), inner)
-	if room := p.cluster.Room.Text(p.cluster.HoldersKnown); room != "" {
+	if room := p.cluster.Capacity.Text(p.cluster.HoldersKnown); room != "" {
 		c.text(margin, 92+roomLine, fontHead, left, "room for "+room, inner)
 	}
 	drawMark(c, p.w-margin)
@@ -129,7 +128,7 @@ func (p *overviewPage) draw(c *canvas) {
 }
 
 // claims are the names to show, each once, in the order of their colours.
-func (p *overviewPage) claims() []string {
+func (p *clusterPage) claims() []string {
 	var names []string
 	seen := map[string]bool{}
 	for _, claim := range p.cluster.Claims {
@@ -141,13 +140,13 @@ func (p *overviewPage) claims() []string {
 	return names
 }
 
-func (p *overviewPage) claimColumns() int { return max(1, int((p.w-2*margin)/claimColumn)) }
+func (p *clusterPage) claimColumns() int { return max(1, int((p.w-2*margin)/claimColumn)) }
 
-func (p *overviewPage) claimLines() int {
+func (p *clusterPage) claimLines() int {
 	return (len(p.claims()) + p.claimColumns() - 1) / p.claimColumns()
 }
 
-func (p *overviewPage) drawClaims(c *canvas, y float64) float64 {
+func (p *clusterPage) drawClaims(c *canvas, y float64) float64 {
 	names := p.claims()
 	if len(names) == 0 {
 		return y
