@@ -97,8 +97,7 @@ var importTable = []struct {
 	{"internal/verify/verifytest", []string{
 		"internal/verify/facts", "internal/verify/expect", "internal/model/...", "internal/machine", "internal/inventory",
 	}},
-	{"internal/verify/proc", nil},
-	{"internal/verify/facts", []string{"internal/verify/proc", "internal/host/...", "internal/model"}},
+	{"internal/verify/facts", []string{"internal/host/...", "internal/model"}},
 	{"internal/verify/expect", []string{"internal/model/..."}},
 	{"internal/verify/nearest", []string{"internal/model", "internal/model/affinity"}},
 	{"internal/verify/judge", []string{"internal/verify/expect", "internal/verify/facts", "internal/verify/nearest", "internal/model/..."}},
@@ -125,7 +124,7 @@ var importTable = []struct {
 	}},
 	{"internal/cli", []string{
 		"internal/cli/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/nodeslices",
-		"internal/topoview/...", "internal/verify/proc", "api/...", "machines",
+		"internal/topoview/...", "api/...", "machines",
 	}},
 	{"deploy", nil},
 	{"deploy/...", []string{"deploy"}},

@@ -14,11 +14,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/host/procfs"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/topoview"
-	"plumbline.dev/plumbline/internal/verify/proc"
 )
 
 // pod shows the devices of the pod that this runs in. What is not mounted there
@@ -60,7 +60,7 @@ func lookAround(ctx context.Context, sys, root fs.FS, name string) (*topoview.Po
 		return err == nil
 	}}
 	if text, err := fs.ReadFile(root, "proc/self/status"); err == nil {
-		if s, err := proc.ParseStatus(text); err == nil {
+		if s, err := procfs.ParseStatus(text); err == nil {
 			self.CPUs, self.Mems = &s.CPUs, &s.Mems
 		}
 	}
@@ -103,7 +103,7 @@ func addNvidia(files map[model.PCIAddress][]string, root fs.FS) {
 		if err != nil {
 			continue
 		}
-		if minor, err := proc.ParseGPUMinor(text); err == nil {
+		if minor, err := procfs.ParseGPUMinor(text); err == nil {
 			files[address] = append(files[address], fmt.Sprintf("/dev/nvidia%d", minor))
 		}
 	}

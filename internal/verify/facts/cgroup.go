@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"plumbline.dev/plumbline/internal/verify/proc"
+	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
 // groupDepth is how far below the root a pod's control group may lie:
@@ -51,7 +51,7 @@ func (r *Reader) granted(c *Container, podUID string) {
 		return
 	}
 	if text, err := os.ReadFile(filepath.Join(r.groupRoot(), path, "memory.numa_stat")); err == nil {
-		c.MemoryBytes = proc.ParseNUMAStat(text)
+		c.MemoryBytes = procfs.ParseNUMAStat(text)
 	}
 }
 

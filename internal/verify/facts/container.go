@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"plumbline.dev/plumbline/internal/verify/proc"
+	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
 // threadKey is a thread's identity.
@@ -64,7 +64,7 @@ func (r *Reader) process(pid int, before, now map[threadKey]uint64) (Process, er
 	if err != nil {
 		return p, err
 	}
-	status, err := proc.ParseStatus(text)
+	status, err := procfs.ParseStatus(text)
 	if err != nil {
 		return p, err
 	}
@@ -98,7 +98,7 @@ func (r *Reader) thread(dir, name string, before, now map[threadKey]uint64) (Thr
 	if err != nil {
 		return Thread{}, err
 	}
-	s, err := proc.ParseStat(text)
+	s, err := procfs.ParseStat(text)
 	if err != nil {
 		return Thread{}, err
 	}
@@ -114,7 +114,7 @@ func (r *Reader) start(pid int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	s, err := proc.ParseStat(text)
+	s, err := procfs.ParseStat(text)
 	return s.Start, err
 }
 

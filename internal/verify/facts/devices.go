@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"plumbline.dev/plumbline/internal/host/procfs"
 	"plumbline.dev/plumbline/internal/model"
-	"plumbline.dev/plumbline/internal/verify/proc"
 )
 
 const (
@@ -237,7 +237,7 @@ func (r *Reader) gpuMinors() map[int]model.PCIAddress {
 		if err != nil {
 			continue
 		}
-		if minor, err := proc.ParseGPUMinor(text); err == nil {
+		if minor, err := procfs.ParseGPUMinor(text); err == nil {
 			minors[minor] = address
 		}
 	}

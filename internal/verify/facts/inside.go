@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plumbline.dev/plumbline/internal/verify/proc"
+	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
 // answering are file systems that the kernel answers for at once, from its own
@@ -27,7 +27,7 @@ type inside struct {
 	options Options
 	pid     int
 	root    *os.File
-	mounts  proc.Mounts
+	mounts  procfs.Mounts
 }
 
 // enter opens the root directory of a process as it sees it.
@@ -37,7 +37,7 @@ func enter(o Options, pid int) (*inside, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.mounts, err = proc.ParseMountInfo(text); err != nil {
+	if in.mounts, err = procfs.ParseMountInfo(text); err != nil {
 		return nil, err
 	}
 	path := in.file("root")

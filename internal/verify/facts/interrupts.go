@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/host/procfs"
 	"plumbline.dev/plumbline/internal/model"
-	"plumbline.dev/plumbline/internal/verify/proc"
 )
 
 // Interrupt is one of a device's interrupts.
@@ -51,7 +51,7 @@ func (r *Reader) affinity(number string) cpuset.CPUSet {
 		if err != nil {
 			continue
 		}
-		if cpus, err := proc.ParseList(string(text)); err == nil && !cpus.IsEmpty() {
+		if cpus, err := procfs.ParseList(string(text)); err == nil && !cpus.IsEmpty() {
 			return cpus
 		}
 	}

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"plumbline.dev/plumbline/internal/host/procfs"
 	"plumbline.dev/plumbline/internal/model"
-	"plumbline.dev/plumbline/internal/verify/proc"
 )
 
 // network are the interfaces of a pod, as one container shows them.
@@ -65,7 +65,7 @@ const maxRoutes = 16 << 20
 
 func (r *Reader) defaultRoutes(pid int) (map[string]bool, error) {
 	interfaces := map[string]bool{}
-	for name, read := range map[string]func(io.Reader, map[string]bool) error{"route": proc.DefaultRoutes, "ipv6_route": proc.DefaultIPv6Routes} {
+	for name, read := range map[string]func(io.Reader, map[string]bool) error{"route": procfs.DefaultRoutes, "ipv6_route": procfs.DefaultIPv6Routes} {
 		f, err := r.proc.Open(fmt.Sprintf("%d/net/%s", pid, name))
 		if err != nil {
 			continue // absent without the protocol
@@ -109,7 +109,7 @@ func (in *inside) links() ([]link, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := proc.ParseNetDev(text)
+	names, err := procfs.ParseNetDev(text)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"os"
 	"strconv"
 
-	"plumbline.dev/plumbline/internal/verify/proc"
+	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
 // scan lists the processes of the targets' containers, ascending, by container
@@ -49,7 +49,7 @@ func (r *Reader) scan(targets []Target) (map[string][]int, error) {
 		if err != nil {
 			continue // it has ended
 		}
-		proc.EachContainerID(text, func(id []byte) bool {
+		procfs.EachContainerID(text, func(id []byte) bool {
 			if !wanted[string(id)] {
 				return true
 			}

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/internal/verify/proc"
+	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
 // view is what has to be asked of a container itself: of its file systems, and of
@@ -57,7 +57,7 @@ func (in *inside) told() (map[string]cpuset.CPUSet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("environment of the container's first process: %w", err)
 	}
-	return proc.GrantedCPUs(text)
+	return procfs.GrantedCPUs(text)
 }
 
 // shown takes over what the containers of a pod showed; err says why nothing is

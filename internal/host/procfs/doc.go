@@ -1,8 +1,8 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proc decodes what the kernel says in text below /proc
+// Package procfs decodes what the kernel says in text below /proc
 // (Documentation/filesystems/proc.rst), and no more: nothing is opened here.
 // Part of the text is a pod's own (its environment, its process' name), so that
 // every decoder bounds what it believes.
-package proc
+package procfs
