@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 
-	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // DecodeNetworkConfig reads one layer of parameters strictly: an unknown or
@@ -130,7 +130,7 @@ func checkObject(p *field.Path, object map[string]any, t reflect.Type) field.Err
 
 func unknownField(p *field.Path, name string, known []string) *field.Error {
 	hint := "want one of " + strings.Join(known, ", ")
-	if meant := nearest.Of(name, known); meant != "" {
+	if meant := suggest.Closest(name, known); meant != "" {
 		hint = "did you mean " + meant + "?"
 	}
 	return &field.Error{Type: field.ErrorTypeForbidden, Field: p.String(), Detail: "no such field: " + hint}

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // Bounds of sysctls.
@@ -145,7 +145,7 @@ func whyNoSysctl(name string) string {
 	case !strings.HasPrefix(name, "net."):
 		return "is not of the network; " + ofPod
 	}
-	if meant := nearest.Of(name, PodSysctls()); meant != "" {
+	if meant := suggest.Closest(name, PodSysctls()); meant != "" {
 		return "a claim may not set it: did you mean " + meant + "?"
 	}
 	return "a claim may not set it: want one of those that docs/network.md lists"

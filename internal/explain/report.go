@@ -11,11 +11,11 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/explain/fixes"
 	"plumbline.dev/plumbline/internal/explain/reason"
 	"plumbline.dev/plumbline/internal/explain/snapshot"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // Verdicts of a report, and of its groups of nodes.
@@ -115,7 +115,7 @@ func findings(c *snapshot.Cluster, claims []*resourceapi.ResourceClaim) []Findin
 					continue
 				}
 				message := fmt.Sprintf("device class %q does not exist", ask.Class)
-				if meant := nearest.Of(ask.Class, slices.Sorted(maps.Keys(c.Classes))); meant != "" {
+				if meant := suggest.Closest(ask.Class, slices.Sorted(maps.Keys(c.Classes))); meant != "" {
 					message += ": did it mean " + meant + "?"
 				}
 				all = append(all, Finding{Cause: reason.ClassAbsent, Object: object, Field: ask.Path + ".deviceClassName", Message: message})
@@ -127,7 +127,7 @@ func findings(c *snapshot.Cluster, claims []*resourceapi.ResourceClaim) []Findin
 					continue
 				}
 				message := fmt.Sprintf("the claim has no request %q", name)
-				if meant := nearest.Of(name, names); meant != "" {
+				if meant := suggest.Closest(name, names); meant != "" {
 					message += ": did it mean " + meant + "?"
 				} else {
 					message += ": it has " + strings.Join(slices.Compact(names), ", ")

@@ -11,7 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // Subject is what is to be explained: claims that are to be allocated together.
@@ -133,7 +133,7 @@ const ObjectAbsent = "object-absent"
 
 func (s *Subject) absent(kind, namespace, name, path string, others []string) {
 	message := fmt.Sprintf("%s %s/%s does not exist", kind, namespace, name)
-	if meant := nearest.Of(name, others); meant != "" {
+	if meant := suggest.Closest(name, others); meant != "" {
 		message += ": did it mean " + meant + "?"
 	}
 	s.Findings = append(s.Findings, Finding{Cause: ObjectAbsent, Object: s.String(), Field: path, Message: message})

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/claim/policy"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 func (l linter) class() {
@@ -177,7 +177,7 @@ func (l linter) driverName(at *field.Path, o *resourceapi.OpaqueDeviceConfigurat
 	if o == nil || slices.Contains(slicecodec.Drivers(), o.Driver) {
 		return
 	}
-	if meant := nearest.Of(o.Driver, slicecodec.Drivers()); meant != "" {
+	if meant := suggest.Closest(o.Driver, slicecodec.Drivers()); meant != "" {
 		l.warning(field.Invalid(at.Child("opaque", "driver"), o.Driver, "did you mean "+meant+"?"))
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/selector"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // selectors checks that they compile, and what they read. Driver is the driver of
@@ -60,7 +60,7 @@ func (l linter) attribute(at *field.Path, name string) {
 		return
 	}
 	here := inDomain(known, domain)
-	switch meant := nearest.Of(bare, here); {
+	switch meant := suggest.Closest(bare, here); {
 	case meant != "" && slicecodec.ForeignName(name) && domain != slicecodec.DriverCPU:
 		// A cloud, or a driver that is newer, may have it.
 		l.warning(field.Invalid(at, name, "plumbline's drivers do not publish this attribute: did you mean "+domain+"/"+meant+"?"))

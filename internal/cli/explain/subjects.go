@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/explain"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // Kinds that can be explained.
@@ -167,7 +167,7 @@ func (in *objects) find(ref reference, namespace string) (explain.Subject, error
 		return explain.Subject{}, fmt.Errorf("read %s %s/%s: %w", ref.kind, namespace, ref.name, err)
 	}
 	err := fmt.Errorf("%s %s/%s does not exist", ref.kind, namespace, ref.name)
-	if meant := nearest.Of(ref.name, others); meant != "" {
+	if meant := suggest.Closest(ref.name, others); meant != "" {
 		err = fmt.Errorf("%w: did you mean %s?", err, meant)
 	}
 	return explain.Subject{}, err

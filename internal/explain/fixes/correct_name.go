@@ -13,9 +13,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/selector"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // nameFix replaces a misspelt name.
@@ -88,7 +88,7 @@ func (f *finder) classNames(claim int, c *resourceapi.ResourceClaim) []nameFix {
 	for i := range c.Spec.Devices.Requests {
 		for _, x := range fieldsOf(&c.Spec.Devices.Requests[i]) {
 			name := *x.class
-			meant := nearest.Of(name, classes)
+			meant := suggest.Closest(name, classes)
 			if f.a.Cluster.Classes[name] != nil || meant == "" || seen[name] {
 				continue
 			}

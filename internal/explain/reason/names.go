@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/explain/solver"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // MemberName names a request or constraint; where there are several claims, with
@@ -85,7 +85,7 @@ func (a *Answer) SuggestAttribute(name string) string {
 			here = append(here, rest)
 		}
 	}
-	if meant := nearest.Of(bare, here); meant != "" {
+	if meant := suggest.Closest(bare, here); meant != "" {
 		return domain + "/" + meant
 	}
 	// The right name in the wrong domain.
@@ -94,7 +94,7 @@ func (a *Answer) SuggestAttribute(name string) string {
 			return k
 		}
 	}
-	return nearest.Of(name, known)
+	return suggest.Closest(name, known)
 }
 
 // display is how the values of an attribute are shown: without their type.

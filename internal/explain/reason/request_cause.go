@@ -10,10 +10,10 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/selector"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // conflictRequests are the requests of the conflict.
@@ -146,7 +146,7 @@ func (a *Answer) noneOfClass(x *compile.Alternative) Cause {
 	}
 	drivers := a.Cluster.Drivers()
 	text := fmt.Sprintf("%s wants class %s, and driver %s publishes nothing for the node", x.Name, x.Class, driver)
-	switch meant := nearest.Of(driver, drivers); {
+	switch meant := suggest.Closest(driver, drivers); {
 	case slices.Contains(drivers, driver):
 		text += ", as it does for others"
 	case meant != "":

@@ -18,8 +18,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plumbline.dev/plumbline/api/nearest"
 	"plumbline.dev/plumbline/internal/allocation"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
 // Objects are the API objects that were read of a cluster, or of files. They are not
@@ -174,7 +174,7 @@ func (c *Cluster) Only(names []string) (*Cluster, error) {
 		n := c.nodes[name]
 		if n == nil {
 			err := fmt.Errorf("node %q is not there", name)
-			if meant := nearest.Of(name, c.NodeNames()); meant != "" {
+			if meant := suggest.Closest(name, c.NodeNames()); meant != "" {
 				err = fmt.Errorf("%w: did you mean %s?", err, meant)
 			}
 			return nil, err

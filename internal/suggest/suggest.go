@@ -1,16 +1,15 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nearest finds what somebody meant who wrote a name slightly wrong.
-// Nothing but that lives here.
-package nearest
+// Package suggest finds the name that was meant where one was misspelt: "did you mean".
+package suggest
 
 import "strings"
 
-// Of returns the candidate that a name was most probably meant to be: one that
+// Closest returns the candidate that a name was most probably meant to be: one that
 // differs in case only, or by an edit for each three letters, at most three; ""
 // without any. Of equally near ones it is the first.
-func Of(name string, candidates []string) string {
+func Closest(name string, candidates []string) string {
 	best, least := "", min(3, len(name)/3)+1
 	for _, c := range candidates {
 		d := distance(strings.ToLower(name), strings.ToLower(c))

@@ -1,21 +1,21 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package nearest_test
+package suggest_test
 
 import (
 	"testing"
 
-	"plumbline.dev/plumbline/api/nearest"
+	"plumbline.dev/plumbline/internal/suggest"
 )
 
-func TestOf(t *testing.T) {
+func TestClosest(t *testing.T) {
 	names := []string{"mtu", "name", "hardwareAddr", "dhcp", "numaNode"}
 	for name, want := range map[string]string{
 		"MTU": "mtu", "mut": "", "nam": "name", "interace": "", "names": "name", "hardwareAddress": "hardwareAddr", "hardwareAdr": "hardwareAddr",
 		"dhpc": "", "numanode": "numaNode", "numaNod": "numaNode", "x": "", "": "", "something": "",
 	} {
-		if got := nearest.Of(name, names); got != want {
+		if got := suggest.Closest(name, names); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
