@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"plumbline.dev/plumbline/lab/cluster"
-	"plumbline.dev/plumbline/lab/scenario/alarms"
-	"plumbline.dev/plumbline/lab/scenario/cycles"
+	"plumbline.dev/plumbline/lab/scenario/falsepositive"
+	"plumbline.dev/plumbline/lab/scenario/soak"
 )
 
 // newAlarms has short pods live while the agent verifies.
 func newAlarms(g *global) *cobra.Command {
 	options := cluster.Options{}
-	var config cycles.Config
+	var config soak.Config
 	var where string
 	cmd := &cobra.Command{
 		Use:   "alarms",
@@ -40,7 +40,7 @@ event, condition, count or answer that says so is a false alarm.`,
 				return err
 			}
 			fmt.Fprintf(config.Out, "\n%d short pods on %s while its agent verifies, seed %d\n\n", config.Cycles, config.Node.Name, config.Seed)
-			return alarms.Run(cmd.Context(), alarms.Config{
+			return falsepositive.Run(cmd.Context(), falsepositive.Config{
 				Client: config.Client, Node: config.Node.Name, Shell: config.Node.Shell, Image: config.Image,
 				Pods: config.Cycles, Lanes: alarmLanes, Seed: config.Seed, Out: config.Out,
 			})

@@ -14,8 +14,8 @@ import (
 
 	"plumbline.dev/plumbline/lab/cluster"
 	"plumbline.dev/plumbline/lab/progress"
-	"plumbline.dev/plumbline/lab/scenario/crowd"
-	"plumbline.dev/plumbline/lab/scenario/cycles"
+	"plumbline.dev/plumbline/lab/scenario/density"
+	"plumbline.dev/plumbline/lab/scenario/soak"
 )
 
 // newBench measures what only a cluster can show, and prints it as Go's
@@ -103,13 +103,13 @@ func (g *global) benchIdle(cmd *cobra.Command, p *progress.Printer) (err error) 
 func (g *global) benchPods(cmd *cobra.Command, p *progress.Printer) (err error) {
 	beside, down := g.beside("host")
 	defer func() { err = errors.Join(err, down(cmd.Context())) }()
-	var config cycles.Config
+	var config soak.Config
 	if _, err := beside.prepare(cmd, cluster.Options{OnHost: true}, &config); err != nil {
 		return err
 	}
 	config.Node.Lanes = 4
 	err = timed(p, "pods that come and go", func() error {
-		cost, err := cycles.Quiet(cmd.Context(), config)
+		cost, err := soak.Quiet(cmd.Context(), config)
 		if err != nil {
 			return err
 		}
@@ -120,13 +120,13 @@ func (g *global) benchPods(cmd *cobra.Command, p *progress.Printer) (err error) 
 	if err != nil {
 		return err
 	}
-	return timed(p, "verification of 100 pods", func() error { return benchCrowd(cmd, config) })
+	return timed(p, "verification of 100 pods", func() error { return benchDensity(cmd, config) })
 }
 
-// benchCrowd has a hundred pods verified. They are looked at more often than users
+// benchDensity has a hundred pods verified. They are looked at more often than users
 // look, so that a minute is enough; the figure is of users' interval.
-func benchCrowd(cmd *cobra.Command, config cycles.Config) error {
-	cost, err := crowd.Measure(cmd.Context(), crowd.Config{
+func benchDensity(cmd *cobra.Command, config soak.Config) error {
+	cost, err := density.Measure(cmd.Context(), density.Config{
 		Client: config.Client, Node: config.Node.Name, Shell: config.Node.Shell, Image: config.Image, Out: cmd.ErrOrStderr(),
 	})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"plumbline.dev/plumbline/lab/cluster"
-	"plumbline.dev/plumbline/lab/scenario/cpus"
-	"plumbline.dev/plumbline/lab/scenario/cycles"
+	"plumbline.dev/plumbline/lab/scenario/pinning"
+	"plumbline.dev/plumbline/lab/scenario/soak"
 )
 
 // newCPUs has pods with and without CPUs of their own live together.
@@ -21,7 +21,7 @@ func newCPUs(g *global) *cobra.Command {
 		Short: "Start the cluster, and watch who runs on CPUs that claims hold",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var config cycles.Config
+			var config soak.Config
 			if err := place(cmd, inVM, &options); err != nil {
 				return err
 			}
@@ -29,7 +29,7 @@ func newCPUs(g *global) *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(config.Out, "\nPods with and without CPUs of their own on %s\n\n", config.Node.Name)
-			return cpus.Run(cmd.Context(), cpus.Config{
+			return pinning.Run(cmd.Context(), pinning.Config{
 				Client: config.Client, Node: config.Node.Name, Shell: config.Node.Shell, Image: config.Image, Out: config.Out,
 			})
 		},

@@ -11,8 +11,8 @@ import (
 
 	"plumbline.dev/plumbline/lab/cluster"
 	"plumbline.dev/plumbline/lab/scenario"
-	"plumbline.dev/plumbline/lab/scenario/cycles"
-	"plumbline.dev/plumbline/lab/scenario/proof"
+	"plumbline.dev/plumbline/lab/scenario/misalign"
+	"plumbline.dev/plumbline/lab/scenario/soak"
 )
 
 // newProof makes running pods misaligned and asks whether it is found.
@@ -28,7 +28,7 @@ agents, an event of each and the condition of the claim must say so within secon
 and say the contrary when it is over. It needs root.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var config cycles.Config
+			var config soak.Config
 			if err := place(cmd, onHost, &options); err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ and say the contrary when it is over. It needs root.`,
 				return err
 			}
 			fmt.Fprintf(config.Out, "\nA pod on %s is made misaligned before two agents\n\n", config.Node.Name)
-			return proof.Run(cmd.Context(), proof.Config{
+			return misalign.Run(cmd.Context(), misalign.Config{
 				Client: config.Client, Kubectl: scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig}, Node: config.Node.Name,
 				Shell: config.Node.Shell, Image: config.Image, Manifest: filepath.Join(source, "deploy", "observe.yaml"), Out: config.Out,
 			})

@@ -19,12 +19,12 @@ import (
 	"plumbline.dev/plumbline/lab/cluster"
 	"plumbline.dev/plumbline/lab/hostnode"
 	"plumbline.dev/plumbline/lab/image"
-	"plumbline.dev/plumbline/lab/scenario/cycles"
+	"plumbline.dev/plumbline/lab/scenario/soak"
 )
 
 func newSoak(g *global) *cobra.Command {
 	options := cluster.Options{}
-	var config cycles.Config
+	var config soak.Config
 	var faults, where string
 	nodes := 1
 	cmd := &cobra.Command{
@@ -50,9 +50,9 @@ meets what on the node is another matter each time.`,
 			if !cmd.Flags().Changed("seed") {
 				config.Seed = rand.Uint64N(1 << 32)
 			}
-			all := slices.Concat(cycles.Everywhere, cycles.PCI)
+			all := slices.Concat(soak.Everywhere, soak.PCI)
 			if where == onHost {
-				all = cycles.Everywhere
+				all = soak.Everywhere
 			}
 			var err error
 			if config.Faults, err = chooseFaults(all, faults); err != nil {
@@ -77,11 +77,11 @@ meets what on the node is another matter each time.`,
 }
 
 // chooseFaults returns those of all whose names begin with one of the words.
-func chooseFaults(all []cycles.Fault, words string) ([]cycles.Fault, error) {
+func chooseFaults(all []soak.Fault, words string) ([]soak.Fault, error) {
 	if words == "" {
 		return all, nil
 	}
-	var chosen []cycles.Fault
+	var chosen []soak.Fault
 	for _, f := range all {
 		for word := range strings.SplitSeq(words, ",") {
 			if strings.HasPrefix(string(f), word) {
@@ -98,8 +98,8 @@ func chooseFaults(all []cycles.Fault, words string) ([]cycles.Fault, error) {
 // soak shares the cycles between nodes, of which the first is the cluster's own; the
 // others go when they are done. The first one's progress is shown, and in the end
 // what became of each.
-func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles.Config, nodes int) (err error) {
-	runs, later := make([]cycles.Config, nodes), make([]bytes.Buffer, nodes)
+func (g *global) soak(cmd *cobra.Command, options cluster.Options, config soak.Config, nodes int) (err error) {
+	runs, later := make([]soak.Config, nodes), make([]bytes.Buffer, nodes)
 	for i := range runs {
 		runs[i] = config
 		runs[i].Cycles, runs[i].Seed = (config.Cycles+i)/nodes, config.Seed+uint64(i)
@@ -121,7 +121,7 @@ func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles
 	}
 	var all errgroup.Group
 	for _, run := range runs {
-		all.Go(func() error { return cycles.Run(cmd.Context(), run) })
+		all.Go(func() error { return soak.Run(cmd.Context(), run) })
 	}
 	err = all.Wait()
 	for i := range later {
@@ -133,7 +133,7 @@ func (g *global) soak(cmd *cobra.Command, options cluster.Options, config cycles
 // newUpgrade replaces the agent while pods come and go.
 func newUpgrade(g *global) *cobra.Command {
 	options := cluster.Options{}
-	var config cycles.Config
+	var config soak.Config
 	var where string
 	cmd := &cobra.Command{
 		Use:   "upgrade",
@@ -148,7 +148,7 @@ func newUpgrade(g *global) *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(config.Out, "\nPods with a NIC on %s while its agent is replaced\n\n", config.Node.Name)
-			return cycles.Upgrade(cmd.Context(), config, c.RollAgent)
+			return soak.Upgrade(cmd.Context(), config, c.RollAgent)
 		},
 	}
 	nodeFlags(cmd, &options, &where)
@@ -171,7 +171,7 @@ func hardwareFlags(cmd *cobra.Command, options *cluster.Options) {
 }
 
 // prepare brings the cluster up and completes what a run needs of it.
-func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *cycles.Config) (*cluster.Cluster, error) {
+func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *soak.Config) (*cluster.Cluster, error) {
 	options.NoExplainer = true // these pods all find a place
 	var err error
 	if config.Node, err = nodeOf(options); err != nil {
@@ -198,19 +198,19 @@ func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *cy
 
 // nodeOf is what a run is to know of the node that options start. Its shell
 // comes with the cluster.
-func nodeOf(options cluster.Options) (cycles.Node, error) {
+func nodeOf(options cluster.Options) (soak.Node, error) {
 	if options.OnHost {
 		// A pod's interfaces are called eth0 and, from a claim, net1 or what a
 		// fault calls it.
-		return cycles.Node{
+		return soak.Node{
 			Name: cluster.HostNodeName, Cgroup: hostnode.GroupsFolder(), StandIns: "[nm][ei]*", Lanes: len(cluster.StandIns),
 		}, nil
 	}
 	facts, err := machine.OpenFacts(options.Machine)
 	if err != nil {
-		return cycles.Node{}, err
+		return soak.Node{}, err
 	}
-	return cycles.Node{
+	return soak.Node{
 		Name: strings.ToLower(facts.Name), Cgroup: hostnode.UnifiedFolder, Lanes: min(len(facts.NICs), 4),
 	}, nil
 }

@@ -1,0 +1,62 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package falsepositive
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/lab/scenario/onnode"
+)
+
+// agentScript runs the agent's own command line where it runs, on the node.
+const agentScript = onnode.FindProcess + `agent=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
+exec nsenter -t "$agent" -m /usr/bin/plumbline-agent "$@"`
+
+// looked counts the agent's looks at its pods, and the pods that it found
+// misaligned.
+type looked struct{ looks, misaligned int }
+
+func (r *run) looked(ctx context.Context) (l looked, err error) {
+	text, err := r.Shell(ctx, agentScript, "metrics")
+	if err != nil {
+		return l, fmt.Errorf("read the agent's figures: %w", err)
+	}
+	return parseLooked(text), nil
+}
+
+// askEvery is how often the agent is asked as plumbline verify asks it: what it
+// says then must be no false alarm either.
+const askEvery = 300 * time.Millisecond
+
+// ask asks until the context ends, and returns how often.
+func (r *run) ask(ctx context.Context) (asked int, alarms []Alarm, err error) {
+	for {
+		text, err := r.Shell(ctx, agentScript, "verify")
+		if ctx.Err() != nil {
+			return asked, alarms, nil
+		}
+		if err != nil {
+			return asked, alarms, fmt.Errorf("ask the agent: %w", err)
+		}
+		asked++
+		var report verify.Report
+		if err := json.Unmarshal([]byte(text), &report); err != nil {
+			return asked, alarms, fmt.Errorf("read the agent's answer: %w", err)
+		}
+		for _, p := range report.Pods {
+			if p.Verdict == reasonMisaligned {
+				alarms = append(alarms, Alarm{p.Name, fmt.Sprintf("answer %s (%s): %s", p.Verdict, p.Reason, p.Message)})
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return asked, alarms, nil
+		case <-time.After(askEvery):
+		}
+	}
+}

@@ -1,0 +1,167 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package falsepositive
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// namespace holds everything of a run.
+const namespace = "plumblab-alarms"
+
+// Templates of claims: a NIC alone, and with it the one CPU that a small node has
+// to give.
+const (
+	nicTemplate = "nic"
+	cpuTemplate = "nic-and-cpu"
+	claimName   = "devices"
+)
+
+// kind is what a pod does with its life.
+type kind string
+
+// The kinds.
+const (
+	// waits until it is deleted, and starts a process every tenth of a second.
+	waits kind = "waits, with short processes"
+	// endsItself is done before anybody deletes it.
+	endsItself kind = "ends itself"
+	// crashes fails, and is started again.
+	crashes kind = "crashes and is restarted"
+	// beginsTwice has an init container before it, which names the claim too.
+	beginsTwice kind = "has an init container"
+	// hasCompany has a container that names no claim.
+	hasCompany kind = "has a second container"
+	// isEntered has processes brought in by the runtime all the time.
+	isEntered kind = "is entered by exec"
+	// isForced is deleted without waiting for the node.
+	isForced kind = "is force-deleted"
+	// neverRuns is deleted while it starts.
+	neverRuns kind = "is deleted while it starts"
+)
+
+var kinds = []kind{waits, endsItself, crashes, beginsTwice, hasCompany, isEntered, isForced, neverRuns}
+
+// Commands of the containers.
+const (
+	short  = `trap exit TERM; while :; do sleep 0.1; done`
+	ending = `sleep 1.$(($(date +%s) % 10))`
+	crash  = `sleep 0.5; exit 1`
+)
+
+// life is one pod's.
+type life struct {
+	number int
+	kind   kind
+	// cpu says that it has a CPU of its own beside its NIC.
+	cpu bool
+	// linger is how long it goes on once it runs, or for one that never does how
+	// long it gets to start.
+	linger time.Duration
+}
+
+func (l life) name() string { return fmt.Sprintf("short-%d", l.number) }
+
+// maxLinger is twice the interval at which the lab's agents look: many pods are
+// met once, some twice, some never.
+const maxLinger = 2 * time.Second
+
+// plan gives every kind of pod its turn; only the first lane's have CPUs, of
+// which a small node has one to give.
+func plan(seed uint64, n, lanes int) [][]life {
+	random := rand.New(rand.NewPCG(seed, 0))
+	out := make([][]life, lanes)
+	for i := range n {
+		lane := i % lanes
+		out[lane] = append(out[lane], life{
+			number: i + 1, kind: kinds[(i/lanes+lane)%len(kinds)], cpu: lane == 0,
+			linger: time.Duration(random.Int64N(int64(maxLinger))).Round(10 * time.Millisecond),
+		})
+	}
+	return out
+}
+
+func (r *run) setUp(ctx context.Context) error {
+	_, err := r.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	nic := resourceapi.DeviceRequest{Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra.net"}}
+	cpu := resourceapi.DeviceRequest{Name: "cpu", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "dra.cpu",
+		Capacity:        &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"dra.cpu/cpu": resource.MustParse("1")}},
+	}}
+	for name, requests := range map[string][]resourceapi.DeviceRequest{nicTemplate: {nic}, cpuTemplate: {nic, cpu}} {
+		template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		template.Spec.Spec.Devices.Requests = requests
+		_, err := r.Client.ResourceV1().ResourceClaimTemplates(namespace).Create(ctx, template, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) manifest(l life) *corev1.Pod {
+	template := nicTemplate
+	if l.cpu {
+		template = cpuTemplate
+	}
+	named := []corev1.ResourceClaim{{Name: claimName}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: l.name(), Namespace: namespace},
+		Spec: corev1.PodSpec{
+			NodeSelector:                  map[string]string{corev1.LabelHostname: r.Node},
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			AutomountServiceAccountToken:  ptr.To(false),
+			DNSPolicy:                     corev1.DNSDefault, // the lab has no cluster DNS
+			Containers:                    []corev1.Container{r.container("main", short, named)},
+			ResourceClaims:                []corev1.PodResourceClaim{{Name: claimName, ResourceClaimTemplateName: &template}},
+		},
+	}
+	main := &pod.Spec.Containers[0]
+	switch l.kind {
+	case endsItself:
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		main.Command[2] = ending
+	case crashes:
+		main.Command[2] = crash
+	case beginsTwice:
+		pod.Spec.InitContainers = []corev1.Container{r.container("before", "sleep 1", named)}
+	case hasCompany:
+		pod.Spec.Containers = append(pod.Spec.Containers, r.container("company", short, nil))
+	case isEntered:
+		enter := &corev1.ExecAction{Command: []string{"sh", "-c", "sleep 0.3"}}
+		main.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: enter}}
+		main.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: enter}, PeriodSeconds: 1}
+		main.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: enter}, PeriodSeconds: 1}
+	}
+	return pod
+}
+
+func (r *run) container(name, command string, claims []corev1.ResourceClaim) corev1.Container {
+	return corev1.Container{
+		Name: name, Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sh", "-c", command},
+		Resources: corev1.ResourceRequirements{Claims: claims},
+	}
+}
+
+// hasRun says whether a pod runs, or has.
+func hasRun(p *corev1.Pod) bool {
+	switch p.Status.Phase {
+	case corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,53 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package falsepositive
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// tally is what became of a run.
+type tally struct {
+	pods  int
+	took  time.Duration
+	seed  uint64
+	heard Heard
+	// asked is how often the agent was asked for a verdict; looked are its looks
+	// by itself.
+	asked  int
+	looked looked
+}
+
+// wrong is what must not be. A run of which nothing was said proves nothing.
+func (t tally) wrong() []string {
+	var list []string
+	for _, a := range t.heard.Alarms {
+		list = append(list, a.String())
+	}
+	if t.looked.misaligned > 0 && len(list) == 0 {
+		list = append(list, fmt.Sprintf("the agent counts %d misaligned pods and told nobody", t.looked.misaligned))
+	}
+	if t.looked.looks == 0 || t.heard.AsClaimed == 0 {
+		list = append(list, fmt.Sprintf("the agent looked %d times and called the claims of %d pods kept: want some", t.looked.looks, t.heard.AsClaimed))
+	}
+	return list
+}
+
+func (t tally) write(w io.Writer) error {
+	fmt.Fprintf(w, "\n  %d pods of %d kinds in %s, seed %d; the agent looked %d times and was asked %d times\n",
+		t.pods, len(kinds), t.took.Round(time.Second), t.seed, t.looked.looks, t.asked)
+	fmt.Fprintf(w, "  it told of %d pods that they are as claimed, of %d also that it did not know\n", t.heard.AsClaimed, t.heard.Unknown)
+	wrong := t.wrong()
+	for _, line := range wrong {
+		fmt.Fprintf(w, "  WRONG  %s\n", line)
+	}
+	if len(wrong) > 0 {
+		fmt.Fprintf(w, "\nalarms: FAIL (again with --seed %d)\n", t.seed)
+		return ErrFailed
+	}
+	fmt.Fprintln(w, "  ok  0 alarms\n\nalarms: PASS")
+	return nil
+}

@@ -1,0 +1,251 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package misalign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/lab/scenario"
+	"plumbline.dev/plumbline/lab/scenario/await"
+)
+
+// Config is what a run needs of the cluster.
+type Config struct {
+	Client  kubernetes.Interface
+	Kubectl scenario.Kubectl
+	// Node is where the pods run. Its agent looks every second.
+	Node string
+	// Shell runs a script by sh as root on the node. One runs at a time.
+	Shell func(ctx context.Context, script string, args ...string) (string, error)
+	// Image has a shell, Manifest is deploy/observe.yaml.
+	Image, Manifest string
+	Out             io.Writer
+}
+
+// errWrong is what a run ends with that found something wrong. What it was has
+// been printed by then.
+var errWrong = errors.New("proof: FAIL")
+
+// patience is how long anything may take; found how long a misalignment may: an
+// interval, the second look, and what the API server takes.
+const (
+	patience = 2 * time.Minute
+	found    = 20 * time.Second
+	poll     = 200 * time.Millisecond
+)
+
+type run struct {
+	Config
+	agents []agent
+	wrong  int
+}
+
+// Run goes through all of it, prints what it finds, and leaves nothing of its own.
+func Run(ctx context.Context, c Config) (err error) {
+	r := &run{Config: c}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		err = errors.Join(err, r.cleanUp(clean))
+		if err == nil {
+			fmt.Fprintln(c.Out, "\nproof: PASS")
+		} else {
+			fmt.Fprintln(c.Out, "\nproof: FAIL")
+		}
+	}()
+	if err := r.cleanUp(ctx); err != nil { // of a run before that was killed
+		return err
+	}
+	before, err := r.hostState(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.installObserver(ctx); err != nil {
+		return err
+	}
+	if r.agents, err = r.findAgents(ctx); err != nil {
+		return err
+	}
+	if err := r.observer(ctx, before); err != nil {
+		return err
+	}
+	if err := r.pods(ctx); err != nil {
+		return err
+	}
+	if err := r.agree(ctx); err != nil {
+		return err
+	}
+	for _, i := range injections {
+		if err := r.inject(ctx, i); err != nil {
+			return fmt.Errorf("%s: %w", i.what, err)
+		}
+	}
+	if r.wrong > 0 {
+		return errWrong
+	}
+	return nil
+}
+
+// judge prints one finding.
+func (r *run) judge(ok bool, what, format string, args ...any) {
+	word := "ok   "
+	if !ok {
+		word = "WRONG"
+		r.wrong++
+	}
+	fmt.Fprintf(r.Out, "  %s  %s: %s\n", word, what, fmt.Sprintf(format, args...))
+}
+
+// observer judges that the observer could change nothing, and changed nothing.
+func (r *run) observer(ctx context.Context, before []string) error {
+	for _, a := range r.agents {
+		if a.Name != "observing" {
+			continue
+		}
+		open, err := r.harmless(ctx, a)
+		if err != nil {
+			return err
+		}
+		r.judge(len(open) == 0, "the observer has nothing open that it could write to but its own socket", "%q", open)
+	}
+	after, err := r.hostState(ctx)
+	if err != nil {
+		return err
+	}
+	r.judge(slices.Equal(before, after), "beside the observer the node is as before", "%d sockets, files and records", len(after))
+	return nil
+}
+
+// agree judges that both agents say the same of every pod, word for word.
+func (r *run) agree(ctx context.Context) error {
+	var answers []map[string]verify.Pod
+	for _, a := range r.agents {
+		var answer map[string]verify.Pod
+		err := await.Until(ctx, poll, patience, func() (bool, error) {
+			var err error
+			answer, err = r.ask(ctx, a)
+			return err == nil && len(answer) == len(podClaims) && allAsClaimed(answer), err
+		})
+		if err != nil && !errors.Is(err, await.ErrLate) {
+			return err
+		}
+		r.judge(err == nil, "the "+a.Name+" agent proves the pods as claimed", "%s", summary(answer))
+		answers = append(answers, answer)
+	}
+	// When a thread last ran differs from look to look.
+	threads := cmpopts.IgnoreSliceElements(func(f verify.Finding) bool { return strings.HasPrefix(f.What, "no thread of") })
+	memory := cmpopts.IgnoreFields(verify.Thing{}, "MemoryBytes")
+	diff := cmp.Diff(answers[0], answers[1], threads, memory)
+	r.judge(diff == "", "both agents say the same", "%s", diff)
+	return nil
+}
+
+func allAsClaimed(answer map[string]verify.Pod) bool {
+	for _, p := range answer {
+		if p.AsClaimed.Status != string(judge.True) {
+			return false
+		}
+	}
+	return true
+}
+
+func summary(answer map[string]verify.Pod) string {
+	var words []string
+	for name, p := range answer {
+		words = append(words, fmt.Sprintf("%s %s (%s)", name, p.Verdict, p.Reason))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+// inject makes the suspect misaligned, waits for everybody to say so, undoes it,
+// and waits for the contrary.
+func (r *run) inject(ctx context.Context, i injection) error {
+	id, err := r.containerID(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := r.events(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Shell(ctx, prelude+i.begin, id); err != nil {
+		if strings.Contains(err.Error(), "exit code "+notHere) {
+			fmt.Fprintf(r.Out, "  --     %s: this node has no such thing\n", i.what)
+			return nil
+		}
+		return err
+	}
+	began := time.Now()
+	said, sayErr := r.said(ctx, i.code, metav1.ConditionFalse, before, 1)
+	took := time.Since(began)
+	if _, err := r.Shell(ctx, prelude+i.end, id); err != nil {
+		return err
+	}
+	if sayErr != nil && !errors.Is(sayErr, await.ErrLate) {
+		return sayErr
+	}
+	r.judge(sayErr == nil, i.what, "%s after %.1fs", said, took.Seconds())
+	said, err = r.said(ctx, judge.AsClaimed, metav1.ConditionTrue, before, 1)
+	if err != nil && !errors.Is(err, await.ErrLate) {
+		return err
+	}
+	r.judge(err == nil, i.what+", and no more", "%s", said)
+	return nil
+}
+
+// said waits until both agents say it, the condition of the suspect's claim does,
+// and each agent has told it by so many more events than before.
+func (r *run) said(ctx context.Context, code judge.Code, condition metav1.ConditionStatus, before map[string]int, more int) (string, error) {
+	var words []string
+	event := string(judge.WordMisaligned)
+	if code == judge.AsClaimed {
+		event = string(judge.AsClaimed)
+	}
+	err := await.Until(ctx, poll, found, func() (bool, error) {
+		words = nil
+		good := true
+		for _, a := range r.agents {
+			answer, err := r.ask(ctx, a)
+			if err != nil {
+				return false, err
+			}
+			good = good && answer[suspect].Reason == string(code)
+			words = append(words, fmt.Sprintf("the %s agent says %s", a.Name, answer[suspect].Reason))
+		}
+		status, err := r.condition(ctx)
+		if err != nil {
+			return false, err
+		}
+		now, err := r.events(ctx)
+		if err != nil {
+			return false, err
+		}
+		told := now[event] - before[event]
+		words = append(words, fmt.Sprintf("the claim AsClaimed %s, %d events %s", status, told, event))
+		return good && status == string(condition) && told == more*len(r.agents), nil
+	})
+	return strings.Join(words, ", "), err
+}
+
+// running says whether a pod runs and is ready.
+func running(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

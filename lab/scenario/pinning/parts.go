@@ -1,0 +1,197 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pinning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/utils/cpuset"
+)
+
+// Pods of a run.
+const (
+	busy   = "busy"   // no claim, on every CPU it may
+	idle   = "idle"   // no claim, notes where it may run
+	first  = "first"  // a CPU of NUMA node 1
+	second = "second" // a CPU of NUMA node 0
+	late   = "late"   // no claim, made while claims hold CPUs
+)
+
+// others are the pods without claims, and the watch on the busy one.
+func (r *run) others(ctx context.Context) error {
+	fmt.Fprintln(r.Out, "Pods without claims, before there is one")
+	if err := r.makeNamespace(ctx); err != nil {
+		return err
+	}
+	// Two loops: on a small node they would use every CPU.
+	if err := errors.Join(r.create(ctx, busy, "("+busyLoop+") & "+busyLoop), r.create(ctx, idle, notes)); err != nil {
+		return err
+	}
+	if err := errors.Join(r.runs(ctx, busy), r.runs(ctx, idle)); err != nil {
+		return err
+	}
+	var pids []string
+	for _, pod := range []string{busy, idle} {
+		p, err := r.expect(ctx, pod, func(p place) bool { return p.CPUs.Equals(r.all()) }, "want every CPU")
+		if err != nil {
+			return err
+		}
+		if pod == busy {
+			pids = p.PIDs
+		}
+	}
+	return r.startSampling(ctx, pids...)
+}
+
+// claims come one after the other; the others give way.
+func (r *run) claims(ctx context.Context) error {
+	fmt.Fprintln(r.Out, "\nTwo claims, one after the other")
+	for i, pod := range []string{first, second} {
+		node := 1 - i
+		if err := r.claim(ctx, pod, node); err != nil {
+			return err
+		}
+		if err := r.noting(ctx, pod, pod); err != nil {
+			return err
+		}
+		p, err := r.expect(ctx, pod, func(p place) bool {
+			return p.CPUs.Size() == 1 && p.CPUs.IsSubsetOf(r.nodes[node]) && p.Mems.Equals(cpuset.New(node))
+		}, fmt.Sprintf("want one CPU and the memory of node %d", node))
+		if err != nil {
+			return err
+		}
+		at, err := r.now(ctx)
+		if err != nil {
+			return err
+		}
+		r.held = append(r.held, interval{cpus: p.CPUs, begin: at})
+		if err := r.othersOutside(ctx, busy, idle); err != nil {
+			return err
+		}
+	}
+	if err := r.noting(ctx, late); err != nil {
+		return err
+	}
+	return r.othersOutside(ctx, late)
+}
+
+// pool is what claims leave.
+func (r *run) pool() cpuset.CPUSet {
+	pool := r.all()
+	for _, h := range r.held {
+		if h.end == 0 {
+			pool = pool.Difference(h.cpus)
+		}
+	}
+	return pool
+}
+
+func (r *run) othersOutside(ctx context.Context, pods ...string) error {
+	pool := r.pool()
+	for _, pod := range pods {
+		if _, err := r.expect(ctx, pod, func(p place) bool { return p.CPUs.Equals(pool) }, "want "+pool.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// update is an autoscaler's word on other resources.
+func (r *run) update(ctx context.Context) error {
+	fmt.Fprintln(r.Out, "\nContainers resized in place")
+	for _, pod := range []string{idle, late} {
+		if err := r.resize(ctx, pod, "20m"); err != nil {
+			return err
+		}
+	}
+	return r.othersOutside(ctx, idle, late)
+}
+
+// restarts of the agent and of containerd move nobody.
+func (r *run) restarts(ctx context.Context) error {
+	for _, process := range []string{"plumbline-agent", "containerd"} {
+		fmt.Fprintf(r.Out, "\n%s killed\n", process)
+		out, err := r.Shell(ctx, killProcess, process[:min(len(process), 15)])
+		if err != nil {
+			return err
+		}
+		r.judge(strings.Contains(out, "killed"), process, "ended by SIGKILL")
+		// A pod made now waits for its CPUs, and shows that all is back.
+		again := "after-" + process
+		if err := r.claim(ctx, again, 0); err != nil {
+			return err
+		}
+		if err := r.remove(ctx, second); err != nil {
+			return err
+		}
+		if err := r.closeInterval(ctx, 1); err != nil {
+			return err
+		}
+		if err := r.noting(ctx, again, again); err != nil {
+			return err
+		}
+		if _, err := r.expect(ctx, again, func(p place) bool { return p.CPUs.Size() == 1 && p.Mems.Equals(cpuset.New(0)) }, "want one CPU and the memory of node 0"); err != nil {
+			return err
+		}
+		if err := r.remove(ctx, again); err != nil {
+			return err
+		}
+		if err := r.othersOutside(ctx, busy, idle, late); err != nil {
+			return err
+		}
+		if process == "plumbline-agent" { // for the next round
+			if err := r.noting(ctx, second, second); err != nil {
+				return err
+			}
+			p, err := r.where(ctx, second)
+			if err != nil {
+				return err
+			}
+			at, err := r.now(ctx)
+			if err != nil {
+				return err
+			}
+			r.held[1] = interval{cpus: p.CPUs, begin: at}
+		}
+	}
+	return nil
+}
+
+// closeInterval is called when nobody has CPUs any more, or is about to lose
+// them: what runs there from now on trespasses on nobody.
+func (r *run) closeInterval(ctx context.Context, i int) error {
+	at, err := r.now(ctx)
+	if err == nil {
+		r.held[i].end = at
+	}
+	return err
+}
+
+// end compares what all three witnesses say of the whole time, and sees the CPUs
+// come back.
+func (r *run) end(ctx context.Context) error {
+	fmt.Fprintln(r.Out, "\nThe whole time")
+	want := fmt.Sprintf("Cpus_allowed_list: %s Mems_allowed_list: 1", r.held[0].cpus)
+	lines, err := r.noted(ctx, first)
+	if err != nil {
+		return err
+	}
+	r.judge(len(lines) == 1 && lines[0] == want, first, "read of itself %q, want %q and nothing else", lines, want)
+	if err := r.closeInterval(ctx, 0); err != nil {
+		return err
+	}
+	all, err := r.samples(ctx)
+	if err != nil {
+		return err
+	}
+	bad := trespasses(all, r.held[:1])
+	r.judge(len(all) > 50 && len(bad) == 0, busy, "sampled %d times, %d times on CPU %s of pod %s", len(all), len(bad), r.held[0].cpus, first)
+	if err := r.remove(ctx, first); err != nil {
+		return err
+	}
+	return r.othersOutside(ctx, busy, idle, late)
+}

@@ -1,0 +1,198 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pinning
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/lab/scenario/await"
+)
+
+// namespace holds everything of a run.
+const namespace = "plumblab-cpus"
+
+// shellName is what the kernel calls the containers' process.
+const shellName = "sh"
+
+// Commands of the containers. One that notes prints where it may run whenever
+// that has changed, as it reads of itself.
+//
+// The busy one has a limit: it runs in every tenth of a second, wherever the
+// kernel puts it, and leaves a small node the time to do anything else.
+const (
+	busyLoop  = `while :; do :; done`
+	busyLimit = "200m"
+	notes     = `before=; while :; do
+	now=$(grep -E '^(Cpu|Mem)s_allowed_list:' /proc/self/status)
+	[ "$now" = "$before" ] || echo $now; before=$now; sleep 0.2
+done`
+)
+
+// makeNamespace comes before everything else.
+func (r *run) makeNamespace(ctx context.Context) error {
+	_, err := r.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// noting makes a pod that notes where it may run, and waits until it does.
+func (r *run) noting(ctx context.Context, name string, claims ...string) error {
+	if err := r.create(ctx, name, notes, claims...); err != nil {
+		return err
+	}
+	return r.runs(ctx, name)
+}
+
+// create makes a pod.
+func (r *run) create(ctx context.Context, name, command string, claims ...string) error {
+	container := corev1.Container{
+		Name: "main", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sh", "-c", command},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")},
+			Limits:   corev1.ResourceList{},
+		},
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec: corev1.PodSpec{
+			NodeSelector:                  map[string]string{corev1.LabelHostname: r.Node},
+			TerminationGracePeriodSeconds: ptr.To[int64](0),
+			AutomountServiceAccountToken:  ptr.To(false),
+		},
+	}
+	if name == busy {
+		container.Resources.Limits[corev1.ResourceCPU] = resource.MustParse(busyLimit)
+	}
+	for _, claim := range claims {
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
+		container.Resources.Claims = append(container.Resources.Claims, corev1.ResourceClaim{Name: claim})
+	}
+	if len(claims) > 0 {
+		// As long as the scheduler does not count a claim's CPUs as the pod's.
+		container.Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
+		container.Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1")
+	}
+	pod.Spec.Containers = []corev1.Container{container}
+	if _, err := r.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create pod %s: %w", name, err)
+	}
+	return nil
+}
+
+// runs waits until a pod does.
+func (r *run) runs(ctx context.Context, name string) error {
+	var last *corev1.Pod
+	err := r.until(ctx, func() (bool, error) {
+		var err error
+		last, err = r.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		return err == nil && last.Status.Phase == corev1.PodRunning, err
+	})
+	if err != nil {
+		return fmt.Errorf("pod %s does not run: %w: %s", name, err, r.events(ctx, name))
+	}
+	return nil
+}
+
+// events is what Kubernetes said of a pod.
+func (r *run) events(ctx context.Context, name string) string {
+	list, err := r.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+	if err != nil {
+		return err.Error()
+	}
+	var words []string
+	for _, e := range list.Items {
+		words = append(words, e.Reason+": "+e.Message)
+	}
+	return strings.Join(words, "; ")
+}
+
+// claim asks for one CPU of a NUMA node.
+func (r *run) claim(ctx context.Context, name string, node int) error {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "cpus", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "dra.cpu",
+		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+			Expression: fmt.Sprintf(`device.attributes["dra.cpu"].numaNodeID == %d`, node),
+		}}},
+		Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"dra.cpu/cpu": resource.MustParse("1")}},
+	}}}
+	_, err := r.Client.ResourceV1().ResourceClaims(namespace).Create(ctx, claim, metav1.CreateOptions{})
+	return err
+}
+
+func (r *run) uid(ctx context.Context, pod string) (string, error) {
+	p, err := r.Client.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read pod %s: %w", pod, err)
+	}
+	return string(p.UID), nil
+}
+
+// noted is what a container has read of itself since it started, without
+// repetitions.
+func (r *run) noted(ctx context.Context, pod string) ([]string, error) {
+	var lines []string
+	err := r.until(ctx, func() (bool, error) {
+		text, err := r.Client.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(ctx)
+		if err != nil {
+			return false, nil // the kubelet may be on its way back
+		}
+		lines = slices.Collect(strings.Lines(strings.TrimSpace(string(text))))
+		return len(lines) > 0, nil
+	})
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return lines, err
+}
+
+// resize changes a running container's request, as an autoscaler does.
+func (r *run) resize(ctx context.Context, pod, cpu string) error {
+	patch := fmt.Sprintf(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":%q}}}]}}`, cpu)
+	_, err := r.Client.CoreV1().Pods(namespace).Patch(ctx, pod, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "resize")
+	if err != nil {
+		return fmt.Errorf("resize pod %s: %w", pod, err)
+	}
+	return r.until(ctx, func() (bool, error) {
+		p, err := r.Client.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil || len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].Resources == nil {
+			return false, err
+		}
+		has := p.Status.ContainerStatuses[0].Resources.Requests[corev1.ResourceCPU]
+		return has.Cmp(resource.MustParse(cpu)) == 0, nil
+	})
+}
+
+// remove deletes a pod and waits until it is gone.
+func (r *run) remove(ctx context.Context, pod string) error {
+	err := r.Client.CoreV1().Pods(namespace).Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return r.until(ctx, func() (bool, error) {
+		_, err := r.Client.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+// cleanUp removes everything of a run.
+func (r *run) cleanUp(ctx context.Context) error {
+	return await.NamespaceGone(ctx, r.Client, namespace, patience)
+}

@@ -1,0 +1,232 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/falsepositive"
+)
+
+// Config says what to run where.
+type Config struct {
+	Client kubernetes.Interface
+	Node   Node
+	// Image runs in the pods: it must have tail.
+	Image string
+	// PauseAPIServer stops the API server until resume is called.
+	PauseAPIServer func() (resume func() error, err error)
+	Faults         []Fault
+	Cycles         int
+	Seed           uint64
+	Out            io.Writer
+	// RestartPolicy is the pods'; empty means Always.
+	RestartPolicy corev1.RestartPolicy
+}
+
+// ErrFailed is what a run ends with in which something was lost. What it was
+// has been printed by then.
+var ErrFailed = errors.New("soak: FAIL")
+
+// settle is how long pods may take to run with their NICs, and the node to be as
+// before: an emulated node that has just lost its container runtime needs half.
+const settle = 2 * time.Minute
+
+// sayEvery is how long nothing is told of a run that goes well.
+const sayEvery = 30 * time.Second
+
+// run is one run under way.
+type run struct {
+	config Config
+	watch  *Watcher
+	before State
+	ledger *Ledger
+	outage outage
+	// calm is held by every lane that may end a sandbox, or for all lanes by one
+	// that ends the agent (see endAgent).
+	calm *semaphore.Weighted
+	// late are the lanes, and what waits for the rest of a pod whose lane goes on.
+	late *errgroup.Group
+
+	// reading is held while the state is read, readFrom is when that began.
+	reading  sync.Mutex
+	readFrom time.Time
+
+	// telling guards what is told of all lanes; said is when it last was.
+	telling sync.Mutex
+	tally   Tally
+	said    time.Time
+}
+
+// Run goes through all cycles, prints the tally, and leaves nothing of its own.
+func Run(ctx context.Context, c Config) error {
+	r, err := start(ctx, c)
+	if err != nil {
+		return err
+	}
+	plan := Plan(c.Seed, c.Cycles, c.Faults, c.Node.StandIns != "")
+	listener, err := falsepositive.Watch(ctx, c.Client, namespace)
+	if err != nil {
+		return err
+	}
+	err = r.watching(ctx, func() error { return r.lives(ctx, plan) })
+	if err != nil && !errors.Is(err, ErrFailed) {
+		_ = r.wrong(err.Error())
+	}
+	r.tally.hear(listener.Stop(), plan)
+	r.tally.write(c.Out)
+	return r.end(ctx, err)
+}
+
+// start makes what a run needs and reads the node as it is.
+func start(ctx context.Context, c Config) (*run, error) {
+	r := &run{
+		config: c, watch: NewWatcher(), tally: newTally(c), said: time.Now(),
+		outage: outage{pause: c.PauseAPIServer}, calm: semaphore.NewWeighted(int64(c.Node.Lanes)),
+	}
+	if err := r.setUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.clean(ctx); err != nil { // of a run that was killed
+		return nil, err
+	}
+	var err error
+	r.before, err = c.Node.state(ctx)
+	r.ledger = NewLedger(r.before)
+	return r, err
+}
+
+// watching does something while the node is looked at.
+func (r *run) watching(ctx context.Context, do func() error) error {
+	looking, stop := context.WithCancel(ctx)
+	looked := make(chan error, 1)
+	go func() { looked <- r.look(looking) }()
+	err := do()
+	stop()
+	err = errors.Join(err, <-looked)
+	r.tally.Wrong = append(r.tally.Wrong, r.watch.Wrong()...)
+	r.tally.Samples = r.watch.Samples()
+	return err
+}
+
+// end removes what the run made, however it ended.
+func (r *run) end(ctx context.Context, err error) error {
+	if err == nil && len(r.tally.Wrong) > 0 {
+		err = ErrFailed
+	}
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), settle)
+	defer cancel()
+	return errors.Join(err, r.clean(clean))
+}
+
+// look takes samples until it is told to stop.
+func (r *run) look(ctx context.Context) error {
+	for {
+		uids, faults := r.watch.uids()
+		sample, err := r.config.Node.sample(ctx, uids)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.watch.see(sample, faults)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// allRun waits until every pod that is owed one runs with its NIC.
+func (r *run) allRun(ctx context.Context, pods []*pod, when string) error {
+	var missing []string
+	err := r.until(ctx, func() (bool, error) {
+		missing = nil
+		for _, p := range pods {
+			_, _, nics, settled := r.watch.place(p.uid)
+			ready, why, err := r.isReady(ctx, p.name)
+			if err != nil {
+				return false, err
+			}
+			if why == failed {
+				return false, r.wrong(p.cycle.String() + ": the pod failed")
+			}
+			if !settled || !ready {
+				missing = append(missing, fmt.Sprintf("%s: no pod with its NIC within %s, %s: ready=%v (%s), NICs %v", p.cycle, settle, when, ready, why, nics))
+			}
+		}
+		return len(missing) == 0, nil
+	})
+	if errors.Is(err, await.ErrLate) {
+		return r.wrong(missing...)
+	}
+	return err
+}
+
+// asBefore waits until pods and claims are gone and the whole node is as it was.
+func (r *run) asBefore(ctx context.Context) error {
+	var differences []string
+	err := r.until(ctx, func() (bool, error) {
+		left, err := r.left(ctx)
+		if err != nil || left > 0 {
+			differences = []string{fmt.Sprintf("%d pods and claims do not go", left)}
+			return false, err
+		}
+		now, err := r.config.Node.state(ctx)
+		if err != nil {
+			return false, err
+		}
+		differences = Compare(r.before, now)
+		r.tally.Unused = now.Unused
+		return len(differences) == 0, nil
+	})
+	if errors.Is(err, await.ErrLate) {
+		return r.wrong(differences...)
+	}
+	return err
+}
+
+// wrong records what must not be, and returns what the run ends with.
+func (r *run) wrong(lines ...string) error {
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	r.tally.Wrong = append(r.tally.Wrong, lines...)
+	return ErrFailed
+}
+
+// until asks until the answer is yes.
+func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
+	return await.Until(ctx, 300*time.Millisecond, settle, ask)
+}
+
+// clean removes what a run leaves.
+func (r *run) clean(ctx context.Context) error {
+	var grace int64 = 1
+	err := r.config.Client.CoreV1().Pods(namespace).DeleteCollection(ctx,
+		metav1.DeleteOptions{GracePeriodSeconds: &grace}, metav1.ListOptions{})
+	if err == nil {
+		err = r.until(ctx, func() (bool, error) {
+			left, err := r.left(ctx)
+			return left == 0, err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("remove the pods of namespace %s: %w", namespace, err)
+	}
+	return nil
+}
