@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"plumbline.dev/plumbline/lab/scenario/await"
-	"plumbline.dev/plumbline/lab/scenario/judge"
+	"plumbline.dev/plumbline/lab/scenario/claimcheck"
 )
 
 // Demo is the main job: the mission's manifests on a cluster that runs.
@@ -71,7 +71,7 @@ func (d Demo) Run(ctx context.Context) (err error) {
 		return err
 	}
 	ok := true
-	for _, part := range []func(context.Context) (bool, error){d.forbidden, d.alignment, d.Explain, d.Convict, d.Draw, d.mpi, d.azure} {
+	for _, part := range []func(context.Context) (bool, error){d.permissions, d.alignment, d.Explain, d.Verify, d.DrawTopology, d.mpi, d.azure} {
 		good, err := part(ctx)
 		if err != nil {
 			return err
@@ -109,13 +109,13 @@ func (d Demo) alignment(ctx context.Context) (bool, error) {
 	}
 	pods := []struct {
 		pod, claim string
-		wanted     func(judge.Facts) judge.Verdict
+		expected   func(claimcheck.Observation) claimcheck.Result
 	}{
-		{"aligned-gpu-nic-cpu-pod", "aligned-resource-claim", judge.Aligned},
-		{"misaligned-gpu-nic-cpu-pod", "misaligned-resource-claim", judge.Misaligned},
+		{"aligned-gpu-nic-cpu-pod", "aligned-resource-claim", claimcheck.Aligned},
+		{"misaligned-gpu-nic-cpu-pod", "misaligned-resource-claim", claimcheck.Misaligned},
 	}
 	ok := true
-	var outcomes []judge.Outcome
+	var outcomes []claimcheck.Outcome
 	for _, p := range pods {
 		if err := d.waitForPod(ctx, "default", p.pod); err != nil {
 			return false, err
@@ -126,21 +126,21 @@ func (d Demo) alignment(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		o.Wanted = p.wanted(o.OnNode)
+		o.Expected = p.expected(o.OnNode)
 		ok = ok && o.OK()
 		outcomes = append(outcomes, o)
-		if err := judge.WriteVerdicts(d.Out, o); err != nil {
+		if err := claimcheck.WriteResults(d.Out, o); err != nil {
 			return false, err
 		}
 		fmt.Fprintln(d.Out)
 	}
-	shared := judge.Exclusive(outcomes)
-	fmt.Fprintf(d.Out, "  %s  %s: %s\n\n", judge.Mark(shared.OK), shared.What, shared.Why)
-	return ok && shared.OK, judge.WriteTable(d.Out, outcomes)
+	shared := claimcheck.Exclusive(outcomes)
+	fmt.Fprintf(d.Out, "  %s  %s: %s\n\n", claimcheck.Mark(shared.OK), shared.What, shared.Why)
+	return ok && shared.OK, claimcheck.WriteTable(d.Out, outcomes)
 }
 
-func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (judge.Outcome, error) {
-	var o judge.Outcome
+func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (claimcheck.Outcome, error) {
+	var o claimcheck.Outcome
 	// The interface's status is written after the pod starts, and retried
 	// until it is: wait for what users will look up.
 	err := poll(ctx, func() (bool, error) {
@@ -149,13 +149,13 @@ func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (judge.
 		if err != nil {
 			return false, err
 		}
-		return judge.Status(o.Claim, o.Inside).OK, nil
+		return claimcheck.Status(o.Claim, o.Inside).OK, nil
 	})
 	if err != nil && !errors.Is(err, await.ErrLate) {
 		return o, err
 	}
-	o.FromInside = append(o.FromInside, judge.Status(o.Claim, o.Inside))
-	o.FromNode = append(o.FromNode, judge.Status(o.Claim, o.OnNode))
+	o.FromInside = append(o.FromInside, claimcheck.Status(o.Claim, o.Inside))
+	o.FromNode = append(o.FromNode, claimcheck.Status(o.Claim, o.OnNode))
 	return o, nil
 }
 
@@ -166,18 +166,69 @@ func (d Demo) restored(ctx context.Context, before []string) (bool, error) {
 	if err := d.deleteMission(ctx); err != nil {
 		return false, err
 	}
-	var v judge.Verdict
+	var v claimcheck.Result
 	err := poll(ctx, func() (bool, error) {
 		after, err := hostState(ctx, d.Kubectl)
 		if err != nil {
 			return false, err
 		}
-		v = judge.Restored(before, after)
+		v = claimcheck.Restored(before, after)
 		return v.OK, nil
 	})
 	if err != nil && !errors.Is(err, await.ErrLate) {
 		return false, err
 	}
-	fmt.Fprintf(d.Out, "  %s  %s: %s\n", judge.Mark(v.OK), v.What, v.Why)
+	fmt.Fprintf(d.Out, "  %s  %s: %s\n", claimcheck.Mark(v.OK), v.What, v.Why)
 	return v.OK, nil
+}
+
+// poll asks until the answer is yes, an error, or the time is up.
+func poll(ctx context.Context, ask func() (bool, error)) error {
+	return await.Until(ctx, time.Second, wait, ask)
+}
+
+// waitForPod waits until a pod is Ready, and where it does not become so says
+// what Kubernetes said about it.
+func (d Demo) waitForPod(ctx context.Context, namespace, pod string) error {
+	_, err := d.Kubectl.Run(ctx, "wait", "-n", namespace, "--for=condition=Ready", "pod/"+pod, "--timeout="+wait.String())
+	if err == nil {
+		return nil
+	}
+	events, _ := d.Kubectl.Run(ctx, "events", "-n", namespace, "--for", "pod/"+pod)
+	return fmt.Errorf("pod %s did not become ready: %w\n%s", pod, err, events)
+}
+
+// mission are the objects that the demo applies, pods before what they hold.
+// Device classes stay: they are as the documents and deploy/ have them.
+var mission = [][]string{
+	{
+		"pod", "aligned-gpu-nic-cpu-pod", "misaligned-gpu-nic-cpu-pod",
+		"h100-numa-aligned", "h100-numa-unaligned", "nccl-test-dranet-worker-0", unschedulable,
+	},
+	{"resourceclaim", "aligned-resource-claim", "misaligned-resource-claim", unschedulable},
+	{
+		"resourceclaimtemplate", "h100-4gpu-4nic-numa-aligned", "h100-4gpu-4nic-numa-unaligned",
+		"mpi-worker-rdma-nic-template",
+	},
+}
+
+// deleteMission removes the mission's objects and waits until they are gone.
+func (d Demo) deleteMission(ctx context.Context) error {
+	for _, objects := range mission {
+		if err := d.delete(ctx, "default", objects); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cleanUp removes everything of the demo's own.
+func (d Demo) cleanUp(ctx context.Context) error {
+	return errors.Join(d.deleteMission(ctx), d.stopProbe(ctx))
+}
+
+func (d Demo) delete(ctx context.Context, namespace string, objects []string) error {
+	args := append([]string{"delete"}, objects...)
+	_, err := d.Kubectl.Run(ctx, append(args, "-n", namespace, "--ignore-not-found", "--wait=true", "--timeout="+wait.String())...)
+	return err
 }

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plumbline.dev/plumbline/lab/scenario/await"
-	"plumbline.dev/plumbline/lab/scenario/judge"
+	"plumbline.dev/plumbline/lab/scenario/claimcheck"
 )
 
 //go:embed four-pairs.yaml
@@ -29,7 +29,7 @@ const unschedulable = "four-pairs"
 const explainUnfit = 1
 
 // Explain is the part of the tour where a claim that fits nowhere is explained.
-// The scheduler is the independent witness that it does not.
+// The scheduler confirms independently that it does not fit.
 func (d Demo) Explain(ctx context.Context) (bool, error) {
 	d.heading("Why not? Four GPUs and four NICs, wanted below one PCIe root")
 	if _, err := d.Kubectl.RunWithInput(ctx, fourPairs, "apply", "-f", "-"); err != nil {
@@ -43,19 +43,19 @@ func (d Demo) Explain(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	told, err := d.podIsTold(ctx)
+	event, err := d.waitForEvent(ctx)
 	if err != nil {
 		return false, err
 	}
 	d.say(scheduler)
 	d.say(explained)
-	d.say(told)
-	return scheduler.OK && explained.OK && told.OK, nil
+	d.say(event)
+	return scheduler.OK && explained.OK && event.OK, nil
 }
 
-// schedulerRefuses waits for the scheduler's word on the pod.
-func (d Demo) schedulerRefuses(ctx context.Context) (judge.Verdict, error) {
-	v := judge.Verdict{What: "the scheduler cannot place the pod, and says no more than"}
+// schedulerRefuses waits for the scheduler's condition on the pod.
+func (d Demo) schedulerRefuses(ctx context.Context) (claimcheck.Result, error) {
+	v := claimcheck.Result{What: "the scheduler cannot place the pod, and says no more than"}
 	err := poll(ctx, func() (bool, error) {
 		var pod corev1.Pod
 		if err := d.Kubectl.Get(ctx, &pod, "pod", unschedulable, "-n", "default"); err != nil {
@@ -78,13 +78,13 @@ func (d Demo) schedulerRefuses(ctx context.Context) (judge.Verdict, error) {
 
 // explained runs the command on the pod, prints what it says, and looks for the
 // constraint and a change that helps.
-func (d Demo) explained(ctx context.Context) (judge.Verdict, error) {
+func (d Demo) explained(ctx context.Context) (claimcheck.Result, error) {
 	said, err := d.plumbline(ctx, "explain", "pod/"+unschedulable, "-n", "default", "--node", d.Node)
 	if err != nil {
-		return judge.Verdict{}, err
+		return claimcheck.Result{}, err
 	}
 	fmt.Fprintln(d.Out, said.Out)
-	v := judge.Verdict{What: "plumbline explain names the constraint, and changes that help", OK: said.Code == explainUnfit, Why: said.Ending()}
+	v := claimcheck.Result{What: "plumbline explain names the constraint, and changes that help", OK: said.Code == explainUnfit, Why: said.Ending()}
 	for _, words := range []string{"matchAttribute resource.kubernetes.io/pcieRoot", "what helps, each tried:"} {
 		if !strings.Contains(said.Out, words) {
 			v.OK, v.Why = false, fmt.Sprintf("%s, without a word of %q", v.Why, words)
@@ -93,9 +93,9 @@ func (d Demo) explained(ctx context.Context) (judge.Verdict, error) {
 	return v, nil
 }
 
-// podIsTold waits for the event that says the same to whoever looks at the pod.
-func (d Demo) podIsTold(ctx context.Context) (judge.Verdict, error) {
-	v := judge.Verdict{What: "without anybody asking, the pod has an event that says why"}
+// waitForEvent waits for the pod's event that gives the same reason.
+func (d Demo) waitForEvent(ctx context.Context) (claimcheck.Result, error) {
+	v := claimcheck.Result{What: "without anybody asking, the pod has an event that says why"}
 	err := poll(ctx, func() (bool, error) {
 		var events corev1.EventList
 		if err := d.Kubectl.Get(ctx, &events, "events", "-n", "default", "--field-selector",
@@ -117,8 +117,8 @@ func (d Demo) podIsTold(ctx context.Context) (judge.Verdict, error) {
 	return v, err
 }
 
-// Draw is the end of the tour: the node and who holds what, as a picture.
-func (d Demo) Draw(ctx context.Context) (bool, error) {
+// DrawTopology is the end of the tour: the node and who holds what, as a picture.
+func (d Demo) DrawTopology(ctx context.Context) (bool, error) {
 	drawn, err := d.plumbline(ctx, "topo", "--node", d.Node, "-o", "svg")
 	if err != nil {
 		return false, err
@@ -127,12 +127,12 @@ func (d Demo) Draw(ctx context.Context) (bool, error) {
 	if err := errors.Join(os.MkdirAll(d.Pictures, 0o755), os.WriteFile(path, []byte(drawn.Out), 0o644)); err != nil {
 		return false, fmt.Errorf("write the picture: %w", err)
 	}
-	v := judge.Verdict{What: "a picture of the node and of who holds what", OK: drawn.Code == 0, Why: path}
+	v := claimcheck.Result{What: "a picture of the node and of who holds what", OK: drawn.Code == 0, Why: path}
 	switch {
 	case !v.OK:
 		v.Why = drawn.Ending()
-	case !strings.Contains(drawn.Out, suspect):
-		v.OK, v.Why = false, fmt.Sprintf("%s does not show pod %s", path, suspect)
+	case !strings.Contains(drawn.Out, alignedPod):
+		v.OK, v.Why = false, fmt.Sprintf("%s does not show pod %s", path, alignedPod)
 	}
 	d.say(v)
 	return v.OK, nil

@@ -6,13 +6,16 @@ package scenario
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
-	"plumbline.dev/plumbline/lab/scenario/judge"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/lab/scenario/claimcheck"
 )
 
 var (
@@ -59,31 +62,43 @@ spec:
 `, probePod, probeNamespace, node, image)
 }
 
+// startProbe starts the pod that reads the node, and waits for it.
+func (d Demo) startProbe(ctx context.Context) error {
+	if _, err := d.Kubectl.RunWithInput(ctx, probeManifest(d.Node, d.Image), "apply", "-f", "-"); err != nil {
+		return err
+	}
+	return d.waitForPod(ctx, probeNamespace, probePod)
+}
+
+func (d Demo) stopProbe(ctx context.Context) error {
+	return d.delete(ctx, probeNamespace, []string{"pod", probePod})
+}
+
 // readInside probes from within the pod's container.
-func readInside(ctx context.Context, k Kubectl, pod *corev1.Pod) (judge.Facts, error) {
+func readInside(ctx context.Context, k Kubectl, pod *corev1.Pod) (claimcheck.Observation, error) {
 	out, err := k.Shell(ctx, pod.Namespace, pod.Name, probeScript, "", "self")
 	if err != nil {
-		return judge.Facts{}, fmt.Errorf("probe inside pod %s: %w", pod.Name, err)
+		return claimcheck.Observation{}, fmt.Errorf("probe inside pod %s: %w", pod.Name, err)
 	}
-	return judge.ParseFacts(out)
+	return claimcheck.ParseObservation(out)
 }
 
 // readOnNode probes the same container from the node.
-func readOnNode(ctx context.Context, k Kubectl, pod *corev1.Pod) (judge.Facts, error) {
+func readOnNode(ctx context.Context, k Kubectl, pod *corev1.Pod) (claimcheck.Observation, error) {
 	if len(pod.Status.ContainerStatuses) == 0 {
-		return judge.Facts{}, fmt.Errorf("probe pod %s from the node: it has no container status", pod.Name)
+		return claimcheck.Observation{}, fmt.Errorf("probe pod %s from the node: it has no container status", pod.Name)
 	}
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
 	pid, err := k.Shell(ctx, probeNamespace, probePod, onNodeScript, id)
 	if err != nil {
-		return judge.Facts{}, fmt.Errorf("find the process of pod %s: %w", pod.Name, err)
+		return claimcheck.Observation{}, fmt.Errorf("find the process of pod %s: %w", pod.Name, err)
 	}
 	pid = strings.TrimSpace(pid)
 	out, err := k.Shell(ctx, probeNamespace, probePod, probeScript, "/proc/"+pid+"/root", pid)
 	if err != nil {
-		return judge.Facts{}, fmt.Errorf("probe pod %s from the node: %w", pod.Name, err)
+		return claimcheck.Observation{}, fmt.Errorf("probe pod %s from the node: %w", pod.Name, err)
 	}
-	return judge.ParseFacts(out)
+	return claimcheck.ParseObservation(out)
 }
 
 // hostState describes every PCI interface in the node's own namespace, a line
@@ -94,4 +109,66 @@ func hostState(ctx context.Context, k Kubectl) ([]string, error) {
 		return nil, fmt.Errorf("read the state of the node's interfaces: %w", err)
 	}
 	return slices.Sorted(strings.Lines(out)), nil
+}
+
+// examine reads a running pod from both sides and judges its claim.
+func examine(ctx context.Context, k Kubectl, namespace, podName, claimName string) (claimcheck.Outcome, error) {
+	o := claimcheck.Outcome{Pod: &corev1.Pod{}, Claim: &resourceapi.ResourceClaim{}}
+	if err := k.Get(ctx, o.Pod, "pod", podName, "-n", namespace); err != nil {
+		return o, err
+	}
+	if err := k.Get(ctx, o.Claim, "resourceclaim", claimName, "-n", namespace); err != nil {
+		return o, err
+	}
+	if o.Claim.Status.Allocation == nil {
+		return o, fmt.Errorf("claim %s is not allocated", claimName)
+	}
+	// A GPU asked for as nvidia.com/gpu comes in a claim that the scheduler
+	// made.
+	if extended := o.Pod.Status.ExtendedResourceClaimStatus; extended != nil {
+		var made resourceapi.ResourceClaim
+		if err := k.Get(ctx, &made, "resourceclaim", extended.ResourceClaimName, "-n", namespace); err != nil {
+			return o, err
+		}
+		if made.Status.Allocation != nil {
+			o.Claim.Status.Allocation.Devices.Results = append(o.Claim.Status.Allocation.Devices.Results,
+				made.Status.Allocation.Devices.Results...)
+		}
+	}
+	published, err := publishedAddresses(ctx, k, o.Pod.Spec.NodeName)
+	if err != nil {
+		return o, err
+	}
+	var insideErr, nodeErr error
+	o.Inside, insideErr = readInside(ctx, k, o.Pod)
+	o.OnNode, nodeErr = readOnNode(ctx, k, o.Pod)
+	o.FromInside = claimcheck.Claim(o.Claim, published, o.Inside)
+	o.FromNode = claimcheck.Claim(o.Claim, published, o.OnNode)
+	return o, errors.Join(insideErr, nodeErr)
+}
+
+// publishedAddresses reads the PCI address of every device a node publishes.
+func publishedAddresses(ctx context.Context, k Kubectl, node string) (claimcheck.Published, error) {
+	var list resourceapi.ResourceSliceList
+	if err := k.Get(ctx, &list, "resourceslices", "--field-selector", "spec.nodeName="+node); err != nil {
+		return nil, err
+	}
+	addresses := map[string]model.PCIAddress{}
+	for _, s := range list.Items {
+		for _, d := range s.Spec.Devices {
+			id := d.Attributes["resource.kubernetes.io/pciBusID"].StringValue
+			if id == nil {
+				continue
+			}
+			a, err := model.ParsePCIAddress(*id)
+			if err != nil {
+				return nil, fmt.Errorf("slice %s, device %s: %w", s.Name, d.Name, err)
+			}
+			addresses[s.Spec.Driver+"/"+d.Name] = a
+		}
+	}
+	return func(driver, device string) (model.PCIAddress, bool) {
+		a, ok := addresses[driver+"/"+device]
+		return a, ok
+	}, nil
 }

@@ -16,19 +16,19 @@ import (
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/lab/scenario/await"
-	"plumbline.dev/plumbline/lab/scenario/judge"
+	"plumbline.dev/plumbline/lab/scenario/claimcheck"
 )
 
 //go:embed stray.sh
 var strayScript string
 
-// The pod that is convicted, and the one that got what it claimed and is far apart:
-// the tutorial's, with their claims.
+// The tutorial's two pods and their claims: one is aligned, and gets a stray device
+// file; the other has what it claimed, with its CPUs on the other socket.
 const (
-	suspect      = "aligned-gpu-nic-cpu-pod"
-	suspectClaim = "aligned-resource-claim"
-	farPod       = "misaligned-gpu-nic-cpu-pod"
-	farClaim     = "misaligned-resource-claim"
+	alignedPod   = "aligned-gpu-nic-cpu-pod"
+	alignedClaim = "aligned-resource-claim"
+	distantPod   = "misaligned-gpu-nic-cpu-pod"
+	distantClaim = "misaligned-resource-claim"
 )
 
 // What plumbline verify exits with.
@@ -37,9 +37,9 @@ const (
 	verifyMisaligned = 3
 )
 
-// told is what verification is to say of a pod: by its exit code, by both answers
-// of its text, and by the two conditions of the claim.
-type told struct {
+// verifyExpectation is what verification is to report of a pod: by its exit code, by
+// both answers of its text, and by the two conditions of the claim.
+type verifyExpectation struct {
 	what               string
 	code               int
 	asClaimed, aligned metav1.ConditionStatus
@@ -48,99 +48,99 @@ type told struct {
 }
 
 var (
-	proves   = told{what: "proves the pod as claimed, and aligned", code: verifyAsClaimed, asClaimed: "True", aligned: "True"}
-	convicts = told{what: "convicts the pod", code: verifyMisaligned, asClaimed: "False", aligned: "True"}
-	// The tutorial's own counter-example: nobody broke a promise, and the CPUs are
-	// on the wrong socket.
-	tellsApart = told{
-		what: "calls the pod as claimed, and not aligned", code: verifyAsClaimed, asClaimed: "True", aligned: "False",
+	expectAligned = verifyExpectation{what: "reports the pod as claimed and aligned", code: verifyAsClaimed, asClaimed: "True", aligned: "True"}
+	expectFlagged = verifyExpectation{what: "flags the pod as misaligned", code: verifyMisaligned, asClaimed: "False", aligned: "True"}
+	// The tutorial's own counter-example: the pod has what it claimed, and the CPUs
+	// are on the wrong socket.
+	expectNotAligned = verifyExpectation{
+		what: "reports the pod as claimed and not aligned", code: verifyAsClaimed, asClaimed: "True", aligned: "False",
 		farther: []string{"GPU", "NIC"},
 	}
 )
 
-// Convict is the part of the tour where a pod is proved aligned, another one as
-// claimed and not aligned; another GPU's device file is smuggled into the first, and
-// it is convicted: by plumbline verify, by the conditions of its claim, and by the
-// demo's own probe, which knows nothing of verify.
-func (d Demo) Convict(ctx context.Context) (bool, error) {
+// Verify is the part of the tour where one pod is reported as claimed and aligned,
+// another as claimed and not aligned. Then another GPU's device file is added to the
+// first, which must be flagged: by plumbline verify, by the conditions of its claim, and
+// by the demo's own probe, which is independent of verify.
+func (d Demo) Verify(ctx context.Context) (bool, error) {
 	d.heading("Is it true? plumbline verify asks the kernel")
 	if _, err := d.Kubectl.Run(ctx, "apply", "-k", d.overlay("gke-device-alignment")); err != nil {
 		return false, err
 	}
-	for _, pod := range []string{suspect, farPod} {
+	for _, pod := range []string{alignedPod, distantPod} {
 		if err := d.waitForPod(ctx, "default", pod); err != nil {
 			return false, err
 		}
 	}
-	proved, err := d.verdictOf(ctx, suspect, suspectClaim, proves)
+	aligned, err := d.verifyPod(ctx, alignedPod, alignedClaim, expectAligned)
 	if err != nil {
 		return false, err
 	}
 	d.heading("What the tutorial calls misaligned: it got what it claimed")
-	apart, err := d.verdictOf(ctx, farPod, farClaim, tellsApart)
+	distant, err := d.verifyPod(ctx, distantPod, distantClaim, expectNotAligned)
 	if err != nil {
 		return false, err
 	}
-	probed, err := d.probeFindsFar(ctx)
+	probed, err := d.probeFindsDistant(ctx)
 	if err != nil {
 		return false, err
 	}
-	convicted, err := d.smuggled(ctx)
+	flagged, err := d.addStrayDevice(ctx)
 	if err != nil {
 		return false, err
 	}
 	ok := true
-	for _, v := range append([]judge.Verdict{proved, apart, probed}, convicted...) {
+	for _, v := range append([]claimcheck.Result{aligned, distant, probed}, flagged...) {
 		d.say(v)
 		ok = ok && v.OK
 	}
 	return ok, nil
 }
 
-// smuggled puts another GPU's file into the suspect, asks everybody, and takes it
-// out again.
-func (d Demo) smuggled(ctx context.Context) ([]judge.Verdict, error) {
-	d.heading("A second GPU's device file is put into the pod behind everybody's back")
-	file, err := d.smuggle(ctx, "add")
+// addStrayDevice adds another GPU's device file to the aligned pod, checks that the
+// pod is flagged, and removes the file again.
+func (d Demo) addStrayDevice(ctx context.Context) ([]claimcheck.Result, error) {
+	d.heading("A second GPU's device file is added to the pod from the node")
+	file, err := d.strayDevice(ctx, "add")
 	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(d.Out, "  %s\n\n", strings.TrimSpace(file))
-	convicted, err := d.verdictOf(ctx, suspect, suspectClaim, convicts)
+	flagged, err := d.verifyPod(ctx, alignedPod, alignedClaim, expectFlagged)
 	if err != nil {
 		return nil, err
 	}
-	independent, err := d.probeConvicts(ctx)
+	independent, err := d.probeFindsStrayDevice(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.smuggle(ctx, "remove"); err != nil {
+	if _, err := d.strayDevice(ctx, "remove"); err != nil {
 		return nil, err
 	}
-	acquitted, err := d.conditionsBecome(ctx, suspectClaim, proves)
-	return []judge.Verdict{convicted, independent, acquitted}, err
+	cleared, err := d.waitForConditions(ctx, alignedClaim, expectAligned)
+	return []claimcheck.Result{flagged, independent, cleared}, err
 }
 
-// verdictOf runs the command on a pod, prints what it says, and waits for the
+// verifyPod runs the command on a pod, prints what it says, and waits for the
 // claim's conditions to say the same.
-func (d Demo) verdictOf(ctx context.Context, pod, claim string, want told) (judge.Verdict, error) {
+func (d Demo) verifyPod(ctx context.Context, pod, claim string, want verifyExpectation) (claimcheck.Result, error) {
 	answer, err := d.plumbline(ctx, "verify", "pod/"+pod, "-n", "default")
 	if err != nil {
-		return judge.Verdict{}, err
+		return claimcheck.Result{}, err
 	}
 	fmt.Fprint(d.Out, answer.Out)
-	v := verifyVerdict(answer, want)
+	v := checkVerifyAnswer(answer, want)
 	if !v.OK {
 		return v, nil
 	}
-	said, err := d.conditionsBecome(ctx, claim, want)
+	said, err := d.waitForConditions(ctx, claim, want)
 	v.OK, v.Why = said.OK, v.Why+"; "+said.Why
 	return v, err
 }
 
-// verifyVerdict judges how the command ended, and both answers of its text.
-func verifyVerdict(a answer, want told) judge.Verdict {
-	v := judge.Verdict{What: "plumbline verify " + want.what, OK: a.Code == want.code, Why: a.Ending()}
+// checkVerifyAnswer checks how the command ended, and both answers of its text.
+func checkVerifyAnswer(a answer, want verifyExpectation) claimcheck.Result {
+	v := claimcheck.Result{What: "plumbline verify " + want.what, OK: a.Code == want.code, Why: a.Ending()}
 	for question, status := range map[string]metav1.ConditionStatus{"as claimed": want.asClaimed, "aligned": want.aligned} {
 		if !answered(a.Out, question, string(status)) {
 			v.OK, v.Why = false, fmt.Sprintf("%s; it does not answer %q with %s", v.Why, question, status)
@@ -175,16 +175,16 @@ func fartherPairs(text string) int {
 	return n
 }
 
-// conditionsBecome waits until every entry of ours in the claim's status says so.
-func (d Demo) conditionsBecome(ctx context.Context, name string, want told) (judge.Verdict, error) {
-	v := judge.Verdict{What: fmt.Sprintf("the claim says AsClaimed: %s, Aligned: %s", want.asClaimed, want.aligned)}
+// waitForConditions waits until every entry of ours in the claim's status says so.
+func (d Demo) waitForConditions(ctx context.Context, name string, want verifyExpectation) (claimcheck.Result, error) {
+	v := claimcheck.Result{What: fmt.Sprintf("the claim says AsClaimed: %s, Aligned: %s", want.asClaimed, want.aligned)}
 	err := poll(ctx, func() (bool, error) {
 		var claim resourceapi.ResourceClaim
 		if err := d.Kubectl.Get(ctx, &claim, "resourceclaim", name, "-n", "default"); err != nil {
 			return false, err
 		}
-		kept, asClaimed := says(claim, "AsClaimed", want.asClaimed)
-		near, aligned := says(claim, "Aligned", want.aligned)
+		kept, asClaimed := hasCondition(claim, "AsClaimed", want.asClaimed)
+		near, aligned := hasCondition(claim, "Aligned", want.aligned)
 		v.OK, v.Why = kept && near, asClaimed+", "+aligned
 		return v.OK, nil
 	})
@@ -194,8 +194,8 @@ func (d Demo) conditionsBecome(ctx context.Context, name string, want told) (jud
 	return v, err
 }
 
-// says whether all entries that have a condition say this of it.
-func says(claim resourceapi.ResourceClaim, condition string, want metav1.ConditionStatus) (bool, string) {
+// hasCondition says whether all entries that have a condition say this of it.
+func hasCondition(claim resourceapi.ResourceClaim, condition string, want metav1.ConditionStatus) (bool, string) {
 	entries, said := 0, ""
 	for _, d := range claim.Status.Devices {
 		for _, c := range d.Conditions {
@@ -215,44 +215,44 @@ func says(claim resourceapi.ResourceClaim, condition string, want metav1.Conditi
 	return true, said
 }
 
-// probeFindsFar asks the demo's own probe of the pod that is far apart.
-func (d Demo) probeFindsFar(ctx context.Context) (judge.Verdict, error) {
-	v := judge.Verdict{What: "the demo's own probe finds the CPUs on the other socket, and every constraint kept"}
-	o, err := examine(ctx, d.Kubectl, "default", farPod, farClaim)
+// probeFindsDistant asks the demo's own probe of the distant pod.
+func (d Demo) probeFindsDistant(ctx context.Context) (claimcheck.Result, error) {
+	v := claimcheck.Result{What: "the demo's own probe finds the CPUs on the other socket, and every constraint kept"}
+	o, err := examine(ctx, d.Kubectl, "default", distantPod, distantClaim)
 	if err != nil {
 		return v, err
 	}
-	o.Wanted = judge.Misaligned(o.OnNode)
-	v.OK, v.Why = o.OK(), o.Wanted.Why
+	o.Expected = claimcheck.Misaligned(o.OnNode)
+	v.OK, v.Why = o.OK(), o.Expected.Why
 	return v, nil
 }
 
-// smuggle adds or removes another GPU's device file in the suspect's container,
-// as only who owns the node can.
-func (d Demo) smuggle(ctx context.Context, what string) (string, error) {
+// strayDevice adds or removes another GPU's device file in the aligned pod's
+// container, which takes root on the node.
+func (d Demo) strayDevice(ctx context.Context, what string) (string, error) {
 	var pod corev1.Pod
-	if err := d.Kubectl.Get(ctx, &pod, "pod", suspect, "-n", "default"); err != nil {
+	if err := d.Kubectl.Get(ctx, &pod, "pod", alignedPod, "-n", "default"); err != nil {
 		return "", err
 	}
 	if len(pod.Status.ContainerStatuses) == 0 {
-		return "", fmt.Errorf("pod %s has no container", suspect)
+		return "", fmt.Errorf("pod %s has no container", alignedPod)
 	}
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
 	pid, err := d.Kubectl.Shell(ctx, probeNamespace, probePod, onNodeScript, id)
 	if err != nil {
-		return "", fmt.Errorf("find the process of pod %s: %w", suspect, err)
+		return "", fmt.Errorf("find the process of pod %s: %w", alignedPod, err)
 	}
 	out, err := d.Kubectl.Shell(ctx, probeNamespace, probePod, strayScript, strings.TrimSpace(pid), what)
 	if err != nil {
-		return "", fmt.Errorf("%s a device file in pod %s: %w", what, suspect, err)
+		return "", fmt.Errorf("%s a device file in pod %s: %w", what, alignedPod, err)
 	}
 	return out, nil
 }
 
-// probeConvicts asks the demo's own probe.
-func (d Demo) probeConvicts(ctx context.Context) (judge.Verdict, error) {
-	v := judge.Verdict{What: "the demo's own probe finds the same"}
-	o, err := examine(ctx, d.Kubectl, "default", suspect, suspectClaim)
+// probeFindsStrayDevice runs the demo's own probe.
+func (d Demo) probeFindsStrayDevice(ctx context.Context) (claimcheck.Result, error) {
+	v := claimcheck.Result{What: "the demo's own probe finds the same"}
+	o, err := examine(ctx, d.Kubectl, "default", alignedPod, alignedClaim)
 	if err != nil {
 		return v, err
 	}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The command's exit code is the verdict; one that does not run is none.
+// The exit code of the command is the answer; a command that does not run gives none.
 func TestAnswers(t *testing.T) {
 	d := Demo{Plumbline: "sh"}
 	three, err := d.plumbline(t.Context(), "-c", "echo said; echo wrong >&2; exit 3")
@@ -28,33 +28,33 @@ func TestAnswers(t *testing.T) {
 }
 
 // Both answers count, and the pairs that could be nearer.
-func TestVerifyVerdict(t *testing.T) {
+func TestCheckVerifyAnswer(t *testing.T) {
 	text := func(asClaimed, aligned, pairs string) string {
 		return "default/x on n: Word\n\nas claimed  " + asClaimed + " (R)\naligned     " + aligned + " (R)\n\nPAIR IS ...\n" + pairs
 	}
 	far := "/dev/dri/card0 to main CPUs  SYS  NODE\nnet0 to main CPUs  SYS  NODE\n"
 	for _, test := range []struct {
 		answer answer
-		want   told
+		want   verifyExpectation
 		ok     bool
 	}{
-		{answer{Out: text("True", "True", "")}, proves, true},
-		{answer{Out: text("True", "False", "")}, proves, false},
-		{answer{Out: text("True", "True", ""), Code: 3}, proves, false},
-		{answer{Out: "default/x on n: Aligned"}, proves, false},
-		{answer{Out: text("False", "True", ""), Code: 3}, convicts, true},
-		{answer{Out: text("False", "True", "")}, convicts, false},
-		{answer{Out: text("True", "False", far)}, tellsApart, true},
-		{answer{Out: text("True", "True", far)}, tellsApart, false},
-		{answer{Out: text("True", "False", strings.ReplaceAll(far, "SYS  NODE", "NODE  NODE"))}, tellsApart, false},
+		{answer{Out: text("True", "True", "")}, expectAligned, true},
+		{answer{Out: text("True", "False", "")}, expectAligned, false},
+		{answer{Out: text("True", "True", ""), Code: 3}, expectAligned, false},
+		{answer{Out: "default/x on n: Aligned"}, expectAligned, false},
+		{answer{Out: text("False", "True", ""), Code: 3}, expectFlagged, true},
+		{answer{Out: text("False", "True", "")}, expectFlagged, false},
+		{answer{Out: text("True", "False", far)}, expectNotAligned, true},
+		{answer{Out: text("True", "True", far)}, expectNotAligned, false},
+		{answer{Out: text("True", "False", strings.ReplaceAll(far, "SYS  NODE", "NODE  NODE"))}, expectNotAligned, false},
 	} {
-		if v := verifyVerdict(test.answer, test.want); v.OK != test.ok {
+		if v := checkVerifyAnswer(test.answer, test.want); v.OK != test.ok {
 			t.Errorf("%+v, want %q: %+v", test.answer, test.want.what, v)
 		}
 	}
 }
 
-func TestSays(t *testing.T) {
+func TestHasCondition(t *testing.T) {
 	claim := func(statuses ...metav1.ConditionStatus) resourceapi.ResourceClaim {
 		var c resourceapi.ResourceClaim
 		for _, s := range statuses {
@@ -64,14 +64,14 @@ func TestSays(t *testing.T) {
 		}
 		return c
 	}
-	if ok, why := says(claim("False", "False"), "Aligned", "False"); !ok || !strings.Contains(why, "CPUsWrong") {
+	if ok, why := hasCondition(claim("False", "False"), "Aligned", "False"); !ok || !strings.Contains(why, "CPUsWrong") {
 		t.Errorf("%t, %s", ok, why)
 	}
-	if ok, why := says(claim("True"), "AsClaimed", "True"); ok || why == "" {
+	if ok, why := hasCondition(claim("True"), "AsClaimed", "True"); ok || why == "" {
 		t.Errorf("one condition is not the other: %t, %s", ok, why)
 	}
 	for _, c := range []resourceapi.ResourceClaim{claim(), claim("True", "False"), {}} {
-		if ok, why := says(c, "Aligned", "True"); ok || why == "" {
+		if ok, why := hasCondition(c, "Aligned", "True"); ok || why == "" {
 			t.Errorf("%+v: %t, %s", c.Status.Devices, ok, why)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
-	"plumbline.dev/plumbline/lab/scenario/judge"
+	"plumbline.dev/plumbline/lab/scenario/claimcheck"
 )
 
 // azure is mission/distributed-training-numa.txt: both templates, each on a
@@ -29,20 +29,20 @@ func (d Demo) azure(ctx context.Context) (bool, error) {
 		pod  string
 		node int64
 	}{{"h100-numa-aligned", 0}, {"h100-numa-unaligned", 1}} {
-		v, err := d.azureVerdict(ctx, want.pod, want.node)
+		v, err := d.checkAzureClaim(ctx, want.pod, want.node)
 		if err != nil {
 			return false, err
 		}
-		fmt.Fprintf(d.Out, "  %s  %s\n      %s\n", judge.Mark(v.OK), v.What, v.Why)
+		fmt.Fprintf(d.Out, "  %s  %s\n      %s\n", claimcheck.Mark(v.OK), v.What, v.Why)
 		ok = ok && v.OK
 	}
 	return ok, nil
 }
 
-// azureVerdict judges one template by the document's own words: these four
+// checkAzureClaim checks one template against the document: these four
 // GPUs, and NICs of that NUMA node.
-func (d Demo) azureVerdict(ctx context.Context, pod string, node int64) (judge.Verdict, error) {
-	v := judge.Verdict{What: fmt.Sprintf("%s: 4 GPUs by address, 4 RDMA NICs of NUMA node %d", pod, node)}
+func (d Demo) checkAzureClaim(ctx context.Context, pod string, node int64) (claimcheck.Result, error) {
+	v := claimcheck.Result{What: fmt.Sprintf("%s: 4 GPUs by address, 4 RDMA NICs of NUMA node %d", pod, node)}
 	claim, err := d.allocatedClaim(ctx, "default", pod)
 	if err != nil {
 		return v, err
@@ -135,10 +135,10 @@ func (d Demo) mpi(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	// The machine file says where gpu2rdma0 is.
-	o.Wanted = judge.Verdict{What: "gpu2rdma0 is dranet0 in the pod", Why: "its interfaces: "}
+	o.Expected = claimcheck.Result{What: "gpu2rdma0 is dranet0 in the pod", Why: "its interfaces: "}
 	for _, n := range o.OnNode.NICs {
-		o.Wanted.Why += fmt.Sprintf("%s at %s", n.Name, n.Address)
-		o.Wanted.OK = o.Wanted.OK || n.Name == "dranet0" && n.Address.String() == "0000:98:00.0"
+		o.Expected.Why += fmt.Sprintf("%s at %s", n.Name, n.Address)
+		o.Expected.OK = o.Expected.OK || n.Name == "dranet0" && n.Address.String() == "0000:98:00.0"
 	}
-	return o.OK(), judge.WriteVerdicts(d.Out, o)
+	return o.OK(), claimcheck.WriteResults(d.Out, o)
 }

@@ -69,11 +69,3 @@ func (d Demo) agentProcess(ctx context.Context) (string, error) {
 	}
 	return strings.TrimSpace(pid), nil
 }
-
-// startProbe starts the pod that reads the node, and waits for it.
-func (d Demo) startProbe(ctx context.Context) error {
-	if _, err := d.Kubectl.RunWithInput(ctx, probeManifest(d.Node, d.Image), "apply", "-f", "-"); err != nil {
-		return err
-	}
-	return d.waitForPod(ctx, probeNamespace, probePod)
-}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package claimcheck
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-const rightPlace = `cpus 0-3
+const asClaimed = `cpus 0-3
 mems 0
 node 0 0-7
 node 1 8-15
@@ -52,9 +52,9 @@ func claim(distinct bool) *resourceapi.ResourceClaim {
 	return c
 }
 
-// Each case changes one fact of the right place; the named verdict must fail,
+// Each case changes one line of the right place; the named result must fail,
 // and only because of it.
-func TestJudge(t *testing.T) {
+func TestClaim(t *testing.T) {
 	cases := []struct {
 		name     string
 		change   []string
@@ -81,42 +81,42 @@ func TestJudge(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			facts, err := ParseFacts(strings.NewReplacer(c.change...).Replace(rightPlace))
+			observed, err := ParseObservation(strings.NewReplacer(c.change...).Replace(asClaimed))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var wrong []string
-			for _, v := range Claim(claim(c.distinct), published, facts) {
+			for _, v := range Claim(claim(c.distinct), published, observed) {
 				if !v.OK {
 					wrong = append(wrong, v.What)
 				}
 			}
 			if got, want := strings.Join(wrong, "\n"), strings.Join(c.wrong, "\n"); got != want {
-				t.Errorf("wrong verdicts:\n%s\nwant:\n%s", got, want)
+				t.Errorf("failed results:\n%s\nwant:\n%s", got, want)
 			}
 		})
 	}
 }
 
-func TestParseFactsRefuses(t *testing.T) {
+func TestParseObservationRefuses(t *testing.T) {
 	for _, line := range []string{
 		"cpus", "cpus 0-x", "mems 0 1", "node x 0-3", "surprise", "nic eth0 /sys/devices/virtual/net 0",
 		"nic eth0 /sys/devices/pci0000:00/0000:00:01.0 -1", "gpu /dev/dri/card0 /sys/devices/pci0000:00/0000:00:01.0 0",
 	} {
-		if _, err := ParseFacts(line + "\n"); err == nil {
+		if _, err := ParseObservation(line + "\n"); err == nil {
 			t.Errorf("line %q was accepted", line)
 		}
 	}
 }
 
-func FuzzParseFacts(f *testing.F) {
-	f.Add(rightPlace)
+func FuzzParseObservation(f *testing.F) {
+	f.Add(asClaimed)
 	f.Fuzz(func(t *testing.T, text string) {
-		facts, err := ParseFacts(text)
+		observed, err := ParseObservation(text)
 		if err != nil {
 			return
 		}
-		for _, l := range append(facts.NICs, facts.GPUs...) {
+		for _, l := range append(observed.NICs, observed.GPUs...) {
 			if l.Root == "" || l.NUMANode < 0 {
 				t.Errorf("accepted %+v", l)
 			}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package claimcheck
 
 import (
 	"bufio"
@@ -14,18 +14,18 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Facts are where a pod's devices, CPUs and memory really are, as one reader
-// saw them.
-type Facts struct {
+// Observation is where a pod's devices, CPUs and memory really are, as one probe
+// read it.
+type Observation struct {
 	CPUs, Mems cpuset.CPUSet
-	NICs       []Located
-	GPUs       []Located
+	NICs       []Device
+	GPUs       []Device
 	// NodeCPUs are the CPUs of each NUMA node.
 	NodeCPUs map[int]cpuset.CPUSet
 }
 
-// Located is a device and its place.
-type Located struct {
+// Device is a device that was found and where it sits.
+type Device struct {
 	// Name is what the pod calls it: an interface or a device file.
 	Name string
 	// DeviceNumber is a device file's major:minor; empty for an interface.
@@ -36,7 +36,7 @@ type Located struct {
 }
 
 // NUMANodes are the nodes the CPUs belong to.
-func (f Facts) NUMANodes() cpuset.CPUSet {
+func (f Observation) NUMANodes() cpuset.CPUSet {
 	var nodes []int
 	for node, cpus := range f.NodeCPUs {
 		if !cpus.Intersection(f.CPUs).IsEmpty() {
@@ -46,10 +46,10 @@ func (f Facts) NUMANodes() cpuset.CPUSet {
 	return cpuset.New(nodes...)
 }
 
-// ParseFacts reads what the probe scripts print: a word that says what the
+// ParseObservation reads what the probe scripts print: a word that says what the
 // line is, then its fields.
-func ParseFacts(text string) (Facts, error) {
-	f := Facts{NodeCPUs: map[int]cpuset.CPUSet{}}
+func ParseObservation(text string) (Observation, error) {
+	f := Observation{NodeCPUs: map[int]cpuset.CPUSet{}}
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
@@ -63,7 +63,7 @@ func ParseFacts(text string) (Facts, error) {
 	return f, lines.Err()
 }
 
-func (f *Facts) line(what string, fields []string) (err error) {
+func (f *Observation) line(what string, fields []string) (err error) {
 	switch {
 	case what == "cpus" && len(fields) == 1:
 		f.CPUs, err = cpuset.Parse(fields[0])
@@ -76,12 +76,12 @@ func (f *Facts) line(what string, fields []string) (err error) {
 		}
 		f.NodeCPUs[id], err = cpuset.Parse(strings.Join(fields[1:], ""))
 	case what == "nic" && len(fields) == 3:
-		var l Located
-		l, err = locate(fields[0], fields[1], fields[2])
+		var l Device
+		l, err = parseDevice(fields[0], fields[1], fields[2])
 		f.NICs = append(f.NICs, l)
 	case what == "gpu" && len(fields) == 4:
-		var l Located
-		l, err = locate(fields[0], fields[2], fields[3])
+		var l Device
+		l, err = parseDevice(fields[0], fields[2], fields[3])
 		l.DeviceNumber = fields[1]
 		f.GPUs = append(f.GPUs, l)
 	default:
@@ -92,8 +92,8 @@ func (f *Facts) line(what string, fields []string) (err error) {
 
 // locate reads a device's resolved sysfs path, such as
 // /sys/devices/pci0000:8c/0000:8c:00.0/0000:8d:00.0/0000:8e:00.0/0000:8f:00.0.
-func locate(name, path, node string) (Located, error) {
-	l := Located{Name: name}
+func parseDevice(name, path, node string) (Device, error) {
+	l := Device{Name: name}
 	for part := range strings.SplitSeq(path, "/") {
 		if strings.HasPrefix(part, "pci") && strings.Contains(part, ":") {
 			l.Root = part

@@ -15,12 +15,12 @@ import (
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/deploy/leastprivilege"
 	"plumbline.dev/plumbline/deploy/render"
-	"plumbline.dev/plumbline/lab/scenario/judge"
+	"plumbline.dev/plumbline/lab/scenario/claimcheck"
 )
 
-// forbidden tries, with the agent's own tokens, what the agent must not be
+// permissions tries, with the agent's own tokens, what the agent must not be
 // able to do, and the same with the explainer's.
-func (d Demo) forbidden(ctx context.Context) (bool, error) {
+func (d Demo) permissions(ctx context.Context) (bool, error) {
 	admin, err := clientcmd.BuildConfigFromFlags("", d.Kubectl.Kubeconfig)
 	if err != nil {
 		return false, fmt.Errorf("read kubeconfig: %w", err)
@@ -35,14 +35,14 @@ func (d Demo) forbidden(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	d.heading("The same of the program that tells pods why they wait")
+	d.heading("The same of the explainer, which writes events on pods that wait")
 	explainer, err := d.tryRights(ctx, admin, deploy.ExplainerServiceAccount, deploy.ForbiddenExplainer())
 	return agent && explainer, err
 }
 
 // tryRights sends an account's list of requests, and prints the answers with what
 // else is known.
-func (d Demo) tryRights(ctx context.Context, admin *rest.Config, account string, requests []byte, more ...judge.Verdict) (bool, error) {
+func (d Demo) tryRights(ctx context.Context, admin *rest.Config, account string, requests []byte, more ...claimcheck.Result) (bool, error) {
 	subject := leastprivilege.Subject{Node: d.Node, Namespace: deploy.Namespace, Account: account}
 	list, err := leastprivilege.Parse(requests, subject)
 	if err != nil {
@@ -66,19 +66,19 @@ func (d Demo) tryRights(ctx context.Context, admin *rest.Config, account string,
 		if r.Wrong != nil {
 			ok, answer = false, r.Wrong.Error()
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", judge.Mark(r.Wrong == nil), r.Request.Name, answer)
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", claimcheck.Mark(r.Wrong == nil), r.Request.Name, answer)
 	}
-	for _, v := range append([]judge.Verdict{extra}, more...) {
+	for _, v := range append([]claimcheck.Result{extra}, more...) {
 		ok = ok && v.OK
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", judge.Mark(v.OK), v.What, v.Why)
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", claimcheck.Mark(v.OK), v.What, v.Why)
 	}
 	return ok, t.Flush()
 }
 
 // extraRights asks the API server for everything an account may do, and
 // compares it with the role that the chart ships.
-func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject leastprivilege.Subject) (judge.Verdict, error) {
-	v := judge.Verdict{What: "nothing granted beside the chart's own role"}
+func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject leastprivilege.Subject) (claimcheck.Result, error) {
+	v := claimcheck.Result{What: "nothing granted beside the chart's own role"}
 	manifests, err := render.Chart(deploy.Namespace, map[string]any{
 		"drivers": map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": d.Node}},
 	})
@@ -112,8 +112,8 @@ const agentCapabilities = "0000000000283000"
 
 // capabilities reads what the running agent's process may do on the node, as
 // the kernel says.
-func (d Demo) capabilities(ctx context.Context) (judge.Verdict, error) {
-	v := judge.Verdict{What: "the agent's process has NET_ADMIN, NET_RAW, SYS_ADMIN and SYS_PTRACE, no more"}
+func (d Demo) capabilities(ctx context.Context) (claimcheck.Result, error) {
+	v := claimcheck.Result{What: "the agent's process has NET_ADMIN, NET_RAW, SYS_ADMIN and SYS_PTRACE, no more"}
 	const bounding = `awk '/^Cap(Eff|Bnd):/ { print $2 }' "/proc/$1/status"`
 	pid, err := d.agentProcess(ctx)
 	if err != nil {

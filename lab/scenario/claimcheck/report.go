@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package claimcheck
 
 import (
 	"fmt"
@@ -13,22 +13,22 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Outcome is one pod, its claim, and what both readers found.
+// Outcome is one pod, its claim, and what both probes read.
 type Outcome struct {
 	Pod    *corev1.Pod
 	Claim  *resourceapi.ResourceClaim
-	Inside Facts
-	OnNode Facts
-	// Verdicts are judged twice, once by each reader.
-	FromInside, FromNode []Verdict
-	// Wanted is what the scenario is there to show, such as "aligned: GPU, NIC
+	Inside Observation
+	OnNode Observation
+	// FromInside and FromNode are the results by each probe.
+	FromInside, FromNode []Result
+	// Expected is what the scenario demonstrates, such as "aligned: GPU, NIC
 	// and CPUs on one NUMA node".
-	Wanted Verdict
+	Expected Result
 }
 
-// OK says whether every verdict of both readers holds, and the wanted one.
+// OK says whether every result of both probes holds, and the expected one.
 func (o Outcome) OK() bool {
-	for _, v := range append(append([]Verdict{o.Wanted}, o.FromInside...), o.FromNode...) {
+	for _, v := range append(append([]Result{o.Expected}, o.FromInside...), o.FromNode...) {
 		if !v.OK {
 			return false
 		}
@@ -44,9 +44,9 @@ func Mark(ok bool) string {
 	return "WRONG"
 }
 
-// WriteVerdicts prints what was judged, line by line, both readers side by
+// WriteResults prints the results, line by line, both probes side by
 // side where they differ.
-func WriteVerdicts(w io.Writer, o Outcome) error {
+func WriteResults(w io.Writer, o Outcome) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "  %s  claim %s\n", o.Pod.Name, o.Claim.Name)
 	for i, v := range o.FromInside {
@@ -55,7 +55,7 @@ func WriteVerdicts(w io.Writer, o Outcome) error {
 			fmt.Fprintf(t, "    \t  from the node\t%s\n", n.Why)
 		}
 	}
-	fmt.Fprintf(t, "    %s\t%s\t%s\n", Mark(o.Wanted.OK), o.Wanted.What, o.Wanted.Why)
+	fmt.Fprintf(t, "    %s\t%s\t%s\n", Mark(o.Expected.OK), o.Expected.What, o.Expected.Why)
 	return t.Flush()
 }
 
@@ -66,20 +66,20 @@ func WriteTable(w io.Writer, outcomes []Outcome) error {
 	for _, o := range outcomes {
 		f := o.Inside
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Pod.Name, o.Claim.Name,
-			columns(f.GPUs), columns(f.NICs), f.CPUs, f.NUMANodes(), f.Mems, verdictWord(o))
+			columns(f.GPUs), columns(f.NICs), f.CPUs, f.NUMANodes(), f.Mems, outcomeText(o))
 	}
 	return t.Flush()
 }
 
-func verdictWord(o Outcome) string {
+func outcomeText(o Outcome) string {
 	if o.OK() {
-		return "as claimed, " + o.Wanted.What
+		return "as claimed, " + o.Expected.What
 	}
 	return "WRONG"
 }
 
 // columns are name, root and NUMA node; several devices share a cell.
-func columns(devices []Located) string {
+func columns(devices []Device) string {
 	var names, roots, nodes []string
 	for _, d := range devices {
 		names = append(names, d.Name[strings.LastIndex(d.Name, "/")+1:]+" "+d.Address.String())

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package claimcheck
 
 import (
 	"encoding/json"
@@ -12,39 +12,39 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// Aligned is the tutorial's promise: GPU, NIC and CPUs on one NUMA node, GPU
+// Aligned is the tutorial's aligned pod: GPU, NIC and CPUs on one NUMA node, GPU
 // and NIC below one root.
-func Aligned(f Facts) Verdict {
-	v := Verdict{What: "aligned", Why: placesOf(f)}
+func Aligned(f Observation) Result {
+	v := Result{What: "aligned", Why: placesOf(f)}
 	v.OK = len(f.GPUs) == 1 && len(f.NICs) == 1 && f.GPUs[0].Root == f.NICs[0].Root &&
 		f.NUMANodes().Equals(deviceNodes(f)) && f.NUMANodes().Size() == 1
 	return v
 }
 
 // Misaligned is the tutorial's counter-example: the CPUs on the other socket.
-func Misaligned(f Facts) Verdict {
-	v := Verdict{What: "misaligned on purpose", Why: placesOf(f)}
+func Misaligned(f Observation) Result {
+	v := Result{What: "misaligned on purpose", Why: placesOf(f)}
 	v.OK = len(f.GPUs) == 1 && len(f.NICs) == 1 && f.GPUs[0].Root == f.NICs[0].Root &&
 		f.NUMANodes().Size() == 1 && f.NUMANodes().Intersection(deviceNodes(f)).IsEmpty()
 	return v
 }
 
-func deviceNodes(f Facts) cpuset.CPUSet {
+func deviceNodes(f Observation) cpuset.CPUSet {
 	var nodes []int
-	for _, d := range append(append([]Located{}, f.NICs...), f.GPUs...) {
+	for _, d := range append(append([]Device{}, f.NICs...), f.GPUs...) {
 		nodes = append(nodes, d.NUMANode)
 	}
 	return cpuset.New(nodes...)
 }
 
-func placesOf(f Facts) string {
+func placesOf(f Observation) string {
 	return fmt.Sprintf("devices on NUMA node %s, CPUs on %s", deviceNodes(f), f.NUMANodes())
 }
 
 // Status compares the claim's status.devices with what is in the pod:
 // that is where people look an address up.
-func Status(claim *resourceapi.ResourceClaim, f Facts) Verdict {
-	v := Verdict{What: "status.devices names the interface"}
+func Status(claim *resourceapi.ResourceClaim, f Observation) Result {
+	v := Result{What: "status.devices names the interface"}
 	for _, d := range claim.Status.Devices {
 		if d.NetworkData == nil {
 			continue

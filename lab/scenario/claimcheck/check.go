@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package claimcheck
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// Verdict is one thing that the claim says and whether the kernel agrees.
-type Verdict struct {
+// Result is one statement of the claim and whether the kernel agrees.
+type Result struct {
 	// What is said, such as "gpu-req, nic-req: same pcieRoot".
 	What string
 	OK   bool
@@ -28,65 +28,65 @@ type Verdict struct {
 // Published finds the PCI address that a driver published for a device.
 type Published func(driver, device string) (model.PCIAddress, bool)
 
-// Claim compares an allocated claim with the facts of the pod that holds it:
+// Claim compares an allocated claim with what a probe read of the pod that holds it:
 // every allocated device is there and nothing else, and every constraint holds.
-func Claim(claim *resourceapi.ResourceClaim, published Published, f Facts) []Verdict {
-	var verdicts []Verdict
-	places := map[string][]place{}
+func Claim(claim *resourceapi.ResourceClaim, published Published, f Observation) []Result {
+	var results []Result
+	locations := map[string][]location{}
 	wantNICs, wantGPUs := map[model.PCIAddress]bool{}, map[model.PCIAddress]bool{}
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		var v Verdict
-		var p place
+		var v Result
+		var p location
 		switch r.Driver {
 		case slicecodec.DriverCPU:
-			p, v = judgeCPU(r, f)
+			p, v = checkCPU(r, f)
 		case slicecodec.DriverNet:
-			p, v = judgePCI(r, published, f.NICs, wantNICs)
+			p, v = checkPCI(r, published, f.NICs, wantNICs)
 		case slicecodec.DriverGPU:
-			p, v = judgePCI(r, published, f.GPUs, wantGPUs)
+			p, v = checkPCI(r, published, f.GPUs, wantGPUs)
 		default:
-			v = Verdict{What: r.Request + " is " + r.Device, Why: "no reading for driver " + r.Driver}
+			v = Result{What: r.Request + " is " + r.Device, Why: "no reading for driver " + r.Driver}
 		}
-		verdicts = append(verdicts, v)
-		places[r.Request] = append(places[r.Request], p)
+		results = append(results, v)
+		locations[r.Request] = append(locations[r.Request], p)
 	}
-	verdicts = append(verdicts,
-		judgeNothingElse("network interface", f.NICs, wantNICs),
-		judgeNothingElse("GPU", f.GPUs, wantGPUs))
+	results = append(results,
+		checkNothingElse("network interface", f.NICs, wantNICs),
+		checkNothingElse("GPU", f.GPUs, wantGPUs))
 	for _, c := range claim.Spec.Devices.Constraints {
-		verdicts = append(verdicts, judgeConstraint(c, places))
+		results = append(results, checkConstraint(c, locations))
 	}
-	return verdicts
+	return results
 }
 
-// place is where an allocated device was found; empty sets mean not found.
-type place struct {
+// location is where an allocated device was found; empty sets mean not found.
+type location struct {
 	root  string
 	nodes cpuset.CPUSet
 }
 
-func judgePCI(r resourceapi.DeviceRequestAllocationResult, published Published, found []Located, want map[model.PCIAddress]bool) (place, Verdict) {
-	v := Verdict{What: fmt.Sprintf("%s is %s", r.Request, r.Device)}
+func checkPCI(r resourceapi.DeviceRequestAllocationResult, published Published, found []Device, want map[model.PCIAddress]bool) (location, Result) {
+	v := Result{What: fmt.Sprintf("%s is %s", r.Request, r.Device)}
 	address, ok := published(r.Driver, r.Device)
 	if !ok {
 		v.Why = "no slice publishes a PCI address for it"
-		return place{}, v
+		return location{}, v
 	}
 	want[address] = true
-	i := slices.IndexFunc(found, func(l Located) bool { return l.Address == address })
+	i := slices.IndexFunc(found, func(l Device) bool { return l.Address == address })
 	if i < 0 {
 		v.Why = fmt.Sprintf("%s is not in the pod", address)
-		return place{}, v
+		return location{}, v
 	}
 	l := found[i]
 	v.OK, v.Why = true, fmt.Sprintf("%s at %s, root %s, NUMA node %d", l.Name, l.Address, l.Root, l.NUMANode)
-	return place{root: l.Root, nodes: cpuset.New(l.NUMANode)}, v
+	return location{root: l.Root, nodes: cpuset.New(l.NUMANode)}, v
 }
 
-func judgeCPU(r resourceapi.DeviceRequestAllocationResult, f Facts) (place, Verdict) {
+func checkCPU(r resourceapi.DeviceRequestAllocationResult, f Observation) (location, Result) {
 	want := r.ConsumedCapacity[slicecodec.CapacityCPU]
 	nodes := f.NUMANodes()
-	v := Verdict{What: fmt.Sprintf("%s is %s CPUs of %s", r.Request, want.String(), r.Device)}
+	v := Result{What: fmt.Sprintf("%s is %s CPUs of %s", r.Request, want.String(), r.Device)}
 	v.Why = fmt.Sprintf("CPUs %s, memory of node %s", f.CPUs, f.Mems)
 	group := cpuset.New()
 	for node, cpus := range f.NodeCPUs {
@@ -95,12 +95,12 @@ func judgeCPU(r resourceapi.DeviceRequestAllocationResult, f Facts) (place, Verd
 		}
 	}
 	v.OK = int64(f.CPUs.Size()) == want.Value() && f.CPUs.IsSubsetOf(group) && f.Mems.Equals(nodes)
-	return place{nodes: nodes}, v
+	return location{nodes: nodes}, v
 }
 
-// judgeNothingElse catches a device that nobody claimed.
-func judgeNothingElse(kind string, found []Located, want map[model.PCIAddress]bool) Verdict {
-	v := Verdict{What: "no other " + kind, OK: true, Why: fmt.Sprintf("%d of %d claimed", len(want), len(found))}
+// checkNothingElse catches a device that nobody claimed.
+func checkNothingElse(kind string, found []Device, want map[model.PCIAddress]bool) Result {
+	v := Result{What: "no other " + kind, OK: true, Why: fmt.Sprintf("%d of %d claimed", len(want), len(found))}
 	for _, l := range found {
 		if !want[l.Address] {
 			v.OK, v.Why = false, fmt.Sprintf("%s at %s was not claimed", l.Name, l.Address)
@@ -109,7 +109,7 @@ func judgeNothingElse(kind string, found []Located, want map[model.PCIAddress]bo
 	return v
 }
 
-func judgeConstraint(c resourceapi.DeviceConstraint, places map[string][]place) Verdict {
+func checkConstraint(c resourceapi.DeviceConstraint, locations map[string][]location) Result {
 	var attribute, relation string
 	switch {
 	case c.MatchAttribute != nil:
@@ -117,15 +117,15 @@ func judgeConstraint(c resourceapi.DeviceConstraint, places map[string][]place) 
 	case c.DistinctAttribute != nil:
 		attribute, relation = string(*c.DistinctAttribute), "distinct"
 	default:
-		return Verdict{What: "a constraint of an unknown kind", Why: "neither matchAttribute nor distinctAttribute"}
+		return Result{What: "a constraint of an unknown kind", Why: "neither matchAttribute nor distinctAttribute"}
 	}
 	short := attribute[strings.LastIndex(attribute, "/")+1:]
-	v := Verdict{What: fmt.Sprintf("%s: %s %s", strings.Join(c.Requests, ", "), relation, short)}
+	v := Result{What: fmt.Sprintf("%s: %s %s", strings.Join(c.Requests, ", "), relation, short)}
 	requests := c.Requests
 	if len(requests) == 0 { // no list means every request
-		requests = slices.Sorted(maps.Keys(places))
+		requests = slices.Sorted(maps.Keys(locations))
 	}
-	values, ok := constraintValues(requests, attribute, places)
+	values, ok := constraintValues(requests, attribute, locations)
 	v.Why = strings.Join(values, " and ")
 	if !ok {
 		v.Why = "cannot tell: " + v.Why
@@ -138,10 +138,10 @@ func judgeConstraint(c resourceapi.DeviceConstraint, places map[string][]place) 
 
 // constraintValues are the kernel's values of the attribute, one for each
 // device under the constraint.
-func constraintValues(requests []string, attribute string, places map[string][]place) (values []string, ok bool) {
+func constraintValues(requests []string, attribute string, locations map[string][]location) (values []string, ok bool) {
 	ok = true
 	for _, request := range requests {
-		for _, p := range places[request] {
+		for _, p := range locations[request] {
 			value := ""
 			switch attribute {
 			case slicecodec.AttrPCIeRoot:
@@ -159,8 +159,8 @@ func constraintValues(requests []string, attribute string, places map[string][]p
 }
 
 // Exclusive says whether no two pods share a CPU.
-func Exclusive(outcomes []Outcome) Verdict {
-	v := Verdict{What: "no CPU serves two pods", OK: true}
+func Exclusive(outcomes []Outcome) Result {
+	v := Result{What: "no CPU serves two pods", OK: true}
 	all := cpuset.New()
 	for _, o := range outcomes {
 		shared := all.Intersection(o.OnNode.CPUs)
@@ -175,8 +175,8 @@ func Exclusive(outcomes []Outcome) Verdict {
 }
 
 // Restored compares the node's interfaces before and after, line by line.
-func Restored(before, after []string) Verdict {
-	v := Verdict{What: "every interface is as it was", OK: len(before) > 0}
+func Restored(before, after []string) Result {
+	v := Result{What: "every interface is as it was", OK: len(before) > 0}
 	v.Why = fmt.Sprintf("%d: name, MTU, MAC, flags, addresses, RDMA device, routes", len(before))
 	for _, line := range before {
 		if !slices.Contains(after, line) {

@@ -1,7 +1,0 @@
-// Copyright The plumbline authors
-// SPDX-License-Identifier: Apache-2.0
-
-// Package judge compares an allocated claim with what a probe read of the pod
-// that holds it, and prints how they agree. It is all pure functions: reading
-// facts, and asking the cluster, belong to package scenario.
-package judge
