@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster puts the lab together: it builds the parts, starts control
+// Package cluster puts the lab together: it builds the artifacts, starts control
 // plane and node, installs plumbline, and takes everything down again. Each of
 // these lives in a package of its own; the order they come in lives here.
 package cluster
@@ -41,7 +41,7 @@ func Open(c *cache.Cache, name string) (*Cluster, error) {
 }
 
 // Up brings the cluster to what o asks for. What runs already is left alone.
-func (c *Cluster) Up(ctx context.Context, w *Workshop, o Options) error {
+func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -51,11 +51,11 @@ func (c *Cluster) Up(ctx context.Context, w *Workshop, o Options) error {
 	}
 	defer unlock()
 	if o.NoNode {
-		hyperkube, err := w.builder.Hyperkube(ctx)
+		hyperkube, err := b.builder.Hyperkube(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = c.controlPlane(ctx, w, hyperkube)
+		_, err = c.controlPlane(ctx, b, hyperkube)
 		return err
 	}
 	machine, err := o.machine()
@@ -69,34 +69,34 @@ func (c *Cluster) Up(ctx context.Context, w *Workshop, o Options) error {
 	if err != nil {
 		return err
 	}
-	parts, err := w.All(ctx)
+	artifacts, err := b.All(ctx)
 	if err != nil {
 		return err
 	}
-	cp, err := c.controlPlane(ctx, w, parts.Hyperkube)
+	cp, err := c.controlPlane(ctx, b, artifacts.Hyperkube)
 	if err != nil {
 		return err
 	}
 	var reloaded bool
 	if o.OnHost {
-		reloaded, err = c.startHostNode(ctx, w, parts, cp)
+		reloaded, err = c.startHostNode(ctx, b, artifacts, cp)
 	} else {
-		reloaded, err = c.node(ctx, w, parts, cp, machine, o)
+		reloaded, err = c.node(ctx, b, artifacts, cp, machine, o)
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.simulate(ctx, w, cp, o.Simulate); err != nil || o.NoInstall {
+	if err := c.simulate(ctx, b, cp, o.Simulate); err != nil || o.NoInstall {
 		return err
 	}
 	if o.metadataPort, err = c.metadata(ctx, machine, o); err != nil {
 		return err
 	}
-	return c.install(ctx, w, cp, o, nodeName(machine), reloaded)
+	return c.install(ctx, b, cp, o, nodeName(machine), reloaded)
 }
 
-func (c *Cluster) controlPlane(ctx context.Context, w *Workshop, hyperkube string) (*controlplane.ControlPlane, error) {
-	task := w.progress.Start("control plane")
+func (c *Cluster) controlPlane(ctx context.Context, b *ArtifactBuilder, hyperkube string) (*controlplane.ControlPlane, error) {
+	task := b.progress.Start("control plane")
 	cp, err := controlplane.Up(ctx, controlplane.Config{Hyperkube: hyperkube, Dir: c.dir})
 	if err != nil {
 		task.Fail()

@@ -34,14 +34,14 @@ func (c *Cluster) onHost() (bool, error) { return c.hostNode().Running() }
 
 // startHostNode starts the node, unless it runs, and waits for it to join. It
 // says whether a running one was given new images.
-func (c *Cluster) startHostNode(ctx context.Context, w *Workshop, parts *Parts, cp *controlplane.ControlPlane) (reloaded bool, err error) {
+func (c *Cluster) startHostNode(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane) (reloaded bool, err error) {
 	running, err := c.onHost()
 	if err != nil {
 		return false, err
 	}
-	task := w.progress.Start("node " + HostNodeName)
+	task := b.progress.Start("node " + HostNodeName)
 	if !running {
-		err = c.makeHostNode(ctx, parts, cp)
+		err = c.makeHostNode(ctx, artifacts, cp)
 	}
 	if err == nil {
 		joining, cancel := context.WithTimeout(ctx, hostPatience)
@@ -56,19 +56,19 @@ func (c *Cluster) startHostNode(ctx context.Context, w *Workshop, parts *Parts, 
 	if !running {
 		return false, nil
 	}
-	return c.reload(ctx, w, parts.Images)
+	return c.reload(ctx, b, artifacts.Images)
 }
 
 // hostPatience is how long a node on this host may take to be Ready. It needs a
 // tenth.
 const hostPatience = 3 * time.Minute
 
-func (c *Cluster) makeHostNode(ctx context.Context, parts *Parts, cp *controlplane.ControlPlane) error {
-	config, err := c.hostNodeConfig(parts, cp)
+func (c *Cluster) makeHostNode(ctx context.Context, artifacts *Artifacts, cp *controlplane.ControlPlane) error {
+	config, err := c.hostNodeConfig(artifacts, cp)
 	if err != nil {
 		return err
 	}
-	digest, err := digestOf(parts.Images)
+	digest, err := digestOf(artifacts.Images)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (c *Cluster) makeHostNode(ctx context.Context, parts *Parts, cp *controlpla
 	return err
 }
 
-func (c *Cluster) hostNodeConfig(parts *Parts, cp *controlplane.ControlPlane) (hostnode.Config, error) {
+func (c *Cluster) hostNodeConfig(artifacts *Artifacts, cp *controlplane.ControlPlane) (hostnode.Config, error) {
 	ports, err := controlplane.FreePorts(1)
 	if err != nil {
 		return hostnode.Config{}, err
@@ -96,18 +96,18 @@ func (c *Cluster) hostNodeConfig(parts *Parts, cp *controlplane.ControlPlane) (h
 	}
 	files, services, err := node.Guest(node.GuestConfig{
 		Name: HostNodeName, Labels: map[string]string{realLabel: "true"}, OnHost: true,
-		Hyperkube: parts.Hyperkube, Runc: parts.Runc, Containerd: parts.Containerd, CNI: parts.CNI,
-		Images: parts.Images, Sandbox: image.Pause,
+		Hyperkube: artifacts.Hyperkube, Runc: artifacts.Runc, Containerd: artifacts.Containerd, CNI: artifacts.CNI,
+		Images: artifacts.Images, Sandbox: image.Pause,
 		Kubeconfig: kubeconfig, ClientCA: ca, KubeletPort: ports[0],
 	})
 	if err != nil {
 		return hostnode.Config{}, err
 	}
-	tools, err := node.NetworkTools(parts.NetworkTools)
+	tools, err := node.NetworkTools(artifacts.NetworkTools)
 	if err != nil {
 		return hostnode.Config{}, err
 	}
-	files.Add(vm.Userland(HostNodeName, parts.Busybox, parts.Applets))
+	files.Add(vm.Userland(HostNodeName, artifacts.Busybox, artifacts.Applets))
 	files.Add(tools)
 	program, err := os.Executable()
 	if err != nil {

@@ -29,8 +29,8 @@ import (
 // install puts plumbline into the cluster as its users do: the chart, with
 // simulated GPUs since the guest has no others, and the device classes that
 // are not there yet. restart says that the agent's image has changed.
-func (c *Cluster) install(ctx context.Context, w *Workshop, cp *controlplane.ControlPlane, o Options, node string, restart bool) error {
-	task := w.progress.Start("plumbline agent")
+func (c *Cluster) install(ctx context.Context, b *ArtifactBuilder, cp *controlplane.ControlPlane, o Options, node string, restart bool) error {
+	task := b.progress.Start("plumbline agent")
 	if err := c.installAll(ctx, cp, o, node, restart); err != nil {
 		task.Fail()
 		return err

@@ -39,31 +39,31 @@ func (c *Cluster) machine() *vm.VM { return vm.Open(filepath.Join(c.dir, "vm")) 
 
 // node boots the machine, unless it runs, and waits for it to join. It says
 // whether a running one was given new images.
-func (c *Cluster) node(ctx context.Context, w *Workshop, parts *Parts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) (reloaded bool, err error) {
+func (c *Cluster) node(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) (reloaded bool, err error) {
 	running, err := c.machine().Running()
 	if err != nil {
 		return false, err
 	}
 	if !running {
-		if err := c.boot(ctx, w, parts, cp, facts, o); err != nil {
+		if err := c.boot(ctx, b, artifacts, cp, facts, o); err != nil {
 			return false, err
 		}
 	}
-	if err := c.ready(ctx, w, cp, cloudOf(facts, o)); err != nil {
+	if err := c.ready(ctx, b, cp, cloudOf(facts, o)); err != nil {
 		return false, err
 	}
 	if !running {
 		return false, nil
 	}
-	return c.reload(ctx, w, parts.Images)
+	return c.reload(ctx, b, artifacts.Images)
 }
 
 // ready waits for the node to join, and for the guest to have started all its
 // services, or to give up.
-func (c *Cluster) ready(ctx context.Context, w *Workshop, cp *controlplane.ControlPlane, cloud cloud) error {
+func (c *Cluster) ready(ctx context.Context, b *ArtifactBuilder, cp *controlplane.ControlPlane, cloud cloud) error {
 	ctx, cancel := context.WithTimeout(ctx, bootPatience)
 	defer cancel()
-	task := w.progress.Start("node " + cloud.node)
+	task := b.progress.Start("node " + cloud.node)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.join(groupCtx, cp, cloud) })
 	group.Go(func() error { return c.machine().Wait(groupCtx, guest.Started) })
@@ -79,16 +79,16 @@ func (c *Cluster) ready(ctx context.Context, w *Workshop, cp *controlplane.Contr
 // small letters only.
 func nodeName(facts *machine.Facts) string { return strings.ToLower(facts.Name) }
 
-func (c *Cluster) boot(ctx context.Context, w *Workshop, parts *Parts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) error {
-	config, err := c.vmConfig(parts, cp, facts, o)
+func (c *Cluster) boot(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) error {
+	config, err := c.vmConfig(artifacts, cp, facts, o)
 	if err != nil {
 		return err
 	}
 	var why string
-	if config.KVM, why, err = vm.KVM(ctx, config, w.cache.Path("kvm")); err != nil {
+	if config.KVM, why, err = vm.KVM(ctx, config, b.cache.Path("kvm")); err != nil {
 		return err
 	}
-	digest, err := digestOf(parts.Images)
+	digest, err := digestOf(artifacts.Images)
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (c *Cluster) boot(ctx context.Context, w *Workshop, parts *Parts, cp *contr
 	if err != nil {
 		return err
 	}
-	task := w.progress.Start("virtual machine " + facts.Name)
+	task := b.progress.Start("virtual machine " + facts.Name)
 	booting, cancel := context.WithTimeout(ctx, bootPatience)
 	defer cancel()
-	_, told, err := vm.Boot(booting, config, func(why error) {
-		w.progress.Note("  the machine did not come up, and is started again: %v", why)
+	_, deviations, err := vm.Boot(booting, config, func(why error) {
+		b.progress.Note("  the machine did not come up, and is started again: %v", why)
 	})
 	if err != nil {
 		task.Fail()
@@ -112,10 +112,10 @@ func (c *Cluster) boot(ctx context.Context, w *Workshop, parts *Parts, cp *contr
 	task.Done("booted")
 	if why != "" {
 		firstLine, _, _ := strings.Cut(why, "\n")
-		told = append(told, "its processor is emulated, since KVM does not work here: "+firstLine)
+		deviations = append(deviations, "its processor is emulated, since KVM does not work here: "+firstLine)
 	}
-	for _, difference := range told {
-		w.progress.Note("  %s", difference)
+	for _, deviation := range deviations {
+		b.progress.Note("  %s", deviation)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (c *Cluster) checkHardware(wanted string) error {
 	return nil
 }
 
-func (c *Cluster) vmConfig(parts *Parts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) (vm.Config, error) {
+func (c *Cluster) vmConfig(artifacts *Artifacts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) (vm.Config, error) {
 	hardware, err := shape.FromFacts(facts)
 	if err != nil {
 		return vm.Config{}, err
@@ -183,14 +183,14 @@ func (c *Cluster) vmConfig(parts *Parts, cp *controlplane.ControlPlane, facts *m
 			corev1.LabelInstanceTypeStable: facts.Name,
 			realLabel:                      "true",
 		},
-		Hyperkube: parts.Hyperkube, Runc: parts.Runc, Containerd: parts.Containerd, CNI: parts.CNI,
-		Images: parts.Images, Sandbox: image.Pause,
+		Hyperkube: artifacts.Hyperkube, Runc: artifacts.Runc, Containerd: artifacts.Containerd, CNI: artifacts.CNI,
+		Images: artifacts.Images, Sandbox: image.Pause,
 		Kubeconfig: kubeconfig, ClientCA: ca, KubeletPort: ports[0],
 	})
 	if err != nil {
 		return vm.Config{}, err
 	}
-	tools, err := node.NetworkTools(parts.NetworkTools)
+	tools, err := node.NetworkTools(artifacts.NetworkTools)
 	if err != nil {
 		return vm.Config{}, err
 	}
@@ -201,9 +201,9 @@ func (c *Cluster) vmConfig(parts *Parts, cp *controlplane.ControlPlane, facts *m
 	return vm.Config{
 		Name: nodeName(facts), Dir: filepath.Join(c.dir, "vm"), Shape: hardware,
 		CPUs: cmp.Or(o.CPUs, vm.DefaultCPUs), MemoryMiB: cmp.Or(o.MemoryMiB, vm.DefaultMemoryMiB),
-		QEMU:   qemu.Program{Path: parts.QEMU.Path, Args: parts.QEMU.Args, Env: parts.QEMU.Env},
-		Kernel: parts.Kernel, ModulesDir: parts.Modules,
-		Init: parts.GuestInit, Busybox: parts.Busybox, Applets: parts.Applets,
+		QEMU:   qemu.Program{Path: artifacts.QEMU.Path, Args: artifacts.QEMU.Args, Env: artifacts.QEMU.Env},
+		Kernel: artifacts.Kernel, ModulesDir: artifacts.Modules,
+		Init: artifacts.GuestInit, Busybox: artifacts.Busybox, Applets: artifacts.Applets,
 		Files: files, Services: services,
 		// What eBPF programs on a NIC hang from before Linux 6.6.
 		Modules:  []string{"sch_ingress", "cls_bpf"},

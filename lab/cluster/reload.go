@@ -24,7 +24,7 @@ import (
 
 // reload brings new images into a running guest, so that an edit of the agent
 // needs no reboot. It says whether there was anything to bring.
-func (c *Cluster) reload(ctx context.Context, w *Workshop, images string) (bool, error) {
+func (c *Cluster) reload(ctx context.Context, b *ArtifactBuilder, images string) (bool, error) {
 	digest, err := digestOf(images)
 	if err != nil {
 		return false, err
@@ -39,7 +39,7 @@ func (c *Cluster) reload(ctx context.Context, w *Workshop, images string) (bool,
 	} else if onHost {
 		bring = c.importOnHost
 	}
-	task := w.progress.Start("images")
+	task := b.progress.Start("images")
 	if err := bring(ctx, images); err != nil {
 		task.Fail()
 		return false, fmt.Errorf("bring new images into the node: %w", err)

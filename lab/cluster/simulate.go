@@ -60,7 +60,7 @@ func (s Simulated) NodeNames(name string) []string {
 
 // simulate adds the nodes and publishes their slices, as
 // "plumbline machine slices" prints them.
-func (c *Cluster) simulate(ctx context.Context, w *Workshop, cp *controlplane.ControlPlane, list []Simulated) error {
+func (c *Cluster) simulate(ctx context.Context, b *ArtifactBuilder, cp *controlplane.ControlPlane, list []Simulated) error {
 	client, err := clientOf(cp)
 	if err != nil {
 		return err
@@ -70,9 +70,9 @@ func (c *Cluster) simulate(ctx context.Context, w *Workshop, cp *controlplane.Co
 		if err != nil {
 			return fmt.Errorf("simulate nodes: %w", err)
 		}
-		task := w.progress.Start(fmt.Sprintf("%d simulated %s", s.Count, facts.Name))
+		task := b.progress.Start(fmt.Sprintf("%d simulated %s", s.Count, facts.Name))
 		for _, name := range s.NodeNames(facts.Name) {
-			if err := c.simulateOne(ctx, w, client, s.Machine, facts, name); err != nil {
+			if err := c.simulateOne(ctx, b, client, s.Machine, facts, name); err != nil {
 				task.Fail()
 				return fmt.Errorf("simulate node %s: %w", name, err)
 			}
@@ -82,11 +82,11 @@ func (c *Cluster) simulate(ctx context.Context, w *Workshop, cp *controlplane.Co
 	return nil
 }
 
-func (c *Cluster) simulateOne(ctx context.Context, w *Workshop, client kubernetes.Interface, file string, facts *machine.Facts, name string) error {
+func (c *Cluster) simulateOne(ctx context.Context, b *ArtifactBuilder, client kubernetes.Interface, file string, facts *machine.Facts, name string) error {
 	if err := createNode(ctx, client, facts, name); err != nil {
 		return err
 	}
-	slices := exec.CommandContext(ctx, filepath.Join(w.cache.Path("bin"), "plumbline"), "machine", "slices", file, "--simulated", "--node-name", name)
+	slices := exec.CommandContext(ctx, filepath.Join(b.cache.Path("bin"), "plumbline"), "machine", "slices", file, "--simulated", "--node-name", name)
 	slices.Stderr = os.Stderr
 	manifests, err := slices.Output()
 	if err != nil {
@@ -104,8 +104,8 @@ func createNode(ctx context.Context, client kubernetes.Interface, facts *machine
 		corev1.LabelInstanceTypeStable: facts.Name,
 		simulatedLabel:                 "true",
 	}
-	told := cloudOf(facts, Options{})
-	maps.Copy(labels, told.labels)
+	simulated := cloudOf(facts, Options{})
+	maps.Copy(labels, simulated.labels)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -121,7 +121,7 @@ func createNode(ctx context.Context, client kubernetes.Interface, facts *machine
 			LastHeartbeatTime: now, LastTransitionTime: now,
 		}},
 	}
-	extend(&status, told.extended)
+	extend(&status, simulated.extended)
 	// The controllers have taken notice of the node by now.
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		current, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})

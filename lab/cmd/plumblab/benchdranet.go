@@ -34,11 +34,11 @@ func (g *global) benchDRANET(cmd *cobra.Command, p *progress.Printer) (err error
 			err = downErr
 		}
 	}()
-	w, err := beside.workshop(ctx, cmd)
+	builder, err := beside.artifactBuilder(ctx, cmd)
 	if err != nil {
 		return err
 	}
-	archive, scan, err := w.DRANET(ctx)
+	archive, scan, err := builder.DRANET(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (g *global) benchDRANET(cmd *cobra.Command, p *progress.Printer) (err error
 	if err != nil {
 		return err
 	}
-	if err := c.Up(ctx, w, cluster.Options{OnHost: true, NoExplainer: true, UsersPace: true}); err != nil {
+	if err := c.Up(ctx, builder, cluster.Options{OnHost: true, NoExplainer: true, UsersPace: true}); err != nil {
 		return err
 	}
 	if err := installDRANET(ctx, c, archive); err != nil {

@@ -32,7 +32,7 @@ leaves the rest alone.`,
 			if options.Simulate, err = cluster.ParseSimulated(simulate); err != nil {
 				return err
 			}
-			w, err := g.workshop(cmd.Context(), cmd)
+			builder, err := g.artifactBuilder(cmd.Context(), cmd)
 			if err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ leaves the rest alone.`,
 			if err != nil {
 				return err
 			}
-			return c.Up(cmd.Context(), w, options)
+			return c.Up(cmd.Context(), builder, options)
 		},
 	}
 	flags := cmd.Flags()
@@ -104,11 +104,11 @@ func newBuild(g *global) *cobra.Command {
 		Short: "Build and download everything up needs, and start nothing",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			w, err := g.workshop(cmd.Context(), cmd)
+			builder, err := g.artifactBuilder(cmd.Context(), cmd)
 			if err != nil {
 				return err
 			}
-			_, err = w.All(cmd.Context())
+			_, err = builder.All(cmd.Context())
 			return err
 		},
 	}

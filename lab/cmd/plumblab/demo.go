@@ -75,7 +75,7 @@ func (g *global) demo(cmd *cobra.Command, options cluster.Options) (scenario.Dem
 	if err != nil {
 		return scenario.Demo{}, nil, err
 	}
-	w, err := g.workshop(cmd.Context(), cmd)
+	builder, err := g.artifactBuilder(cmd.Context(), cmd)
 	if err != nil {
 		return scenario.Demo{}, nil, err
 	}
@@ -83,14 +83,14 @@ func (g *global) demo(cmd *cobra.Command, options cluster.Options) (scenario.Dem
 	if err != nil {
 		return scenario.Demo{}, nil, err
 	}
-	if err := c.Up(cmd.Context(), w, options); err != nil {
+	if err := c.Up(cmd.Context(), builder, options); err != nil {
 		return scenario.Demo{}, c, err
 	}
 	argv, kubeconfig, err := c.KubectlCommand()
 	if err != nil {
 		return scenario.Demo{}, c, err
 	}
-	plumbline, err := w.Program("plumbline")
+	plumbline, err := builder.Program("plumbline")
 	return scenario.Demo{
 		Kubectl: scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig},
 		Node:    options.Machine, Examples: filepath.Join(source, "examples"),

@@ -79,11 +79,11 @@ func (g *global) guestTest(cmd *cobra.Command, machineName string) (r guesttest.
 		return r, nil, err
 	}
 	r.Progress = progress.New(cmd.ErrOrStderr(), isTerminal(os.Stderr), time.Now)
-	w, err := cluster.NewWorkshop(cmd.Context(), c, r.Progress, r.Source)
+	builder, err := cluster.NewArtifactBuilder(cmd.Context(), c, r.Progress, r.Source)
 	if err != nil {
 		return r, nil, err
 	}
-	parts, err := w.Guest(cmd.Context())
+	parts, err := builder.Guest(cmd.Context())
 	if err != nil {
 		return r, nil, err
 	}

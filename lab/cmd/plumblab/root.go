@@ -69,8 +69,8 @@ func (g *global) open() (*cluster.Cluster, error) {
 	return cluster.Open(c, g.name)
 }
 
-// workshop returns what builds the cluster's programs.
-func (g *global) workshop(ctx context.Context, cmd *cobra.Command) (*cluster.Workshop, error) {
+// artifactBuilder returns what builds the cluster's programs.
+func (g *global) artifactBuilder(ctx context.Context, cmd *cobra.Command) (*cluster.ArtifactBuilder, error) {
 	c, err := cache.Open(g.cache)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (g *global) workshop(ctx context.Context, cmd *cobra.Command) (*cluster.Wor
 		return nil, err
 	}
 	p := progress.New(cmd.ErrOrStderr(), isTerminal(os.Stderr), time.Now)
-	return cluster.NewWorkshop(ctx, c, p, source)
+	return cluster.NewArtifactBuilder(ctx, c, p, source)
 }
 
 // checkout returns the root folder of plumbline's source.

@@ -177,7 +177,7 @@ func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *so
 	if config.Node, err = nodeOf(options); err != nil {
 		return nil, err
 	}
-	w, err := g.workshop(cmd.Context(), cmd)
+	builder, err := g.artifactBuilder(cmd.Context(), cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *so
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Up(cmd.Context(), w, options); err != nil {
+	if err := c.Up(cmd.Context(), builder, options); err != nil {
 		return nil, err
 	}
 	if config.Client, err = c.Client(); err != nil {

@@ -19,16 +19,16 @@ import (
 	"plumbline.dev/plumbline/lab/progress"
 )
 
-// Workshop makes what a cluster is run from.
-type Workshop struct {
+// ArtifactBuilder builds or downloads what a cluster is run from.
+type ArtifactBuilder struct {
 	cache    *cache.Cache
 	progress *progress.Printer
 	builder  *build.Builder
 	archive  *debian.Archive
 }
 
-// Parts are the programs and files a cluster is run from.
-type Parts struct {
+// Artifacts are the programs and files a cluster is run from.
+type Artifacts struct {
 	// Hyperkube and Runc are programs.
 	Hyperkube, Runc string
 	// Containerd and CNI are folders of programs.
@@ -50,9 +50,9 @@ type Parts struct {
 	Images string
 }
 
-// NewWorkshop returns a workshop for the checkout at source, or says which
+// NewArtifactBuilder returns a builder for the checkout at source, or says which
 // tool of the host is missing.
-func NewWorkshop(ctx context.Context, c *cache.Cache, p *progress.Printer, source string) (*Workshop, error) {
+func NewArtifactBuilder(ctx context.Context, c *cache.Cache, p *progress.Printer, source string) (*ArtifactBuilder, error) {
 	builder, err := build.New(ctx, c, p, source)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func NewWorkshop(ctx context.Context, c *cache.Cache, p *progress.Printer, sourc
 	if err != nil {
 		return nil, err
 	}
-	return &Workshop{cache: c, progress: p, builder: builder, archive: archive}, nil
+	return &ArtifactBuilder{cache: c, progress: p, builder: builder, archive: archive}, nil
 }
 
 // seccompSet is what runc is linked against.
@@ -74,84 +74,84 @@ func seccompSet() debian.Set {
 
 // All makes everything. Downloads run beside the builds: those wait for the
 // network, these for processors.
-func (w *Workshop) All(ctx context.Context) (*Parts, error) {
-	parts := &Parts{}
+func (b *ArtifactBuilder) All(ctx context.Context) (*Artifacts, error) {
+	artifacts := &Artifacts{}
 	group, groupCtx := errgroup.WithContext(ctx)
 	seccomp := make(chan string, 1)
 	group.Go(func() error {
 		defer close(seccomp)
-		return w.fetch(groupCtx, parts, seccomp)
+		return b.fetch(groupCtx, artifacts, seccomp)
 	})
 	// One after the other: a single build already uses every processor.
-	group.Go(func() error { return w.build(groupCtx, parts, seccomp) })
+	group.Go(func() error { return b.build(groupCtx, artifacts, seccomp) })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return parts, w.pack(ctx, parts)
+	return artifacts, b.pack(ctx, artifacts)
 }
 
 // fetch gets what comes from Debian. The folder of libseccomp goes into
 // seccomp as soon as it is there, for runc to be built.
-func (w *Workshop) fetch(ctx context.Context, parts *Parts, seccomp chan<- string) error {
-	root, err := w.archive.Fetch(ctx, seccompSet())
+func (b *ArtifactBuilder) fetch(ctx context.Context, artifacts *Artifacts, seccomp chan<- string) error {
+	root, err := b.archive.Fetch(ctx, seccompSet())
 	if err != nil {
 		return err
 	}
 	seccomp <- root
-	if parts.PCIIDs, err = w.archive.PCIIDs(ctx); err != nil {
+	if artifacts.PCIIDs, err = b.archive.PCIIDs(ctx); err != nil {
 		return err
 	}
-	return w.fetchGuest(ctx, parts)
+	return b.fetchGuest(ctx, artifacts)
 }
 
 // Guest makes what a virtual machine without Kubernetes needs.
-func (w *Workshop) Guest(ctx context.Context) (parts *Parts, err error) {
-	parts = &Parts{}
-	if err := w.fetchGuest(ctx, parts); err != nil {
+func (b *ArtifactBuilder) Guest(ctx context.Context) (artifacts *Artifacts, err error) {
+	artifacts = &Artifacts{}
+	if err := b.fetchGuest(ctx, artifacts); err != nil {
 		return nil, err
 	}
-	parts.GuestInit, err = w.builder.GuestInit(ctx)
-	return parts, err
+	artifacts.GuestInit, err = b.builder.GuestInit(ctx)
+	return artifacts, err
 }
 
 // fetchGuest gets the emulator, a kernel and its userland.
-func (w *Workshop) fetchGuest(ctx context.Context, parts *Parts) (err error) {
-	if parts.Kernel, parts.Modules, err = w.archive.Kernel(ctx); err != nil {
+func (b *ArtifactBuilder) fetchGuest(ctx context.Context, artifacts *Artifacts) (err error) {
+	if artifacts.Kernel, artifacts.Modules, err = b.archive.Kernel(ctx); err != nil {
 		return err
 	}
-	if parts.NetworkTools, err = w.archive.NetworkTools(ctx); err != nil {
+	if artifacts.NetworkTools, err = b.archive.NetworkTools(ctx); err != nil {
 		return err
 	}
-	if parts.Busybox, err = w.archive.Busybox(ctx); err != nil {
+	if artifacts.Busybox, err = b.archive.Busybox(ctx); err != nil {
 		return err
 	}
-	if parts.Applets, err = image.Applets(ctx, parts.Busybox); err != nil {
+	if artifacts.Applets, err = image.Applets(ctx, artifacts.Busybox); err != nil {
 		return err
 	}
-	parts.QEMU, err = w.archive.QEMU(ctx)
+	artifacts.QEMU, err = b.archive.QEMU(ctx)
 	return err
 }
 
 // Program is the path of one of plumbline's own programs, as last built.
-func (w *Workshop) Program(name string) (string, error) {
-	path := w.cache.Path("bin", name)
+func (b *ArtifactBuilder) Program(name string) (string, error) {
+	path := b.cache.Path("bin", name)
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("find %s: %w", name, err)
 	}
 	return path, nil
 }
 
-func (w *Workshop) build(ctx context.Context, parts *Parts, seccomp <-chan string) (err error) {
-	if parts.Hyperkube, err = w.builder.Hyperkube(ctx); err != nil {
+func (b *ArtifactBuilder) build(ctx context.Context, artifacts *Artifacts, seccomp <-chan string) (err error) {
+	if artifacts.Hyperkube, err = b.builder.Hyperkube(ctx); err != nil {
 		return err
 	}
-	if parts.Containerd, err = w.builder.Containerd(ctx); err != nil {
+	if artifacts.Containerd, err = b.builder.Containerd(ctx); err != nil {
 		return err
 	}
-	if parts.CNI, err = w.builder.CNI(ctx); err != nil {
+	if artifacts.CNI, err = b.builder.CNI(ctx); err != nil {
 		return err
 	}
-	if parts.GuestInit, err = w.builder.GuestInit(ctx); err != nil {
+	if artifacts.GuestInit, err = b.builder.GuestInit(ctx); err != nil {
 		return err
 	}
 	root, fetched := <-seccomp
@@ -159,34 +159,34 @@ func (w *Workshop) build(ctx context.Context, parts *Parts, seccomp <-chan strin
 		// The other half failed, and tells why.
 		return nil
 	}
-	parts.Runc, err = w.builder.Runc(ctx, root)
+	artifacts.Runc, err = b.builder.Runc(ctx, root)
 	return err
 }
 
 // pack makes the archive of images. The project's own programs change with
 // every edit, so it is made each time.
-func (w *Workshop) pack(ctx context.Context, parts *Parts) error {
-	dir, names, err := w.builder.Plumbline(ctx)
+func (b *ArtifactBuilder) pack(ctx context.Context, artifacts *Artifacts) error {
+	dir, names, err := b.builder.Plumbline(ctx)
 	if err != nil {
 		return err
 	}
-	images := image.BusyboxImages(parts.Busybox, parts.Applets)
-	own, err := image.PlumblineImage(dir, names, parts.PCIIDs)
+	images := image.BusyboxImages(artifacts.Busybox, artifacts.Applets)
+	own, err := image.PlumblineImage(dir, names, artifacts.PCIIDs)
 	if err != nil {
 		return err
 	}
 	maps.Copy(images, own)
-	parts.Images = w.cache.Path("images.tar")
-	return image.Write(parts.Images, images)
+	artifacts.Images = b.cache.Path("images.tar")
+	return image.Write(artifacts.Images, images)
 }
 
 // DRANET makes what plumbline is measured beside: an archive with its image, and
 // the program that looks at links as it does.
-func (w *Workshop) DRANET(ctx context.Context) (archive, scan string, err error) {
-	dir, err := w.builder.DRANET(ctx)
+func (b *ArtifactBuilder) DRANET(ctx context.Context) (archive, scan string, err error) {
+	dir, err := b.builder.DRANET(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	archive = w.cache.Path("dranet.tar")
+	archive = b.cache.Path("dranet.tar")
 	return archive, filepath.Join(dir, "dranet-scan"), image.Write(archive, image.DRANETImage(filepath.Join(dir, "dranet")))
 }
