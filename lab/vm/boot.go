@@ -31,10 +31,10 @@ var ErrHung = errors.New("the guest hangs")
 // Boot starts the machine and returns when its guest is up, and, as Start, what
 // differs from the real machine. One that ends or hangs before is started again:
 // note hears why. When Boot fails, nothing runs.
-func Boot(ctx context.Context, c Config, note func(error)) (v *VM, told []string, err error) {
+func Boot(ctx context.Context, c Config, note func(error)) (v *VM, deviations []string, err error) {
 	for try := 1; ; try++ {
-		if v, told, err = bootOnce(ctx, c, time.Duration(try)*silence); err == nil {
-			return v, told, nil
+		if v, deviations, err = bootOnce(ctx, c, time.Duration(try)*silence); err == nil {
+			return v, deviations, nil
 		}
 		if try == boots || !errors.Is(err, ErrEnded) && !errors.Is(err, ErrHung) {
 			return nil, nil, err
@@ -44,14 +44,14 @@ func Boot(ctx context.Context, c Config, note func(error)) (v *VM, told []string
 }
 
 func bootOnce(ctx context.Context, c Config, quiet time.Duration) (*VM, []string, error) {
-	v, told, err := Start(ctx, c)
+	v, deviations, err := Start(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := v.up(ctx, quiet); err != nil {
 		return nil, nil, errors.Join(err, v.Stop(context.WithoutCancel(ctx)))
 	}
-	return v, told, nil
+	return v, deviations, nil
 }
 
 // up waits for the guest, and gives up when it says nothing for that long.

@@ -80,7 +80,7 @@ func boot(t *testing.T, c vm.Config) *vm.VM {
 	c.Dir = t.TempDir()
 	booting, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	v, told, err := vm.Boot(booting, c, func(why error) { t.Log("started again:", why) })
+	v, deviations, err := vm.Boot(booting, c, func(why error) { t.Log("started again:", why) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func boot(t *testing.T, c vm.Config) *vm.VM {
 			t.Errorf("running %v after Stop: %v", running, err)
 		}
 	})
-	t.Log(strings.Join(told, "\n"))
+	t.Log(strings.Join(deviations, "\n"))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := v.Wait(ctx, guest.Started); err != nil {

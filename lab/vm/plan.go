@@ -23,7 +23,7 @@ func (c *Config) plan(modules []string) guest.Plan {
 			MAC: qemu.MAC(0), Name: ManagementInterface, Address: GuestAddress + "/24", Gateway: HostAddress,
 		},
 		NICs:    NICs(c.Shape),
-		NUMA:    untoldNodes(c.Shape),
+		NUMA:    nodesUnlikeRoot(c.Shape),
 		Sysctls: maps.Clone(DefaultSysctls),
 	}
 	// Go's runtime would use every virtual CPU, and its idle threads would
@@ -65,17 +65,17 @@ func NICs(s *Shape) []NIC {
 	return nics
 }
 
-// untoldNodes are the NUMA nodes of devices whose root does not tell the same.
-func untoldNodes(s *shape.Shape) map[string]int {
-	told := map[string]*int{}
+// nodesUnlikeRoot are the NUMA nodes of devices whose root reports another or none.
+func nodesUnlikeRoot(s *shape.Shape) map[string]int {
+	ofRoot := map[string]*int{}
 	for _, r := range s.Roots {
-		if r.Bus != 0 { // q35's own root tells none
-			told[r.Name()] = r.Node
+		if r.Bus != 0 { // q35's own root reports none
+			ofRoot[r.Name()] = r.Node
 		}
 	}
 	nodes := map[string]int{}
 	for _, d := range s.Devices {
-		root := told[d.Root]
+		root := ofRoot[d.Root]
 		if d.Node != nil && (root == nil || *root != *d.Node) {
 			nodes[d.Address.String()] = *d.Node
 		}

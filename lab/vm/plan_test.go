@@ -28,7 +28,7 @@ func TestNICs(t *testing.T) {
 	}
 }
 
-func TestUntoldNodes(t *testing.T) {
+func TestNodesUnlikeRoot(t *testing.T) {
 	one := 1
 	s := &Shape{
 		Roots: []shape.Root{{Bus: 0, Node: &one}, {Bus: 0x10, Node: &one}, {Bus: 0x20}},
@@ -39,7 +39,7 @@ func TestUntoldNodes(t *testing.T) {
 			{Address: model.PCIAddress{Bus: 0x22}, Root: "pci0000:20"},
 		},
 	}
-	if got := fmt.Sprint(untoldNodes(s)); got != "map[0000:00:04.0:1 0000:21:00.0:1]" {
+	if got := fmt.Sprint(nodesUnlikeRoot(s)); got != "map[0000:00:04.0:1 0000:21:00.0:1]" {
 		t.Errorf("got %s", got)
 	}
 }

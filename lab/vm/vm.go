@@ -49,7 +49,7 @@ func (v *VM) path(file string) string { return filepath.Join(v.dir, file) }
 // Start starts the machine and returns as soon as QEMU runs; see Wait. It also
 // returns in words what differs from the real machine. A machine of this
 // folder that still runs is an error.
-func Start(ctx context.Context, c Config) (v *VM, told []string, err error) {
+func Start(ctx context.Context, c Config) (v *VM, deviations []string, err error) {
 	v = Open(c.Dir)
 	if err := v.prepare(); err != nil {
 		return nil, nil, fmt.Errorf("start virtual machine %s: %w", c.Name, err)
@@ -73,7 +73,7 @@ func Start(ctx context.Context, c Config) (v *VM, told []string, err error) {
 	if o.Kernel, err = c.bootable(); err != nil {
 		return nil, nil, fmt.Errorf("start virtual machine %s: %w", c.Name, err)
 	}
-	args, told, err := qemu.Args(o)
+	args, deviations, err := qemu.Args(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +90,7 @@ func Start(ctx context.Context, c Config) (v *VM, told []string, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("start virtual machine %s: %w", c.Name, err)
 	}
-	return v, told, nil
+	return v, deviations, nil
 }
 
 // prepare makes the machine's folder ready for another run: what an earlier

@@ -12,7 +12,7 @@ type Plan struct {
 	Hostname string `json:"hostname"`
 	// Modules are kernel module files in the order to load them.
 	Modules []string `json:"modules"`
-	// ModuleOptions are what modules are told when they are loaded, by name.
+	// ModuleOptions are the parameters that modules are loaded with, by name.
 	ModuleOptions map[string]string `json:"moduleOptions,omitempty"`
 	// Management is the NIC that reaches the host.
 	Management Management `json:"management"`

@@ -13,19 +13,19 @@ import (
 // builder collects the QEMU devices of a plan.
 type builder struct {
 	machine string
-	stand   Function
+	standIn StandIn
 	// taken are the used slots of bus 00.
-	taken   map[int]bool
-	pxbs    []Device
-	devices []Device
-	extras  []Device
-	told    []string
-	ports   int
-	windows int
+	taken      map[int]bool
+	pxbs       []Device
+	devices    []Device
+	extras     []Device
+	deviations []string
+	ports      int
+	windows    int
 }
 
 // takenOn returns the slots of the root's bus that the machine cannot use:
-// bus 00 has residents.
+// bus 00 has the chipset's devices and the lab's own.
 func (b *builder) takenOn(root shape.Root) map[int]bool {
 	if root.Bus == 0 {
 		return b.taken
@@ -110,7 +110,7 @@ func (b *builder) port(driver, on string, p port) {
 			b.port("xio3130-downstream", up.ID, inner)
 		}
 	case len(p.functions) == 0:
-		b.told = append(b.told, fmt.Sprintf("an empty port takes bus numbers %02x-%02x, so that the next ones match", p.bus, p.bus+p.reserve))
+		b.deviations = append(b.deviations, fmt.Sprintf("an empty port takes bus numbers %02x-%02x, so that the next ones match", p.bus, p.bus+p.reserve))
 	default:
 		b.functions(d.ID, p.bus, p.functions)
 		for _, f := range p.functions {
@@ -139,9 +139,9 @@ func (b *builder) functions(on string, bus int, functions []shape.Device) {
 			place(&d, on, slot, 0)
 			d.set("multifunction", "on")
 			b.devices = append(b.devices, d)
-			b.told = append(b.told, fmt.Sprintf("a placeholder is function 0 of %04x:%02x:%02x, which the machine file leaves out", 0, bus, slot))
+			b.deviations = append(b.deviations, fmt.Sprintf("a placeholder is function 0 of %04x:%02x:%02x, which the machine file leaves out", 0, bus, slot))
 		}
-		d := b.stand(f)
+		d := b.standIn(f)
 		place(&d, on, slot, int(f.Address.Function))
 		if several[f.Address.Device] && f.Address.Function == 0 {
 			d.set("multifunction", "on")
@@ -159,7 +159,7 @@ func (b *builder) plan() (*Plan, error) {
 	if b.windows > ioBridges {
 		return nil, &Refusal{b.machine, "", fmt.Sprintf("its NICs sit behind %d PCIe ports, and x86 I/O space has room for %d (every e1000e wants an I/O window)", b.windows, ioBridges)}
 	}
-	p := &Plan{Told: b.told}
+	p := &Plan{Deviations: b.deviations}
 	// QEMU describes expander bridges to the guest last first (bus_list in
 	// hw/i386/acpi-build.c), and the guest numbers /dev/dri/cardN in the order
 	// it finds them: the other way round here gives the machine's order there.

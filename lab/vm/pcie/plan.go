@@ -7,20 +7,21 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"plumbline.dev/plumbline/lab/vm/shape"
 )
 
-// Function turns a device of the machine into the QEMU device that stands in
+// StandIn turns a device of the machine into the QEMU device that stands in
 // for it, without bus and address.
-type Function func(shape.Device) Device
+type StandIn func(shape.Device) Device
 
 // Plan is the PCI part of a QEMU command line.
 type Plan struct {
 	// Devices are in an order QEMU accepts: bridges before what hangs below.
 	Devices []Device
-	// Told says in words what was added to the machine.
-	Told []string
+	// Deviations lists in words what was added to the machine.
+	Deviations []string
 }
 
 // The devices q35 itself has on bus 00: host bridge and ICH9.
@@ -32,7 +33,7 @@ const ioBridges = 12
 
 // New plans the machine. extras are the lab's own devices (console, management
 // NIC); they go to bus 00, wherever the machine has nothing.
-func New(s *shape.Shape, stand Function, extras []Device) (*Plan, error) {
+func New(s *shape.Shape, standIn StandIn, extras []Device) (*Plan, error) {
 	if err := buildable(s); err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func New(s *shape.Shape, stand Function, extras []Device) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{machine: s.Name, stand: stand, taken: map[int]bool{}}
+	b := &builder{machine: s.Name, standIn: standIn, taken: map[int]bool{}}
 	for _, slot := range q35Slots {
 		b.taken[slot] = true
 	}
@@ -91,3 +92,32 @@ func byRoot(s *shape.Shape) (map[string][]shape.Device, error) {
 	}
 	return out, nil
 }
+
+// Device is one -device argument.
+type Device struct {
+	// Driver is QEMU's name of the device model.
+	Driver string
+	// ID names it for other devices.
+	ID string
+	// Props are its further properties, in the order they are written.
+	Props []Prop
+}
+
+// Prop is one property of a device.
+type Prop struct{ Key, Value string }
+
+// String is the value of the -device argument.
+func (d Device) String() string {
+	var b strings.Builder
+	b.WriteString(d.Driver)
+	if d.ID != "" {
+		b.WriteString(",id=" + d.ID)
+	}
+	for _, p := range d.Props {
+		// A comma ends a value unless doubled (QEMU, util/keyval.c).
+		b.WriteString("," + p.Key + "=" + strings.ReplaceAll(p.Value, ",", ",,"))
+	}
+	return b.String()
+}
+
+func (d *Device) set(key, value string) { d.Props = append(d.Props, Prop{key, value}) }

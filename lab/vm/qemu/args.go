@@ -47,8 +47,8 @@ type Port struct{ Name, Path string }
 func MAC(i int) string { return fmt.Sprintf("02:70:6c:00:%02x:%02x", i>>8, i&0xff) }
 
 // Args returns QEMU's arguments, and in words what differs from the machine.
-func Args(o Options) (args, told []string, err error) {
-	own := residents(o)
+func Args(o Options) (args, deviations []string, err error) {
+	own := newLabDevices(o)
 	plan, err := pcie.New(o.Shape, standIns(o.Shape), own.devices)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +67,7 @@ func Args(o Options) (args, told []string, err error) {
 		args = append(args, "-device", d.String())
 	}
 	args = append(args, own.attached...)
-	return args, append(o.Shape.Told(o.Layout), plan.Told...), nil
+	return args, append(o.Shape.Deviations(o.Layout), plan.Deviations...), nil
 }
 
 // machine is q35 without what no guest of the lab uses.
@@ -121,4 +121,12 @@ func processors(o Options) []string {
 		}
 	}
 	return args
+}
+
+// Program is how to start a program of this host: Path, then Args before any
+// other argument, with Env as its whole environment.
+type Program struct {
+	Path string
+	Args []string
+	Env  []string
 }

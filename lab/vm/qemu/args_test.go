@@ -42,13 +42,13 @@ func TestArgs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			args, told, err := Args(Options{
+			args, deviations, err := Args(Options{
 				Name: "node", Shape: s, Layout: layout, Kernel: "/k/vmlinux", Initrd: "/k/initramfs.cpio", Cmdline: "console=ttyS0",
 				Console: "/vm/console.log", Control: "/vm/qmp.sock", Shell: "/vm/shell.sock",
 				Forwards: []Forward{{Host: 33333, Guest: 10250}},
 				Logs:     []Port{{"log.kubelet", "/vm/a,b/kubelet.log"}}, Sockets: []Port{{"control", "/vm/control.sock"}},
 			})
-			got := golden(args, told)
+			got := golden(args, deviations)
 			var refusal *pcie.Refusal
 			if errors.As(err, &refusal) {
 				got = refusal.Error() + "\n"
@@ -73,9 +73,9 @@ func TestArgs(t *testing.T) {
 }
 
 // golden writes one option a line.
-func golden(args, told []string) string {
+func golden(args, deviations []string) string {
 	var b strings.Builder
-	for _, line := range told {
+	for _, line := range deviations {
 		b.WriteString("# " + line + "\n")
 	}
 	for i, arg := range args {

@@ -14,7 +14,7 @@ import (
 // machine's: a display controller without VGA (class 0x0380) for a GPU, an
 // Intel 82574L for a NIC. It must be asked in any order, so NICs are numbered
 // by their place in the shape.
-func standIns(s *shape.Shape) pcie.Function {
+func standIns(s *shape.Shape) pcie.StandIn {
 	number := map[string]int{}
 	for _, d := range s.Devices {
 		if d.Kind == shape.NIC {
@@ -35,8 +35,8 @@ func standIns(s *shape.Shape) pcie.Function {
 	}
 }
 
-// resident is what the lab itself adds to the machine.
-type resident struct {
+// labDevices is what the lab itself adds to the machine.
+type labDevices struct {
 	// backends come before any device, devices go to bus 00, attached are
 	// -device arguments that need one of the devices.
 	backends []string
@@ -44,13 +44,13 @@ type resident struct {
 	attached []string
 }
 
-// residents returns the management NIC and the guest's ports to the host.
-func residents(o Options) resident {
+// newLabDevices returns the management NIC and the guest's ports to the host.
+func newLabDevices(o Options) labDevices {
 	user := "user,id=mgmt,ipv6=off"
 	for _, f := range o.Forwards {
 		user += fmt.Sprintf(",hostfwd=tcp:127.0.0.1:%d-10.0.2.15:%d", f.Host, f.Guest)
 	}
-	r := resident{
+	r := labDevices{
 		backends: []string{"-netdev", user},
 		devices: []pcie.Device{
 			{Driver: "virtio-net-pci", ID: "mgmt-nic", Props: []pcie.Prop{

@@ -130,37 +130,37 @@ func (s *Shape) Distance(i, j int) int {
 	}
 }
 
-// Told says in words what the layout changes of the real machine.
-func (s *Shape) Told(l Layout) []string {
+// Deviations lists in words how the layout deviates from the real machine.
+func (s *Shape) Deviations(l Layout) []string {
 	var real, memory int
 	for i, n := range s.Nodes {
 		real += n.CPUs
 		memory += l.MemoryMiB[i]
 	}
-	told := []string{fmt.Sprintf("CPUs scaled down from %d to %d (%d sockets, %d cores each, %d threads a core)",
+	deviations := []string{fmt.Sprintf("CPUs scaled down from %d to %d (%d sockets, %d cores each, %d threads a core)",
 		real, len(l.Node), l.Sockets, l.CoresPerSocket, l.ThreadsPerCore)}
 	if real == 0 {
-		told[0] = fmt.Sprintf("%d CPUs (the machine file gives no number)", len(l.Node))
+		deviations[0] = fmt.Sprintf("%d CPUs (the machine file gives no number)", len(l.Node))
 	}
-	told = append(told, fmt.Sprintf("memory is %.1f GiB over %d NUMA nodes, taken from the host as the guest touches it",
+	deviations = append(deviations, fmt.Sprintf("memory is %.1f GiB over %d NUMA nodes, taken from the host as the guest touches it",
 		float64(memory)/1024, len(s.Nodes)))
 	if l.ThreadsPerCore > 1 {
-		told = append(told, fmt.Sprintf("CPU numbers: threads of one core are neighbours (0,1), NUMA node %d has %s", s.Nodes[0].ID, spell(l.CPUs(0))))
+		deviations = append(deviations, fmt.Sprintf("CPU numbers: threads of one core are neighbours (0,1), NUMA node %d has %s", s.Nodes[0].ID, spell(l.CPUs(0))))
 	}
 	if len(s.Nodes) > 1 {
-		told = append(told, "NUMA distances are assumed: 10 within a node, 12 within a socket, 21 between sockets")
+		deviations = append(deviations, "NUMA distances are assumed: 10 within a node, 12 within a socket, 21 between sockets")
 	}
 	for i, n := range s.Nodes {
 		if n.ID != i {
-			told = append(told, fmt.Sprintf("NUMA node %d is number %d here: QEMU numbers them without gaps", n.ID, i))
+			deviations = append(deviations, fmt.Sprintf("NUMA node %d is number %d here: QEMU numbers them without gaps", n.ID, i))
 		}
 	}
 	for _, d := range s.Devices {
 		if d.NoInterface {
-			told = append(told, fmt.Sprintf("%s is InfiniBand without a network interface; its stand-in is Ethernet and has one", d))
+			deviations = append(deviations, fmt.Sprintf("%s is InfiniBand without a network interface; its stand-in is Ethernet and has one", d))
 		}
 	}
-	return told
+	return deviations
 }
 
 // spell writes ascending CPU numbers as the kernel's cpulist does.
