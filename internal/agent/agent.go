@@ -18,9 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
-	"plumbline.dev/plumbline/internal/agent/cluster"
 	"plumbline.dev/plumbline/internal/agent/metrics"
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/registration"
 	"plumbline.dev/plumbline/internal/agent/runtimehooks"
@@ -31,6 +29,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/resident"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 const (
@@ -61,7 +60,7 @@ type agent struct {
 	serving   sync.WaitGroup
 	// pods are the node's, as the API server says; none before the runtime is
 	// joined.
-	pods nodepods.Pods
+	pods kube.Pods
 	// verifier is nil where pods are not verified.
 	verifier atomic.Pointer[verifying.Verifier]
 }
@@ -155,8 +154,8 @@ func run(ctx context.Context, o Options) error {
 // open connects to the API server, answers health probes from now on, and
 // learns what the node is: its labels choose the drivers, its addresses the
 // links that it cannot spare.
-func open(ctx context.Context, o Options) (*agent, *cluster.Follower, error) {
-	client, config, err := cluster.Connect(o.Kubeconfig)
+func open(ctx context.Context, o Options) (*agent, *kube.AddressPoller, error) {
+	client, config, err := kube.Connect(o.Kubeconfig)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -175,13 +174,13 @@ func open(ctx context.Context, o Options) (*agent, *cluster.Follower, error) {
 		return nil, nil, err
 	}
 	kept := filepath.Join(o.StateDir, "node.json")
-	node, err := cluster.Node(ctx, client, o.NodeName, kept)
+	node, err := kube.Node(ctx, client, o.NodeName, kept)
 	if err != nil {
 		return nil, nil, err
 	}
 	a.Drivers = o.served(labels.Set(node.Labels))
-	return a, &cluster.Follower{
-		Client: client, Config: config, Name: o.NodeName, File: kept, Addresses: cluster.NeededAddresses(node, config),
+	return a, &kube.AddressPoller{
+		Client: client, Config: config, Name: o.NodeName, File: kept, Addresses: kube.NeededAddresses(node, config),
 	}, nil
 }
 
@@ -244,13 +243,13 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 	if !a.needsRuntime() {
 		var err error
 		if a.VerifyInterval > 0 {
-			a.pods, err = nodepods.Watch(ctx, a.client, a.NodeName, "")
+			a.pods, err = kube.WatchPods(ctx, a.client, a.NodeName, "")
 		}
 		return err
 	}
 	// Until the last hook is answered, which is after ctx has ended.
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	known, err := nodepods.Watch(watching, a.client, a.NodeName, filepath.Join(a.StateDir, "pods.json"))
+	known, err := kube.WatchPods(watching, a.client, a.NodeName, filepath.Join(a.StateDir, "pods.json"))
 	if err != nil {
 		unwatch()
 		return err

@@ -10,7 +10,7 @@
 //
 //	claims        kubelet: plan, journal, CDI
 //	runtimehooks  container runtime: attach, detach, pin, repair
-//	nodepods      what the API says of this node's pods
+//	kube          what the API says of this node and its pods (internal/kube)
 //	status        what people are told
 //	publish       the picture of the machine, as ResourceSlices
 //

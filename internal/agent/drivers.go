@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
-	"plumbline.dev/plumbline/internal/agent/cluster"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/cpu"
 	"plumbline.dev/plumbline/internal/driver/gpu"
@@ -22,6 +21,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/inventory/filter"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -135,7 +135,7 @@ func firstScan(ctx context.Context, scans <-chan inventory.Snapshot, o Options) 
 
 // openSources says where to look at the machine. The links that the node cannot
 // spare are followed until ctx ends.
-func openSources(ctx context.Context, o Options, node *cluster.Follower) (inventory.Sources, func(), error) {
+func openSources(ctx context.Context, o Options, node *kube.AddressPoller) (inventory.Sources, func(), error) {
 	gpus, err := gpuSource(o)
 	if err != nil {
 		return inventory.Sources{}, nil, err

@@ -17,7 +17,6 @@ import (
 	"plumbline.dev/plumbline/internal/agent/local"
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/metrics/endpoint"
-	"plumbline.dev/plumbline/internal/agent/orphans"
 )
 
 // Paths of the agent's own socket.
@@ -128,8 +127,8 @@ func (a *agent) ready() error {
 }
 
 // sweeper gives back what claims hold that are gone.
-func (a *agent) sweeper() *orphans.Sweeper {
-	return &orphans.Sweeper{
+func (a *agent) sweeper() *claims.OrphanSweeper {
+	return &claims.OrphanSweeper{
 		Client: a.client, Preparers: a.preparers, Ready: a.ready, Wanted: a.wanted,
 		Lives: func(pod types.UID) bool { return a.pods.Get(pod) != nil || a.runtime.Runs(pod) },
 	}

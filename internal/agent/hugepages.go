@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -58,7 +58,7 @@ func hugepagesOf(c driver.Claim) map[string]int64 {
 	return given
 }
 
-func mirrored(facts *nodepods.Facts, claim driver.ClaimRef, given map[string]int64) error {
+func mirrored(facts *kube.Pod, claim driver.ClaimRef, given map[string]int64) error {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		want := resource.NewQuantity(given[name], resource.BinarySI)
 		if limit := facts.Limit([]string{claim.Name}, name); limit.Cmp(*want) < 0 {

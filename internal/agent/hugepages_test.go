@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // A container whose limits have no huge pages would start and fail at its first
@@ -56,11 +56,11 @@ func TestHugepagesMustBeInThePodsLimits(t *testing.T) {
 			pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
 				Claims: []corev1.ResourceClaim{{Name: "c"}}, Limits: limits,
 			}}}
-			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{nodepods.ByUID: nodepods.IndexByUID})
+			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{kube.PodsByUID: kube.IndexPodsByUID})
 			if err := indexer.Add(pod); err != nil {
 				t.Fatal(err)
 			}
-			a := &agent{pods: nodepods.From(indexer)}
+			a := &agent{pods: kube.PodsFrom(indexer)}
 			_, err := a.refuseUnmirrored(t.Context(), claim(test.consumed))
 			if (err == nil) != (test.why == "") || err != nil && !strings.Contains(err.Error(), test.why) {
 				t.Errorf("got %v, want %q", err, test.why)

@@ -9,13 +9,12 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/cluster"
 	"plumbline.dev/plumbline/internal/agent/metrics"
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // observes says whether the agent was told to serve nothing. It then opens no
@@ -27,7 +26,7 @@ func (o Options) observes() bool { return len(o.Drivers) == 0 }
 // the pods with claims.
 func observe(ctx context.Context, o Options) error {
 	ctx, stop := context.WithCancel(ctx)
-	client, _, err := cluster.Connect(o.Kubeconfig)
+	client, _, err := kube.Connect(o.Kubeconfig)
 	if err != nil {
 		stop()
 		return err
@@ -55,7 +54,7 @@ func observe(ctx context.Context, o Options) error {
 	if err := a.picture.Update(first.Machine, nil); err != nil {
 		return err
 	}
-	known, err := nodepods.Watch(ctx, client, o.NodeName, "")
+	known, err := kube.WatchPods(ctx, client, o.NodeName, "")
 	if err != nil {
 		return err
 	}

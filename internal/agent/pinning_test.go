@@ -13,9 +13,9 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/metrics"
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver/cpu"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // The hooks do without most of what they are given, and say nothing: one that
@@ -28,7 +28,7 @@ func TestHooksAreGivenEverything(t *testing.T) {
 	served := claims.Of(cpu.Driver{})
 	a := &agent{
 		Options: Options{CgroupRoot: groups}, preparers: []*claims.Preparer{{Driver: served}},
-		pods: nodepods.From(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), events: status.NewEvents(t.Context(), "node"), metrics: metrics.New(),
+		pods: kube.PodsFrom(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), events: status.NewEvents(t.Context(), "node"), metrics: metrics.New(),
 	}
 	options, stop := a.hookOptions(t.Context())
 	t.Cleanup(stop)

@@ -15,9 +15,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
-	"plumbline.dev/plumbline/internal/agent/cluster"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/registration"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -29,7 +29,7 @@ const rivalPause = 5 * time.Second
 func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) <-chan *publish.Publisher {
 	node := registration.Node{
 		Name: a.NodeName, KubeletRoot: a.KubeletRoot, AgentsDir: filepath.Join(a.StateDir, "agents"),
-		PodUID: types.UID(a.PodUID), Client: a.client, Manager: cluster.Manager,
+		PodUID: types.UID(a.PodUID), Client: a.client, Manager: kube.Manager,
 	}
 	registered := make(chan *publish.Publisher)
 	var all sync.WaitGroup

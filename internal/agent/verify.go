@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/verifying"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/verify/facts"
 )
 
@@ -19,7 +19,7 @@ const VerifyPath = verifying.Path
 
 // verifyPods looks at the node's pods until ctx ends. A host that cannot be read
 // is no reason not to serve it.
-func (a *agent) verifyPods(ctx context.Context, known nodepods.Pods) {
+func (a *agent) verifyPods(ctx context.Context, known kube.Pods) {
 	if a.VerifyInterval == 0 {
 		return
 	}

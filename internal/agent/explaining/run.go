@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/cluster"
 	"plumbline.dev/plumbline/internal/agent/local"
 	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/metrics/endpoint"
@@ -26,6 +25,7 @@ import (
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/explain"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // Name is the program's, and that of its Deployment and ServiceAccount.
@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("--feature-gates: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	client, _, err := cluster.ConnectAs(Name, o.Kubeconfig)
+	client, _, err := kube.ConnectAs(Name, o.Kubeconfig)
 	if err != nil {
 		stop()
 		return err

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // sandboxFacts is a pod sandbox as the runtime shows it.
@@ -107,7 +107,7 @@ func mustBeKnown(s sandboxFacts, records []driver.Record, unreadable bool) bool 
 
 // mayBeUnreadable says whether a record that nobody can read may be of the pod:
 // whether it uses a claim of which there is no readable one.
-func mayBeUnreadable(s sandboxFacts, records []driver.Record, facts *nodepods.Facts) bool {
+func mayBeUnreadable(s sandboxFacts, records []driver.Record, facts *kube.Pod) bool {
 	if s.Static {
 		return false
 	}
@@ -124,7 +124,7 @@ func mayBeUnreadable(s sandboxFacts, records []driver.Record, facts *nodepods.Fa
 // admitSandbox returns the pod's records, or refuses it. moves says of which
 // records something goes into a namespace; facts is nil while the pod is unknown to
 // the API watch.
-func admitSandbox(s sandboxFacts, records []driver.Record, facts *nodepods.Facts, moves func(driver.Record) bool) ([]driver.Record, error) {
+func admitSandbox(s sandboxFacts, records []driver.Record, facts *kube.Pod, moves func(driver.Record) bool) ([]driver.Record, error) {
 	var mine []driver.Record
 	for _, r := range records {
 		switch {
@@ -140,7 +140,7 @@ func admitSandbox(s sandboxFacts, records []driver.Record, facts *nodepods.Facts
 }
 
 // uses says whether a pod names the record's claim; one that is unknown does not.
-func uses(facts *nodepods.Facts, r driver.Record) bool {
+func uses(facts *kube.Pod, r driver.Record) bool {
 	return facts != nil && facts.Namespace == r.Claim.Namespace && slices.Contains(facts.Claims, r.Claim.Name)
 }
 
@@ -163,7 +163,7 @@ func refuseSecondPod(s sandboxFacts, r driver.Record) error {
 
 // sharesOf says what of the records a container has: the devices that it names,
 // or all of a claim that no container of the pod names.
-func sharesOf(s sandboxFacts, c containerFacts, records []driver.Record, facts *nodepods.Facts) ([]share, error) {
+func sharesOf(s sandboxFacts, c containerFacts, records []driver.Record, facts *kube.Pod) ([]share, error) {
 	var shares []share
 	for _, r := range records {
 		named := namedDevices(r, c)

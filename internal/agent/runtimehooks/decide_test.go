@@ -15,10 +15,10 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/agent/claims"
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/cpu"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -47,16 +47,16 @@ func TestAdmitSandbox(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		sandbox sandboxFacts
-		facts   *nodepods.Facts
+		facts   *kube.Pod
 		want    string // claims, or the refusal
 	}{
 		{"its own claim", trainer, nil, "mine"},
-		{"the watch agrees", trainer, &nodepods.Facts{Namespace: "default", Claims: []string{"mine"}}, "mine"},
+		{"the watch agrees", trainer, &kube.Pod{Namespace: "default", Claims: []string{"mine"}}, "mine"},
 		{"the host's network", onHost, nil, "pod default/trainer uses the host's network, so claim default/mine of dra.net cannot give it an interface: want hostNetwork: false"},
 		{"the host's network, where nothing moves", looker, nil, "looks"},
-		{"another pod's claim", trainer, &nodepods.Facts{Namespace: "default", Claims: []string{"mine", "other"}},
+		{"another pod's claim", trainer, &kube.Pod{Namespace: "default", Claims: []string{"mine", "other"}},
 			"claim default/other of dra.net is held by pod other, so pod default/trainer cannot have it: want a claim per pod, as resourceClaimTemplateName gives"},
-		{"a claim of that name elsewhere", trainer, &nodepods.Facts{Namespace: "elsewhere", Claims: []string{"other"}}, "mine"},
+		{"a claim of that name elsewhere", trainer, &kube.Pod{Namespace: "elsewhere", Claims: []string{"other"}}, "mine"},
 		{"a pod without claims", sandboxFacts{UID: "x", Netns: "/run/netns/2"}, nil, ""},
 		{"a pod of the host without claims", sandboxFacts{UID: "x"}, nil, ""},
 	} {
@@ -80,13 +80,13 @@ func TestAdmitSandbox(t *testing.T) {
 func TestSharesOf(t *testing.T) {
 	two := recordOf("dra.cpu", "two", "trainer-uid", "cpudevnuma000", "cpudevnuma001")
 	stranger := recordOf("dra.cpu", "stranger", "other-uid", "cpudevnuma000")
-	podLevel := &nodepods.Facts{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{}}
-	named := &nodepods.Facts{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{"two": true}}
-	extended := &nodepods.Facts{Namespace: "default", Named: map[string]bool{}} // not in spec.resourceClaims
+	podLevel := &kube.Pod{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{}}
+	named := &kube.Pod{Namespace: "default", Claims: []string{"two"}, Named: map[string]bool{"two": true}}
+	extended := &kube.Pod{Namespace: "default", Named: map[string]bool{}} // not in spec.resourceClaims
 	for _, test := range []struct {
 		name      string
 		container containerFacts
-		facts     *nodepods.Facts
+		facts     *kube.Pod
 		want      string
 	}{
 		{"names one request", containerFacts{CDI: []string{cdi.ID(two, 1)}}, named, "two[1]"},

@@ -10,14 +10,14 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // handOver gives a pod the records of its claims that no other pod has any more.
 // The kubelet unprepares a claim with its last pod, and prepares it with its
 // first, so a pod that was there before the last one left gets neither.
-func (h *hooks) handOver(ctx context.Context, s sandboxFacts, records []driver.Record, facts *nodepods.Facts) error {
+func (h *hooks) handOver(ctx context.Context, s sandboxFacts, records []driver.Record, facts *kube.Pod) error {
 	for i, r := range records {
 		if !uses(facts, r) || holds(r, s.UID) || replaced(r, records, s.UID) || s.Netns == "" && h.moves(r) || !h.abandoned(r) {
 			continue

@@ -17,10 +17,10 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/metrics"
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // podWait is how long a hook waits for the API watch to show a pod that the
@@ -33,7 +33,7 @@ const podWait = 500 * time.Millisecond
 type hooks struct {
 	preparers []*claims.Preparer
 	state     *state
-	pods      nodepods.Pods
+	pods      kube.Pods
 	// namespaces are those that devices are in.
 	namespaces *namespaces
 	// retry asks for a record to be looked at again, outside of hooks.

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // warned are the pods that were told once.
@@ -69,7 +69,7 @@ func (h *hooks) warnUnmirrored(c runningContainer) {
 
 // unmirrored says how a pod's requests differ from what its claims give, or
 // nothing.
-func unmirrored(facts *nodepods.Facts, records []driver.Record, pin driver.Pin) string {
+func unmirrored(facts *kube.Pod, records []driver.Record, pin driver.Pin) string {
 	var claims []string
 	for _, r := range records {
 		claims = append(claims, r.Claim.Name)

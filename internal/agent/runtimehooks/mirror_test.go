@@ -15,35 +15,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 func TestUnmirrored(t *testing.T) {
-	asks := func(init bool, cpu string, claims ...string) nodepods.Container {
-		return nodepods.Container{Init: init, Claims: claims, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	asks := func(init bool, cpu string, claims ...string) kube.Container {
+		return kube.Container{Init: init, Claims: claims, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 	}
 	records := []driver.Record{recordOf("dra.cpu", "a", "trainer-uid", "cpudevnuma000"), recordOf("dra.cpu", "b", "trainer-uid", "cpudevnuma000")}
 	for _, test := range []struct {
 		name       string
-		containers []nodepods.Container
+		containers []kube.Container
 		want       string
 	}{
-		{"one container for both", []nodepods.Container{asks(false, "4", "a", "b")}, ""},
-		{"a container each", []nodepods.Container{asks(false, "3", "a"), asks(false, "1", "b"), asks(false, "2")}, ""},
-		{"at pod level", []nodepods.Container{asks(false, "3"), asks(false, "1")}, ""},
-		{"in turn", []nodepods.Container{asks(true, "4", "a", "b"), asks(false, "2500m", "a"), asks(false, "1500m", "b")}, ""},
-		{"the init container most", []nodepods.Container{asks(true, "4", "a", "b"), asks(false, "1", "a")}, ""},
+		{"one container for both", []kube.Container{asks(false, "4", "a", "b")}, ""},
+		{"a container each", []kube.Container{asks(false, "3", "a"), asks(false, "1", "b"), asks(false, "2")}, ""},
+		{"at pod level", []kube.Container{asks(false, "3"), asks(false, "1")}, ""},
+		{"in turn", []kube.Container{asks(true, "4", "a", "b"), asks(false, "2500m", "a"), asks(false, "1500m", "b")}, ""},
+		{"the init container most", []kube.Container{asks(true, "4", "a", "b"), asks(false, "1", "a")}, ""},
 		{
-			"nothing", []nodepods.Container{{Claims: []string{"a", "b"}}, asks(false, "4")},
+			"nothing", []kube.Container{{Claims: []string{"a", "b"}}, asks(false, "4")},
 			"the claims of pod default/trainer give it 4 CPUs, and its containers that name them request 0: the node looks emptier than it is; want resources.requests.cpu: 4",
 		},
-		{"too little", []nodepods.Container{asks(false, "500m", "a", "b")}, "request 500m: the node looks emptier"},
-		{"too much", []nodepods.Container{asks(false, "8", "a", "b")}, "request 8, of which they can use no more"},
+		{"too little", []kube.Container{asks(false, "500m", "a", "b")}, "request 500m: the node looks emptier"},
+		{"too much", []kube.Container{asks(false, "8", "a", "b")}, "request 8, of which they can use no more"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			facts := &nodepods.Facts{Namespace: "default", Name: "trainer", Containers: test.containers}
+			facts := &kube.Pod{Namespace: "default", Name: "trainer", Containers: test.containers}
 			got := unmirrored(facts, records, driver.Pin{CPUs: cpuset.New(0, 1, 2, 3)})
 			if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)

@@ -13,9 +13,9 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/metrics"
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // Runtime is the container runtime as the agent sees it.
@@ -62,7 +62,7 @@ func (r *Runtime) Runs(pod types.UID) bool { return r.state.runs(pod) }
 // Options are what Serve works with.
 type Options struct {
 	Preparers []*claims.Preparer
-	Pods      nodepods.Pods
+	Pods      kube.Pods
 	// Events tells pods that are refused; nil tells nobody.
 	Events *status.Events
 	// Metrics counts; nil counts nothing.

@@ -16,20 +16,20 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
-	"plumbline.dev/plumbline/internal/agent/nodepods"
 	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // podsOf is an API watch that has shown these pods.
-func podsOf(t testing.TB, list ...*corev1.Pod) nodepods.Pods {
+func podsOf(t testing.TB, list ...*corev1.Pod) kube.Pods {
 	t.Helper()
-	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{nodepods.ByUID: nodepods.IndexByUID})
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{kube.PodsByUID: kube.IndexPodsByUID})
 	for _, p := range list {
 		if err := indexer.Add(p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return nodepods.From(indexer)
+	return kube.PodsFrom(indexer)
 }
 
 func podWith(name string, claims ...string) *corev1.Pod {

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package kube
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Follower asks for the node again: it may get another address, and what an
+// AddressPoller asks for the node again: it may get another address, and what an
 // agent kept of it may be old. A watch would need leave to list all nodes.
-type Follower struct {
+type AddressPoller struct {
 	Client kubernetes.Interface
 	// Config is the client's, for the API server's address.
 	Config *rest.Config
@@ -27,24 +27,24 @@ type Follower struct {
 	Addresses []netip.Addr
 }
 
-// pace is the time between two questions: little enough for a cluster of
+// addressInterval is the time between two questions: little enough for a cluster of
 // thousands of nodes.
-const pace = 5 * time.Minute
+const addressInterval = 5 * time.Minute
 
 // Run tells the addresses when they are others, until ctx ends. While the API
 // server does not answer, the last ones stay true.
-func (f *Follower) Run(ctx context.Context, tell func([]netip.Addr)) {
+func (f *AddressPoller) Run(ctx context.Context, tell func([]netip.Addr)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pace):
+		case <-time.After(addressInterval):
 		}
 		f.ask(ctx, tell)
 	}
 }
 
-func (f *Follower) ask(ctx context.Context, tell func([]netip.Addr)) {
+func (f *AddressPoller) ask(ctx context.Context, tell func([]netip.Addr)) {
 	attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	node, err := f.Client.CoreV1().Nodes().Get(attempt, f.Name, metav1.GetOptions{})

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package nodepods
+package kube
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Facts is what the kubelet does not tell a driver about a pod.
-type Facts struct {
+// Pod is what the kubelet does not tell a driver about a pod.
+type Pod struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -36,25 +36,25 @@ type Pods struct {
 	indexer cache.Indexer
 	// before answers until the API server has said which pods there are; nil where
 	// nobody does.
-	before func(types.UID) *Facts
+	before func(types.UID) *Pod
 }
 
-// ByUID is the index that Pods asks.
-const ByUID = "uid"
+// PodsByUID is the index that Pods asks.
+const PodsByUID = "uid"
 
-// From answers from an indexer that has the index ByUID.
-func From(indexer cache.Indexer) Pods { return Pods{indexer: indexer} }
+// PodsFrom answers from an indexer that has the index PodsByUID.
+func PodsFrom(indexer cache.Indexer) Pods { return Pods{indexer: indexer} }
 
-// Watch starts the one watch of this node's pods. It keeps them in file, and
+// WatchPods starts the one watch of this node's pods. It keeps them in file, and
 // answers from there while the API server is away; an empty file is none.
-func Watch(ctx context.Context, client kubernetes.Interface, node, file string) (Pods, error) {
+func WatchPods(ctx context.Context, client kubernetes.Interface, node, file string) (Pods, error) {
 	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
 		fields.OneTermEqualSelector("spec.nodeName", node))
-	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{ByUID: IndexByUID})
+	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{PodsByUID: IndexPodsByUID})
 	if err := informer.SetTransform(stripPod); err != nil {
 		return Pods{}, fmt.Errorf("watch pods: %w", err)
 	}
-	pods := From(informer.GetIndexer())
+	pods := PodsFrom(informer.GetIndexer())
 	if file != "" {
 		var err error
 		if pods.before, err = keepIn(ctx, file, informer); err != nil {
@@ -65,8 +65,8 @@ func Watch(ctx context.Context, client kubernetes.Interface, node, file string) 
 	return pods, nil
 }
 
-// IndexByUID fills ByUID.
-func IndexByUID(obj any) ([]string, error) {
+// IndexPodsByUID fills PodsByUID.
+func IndexPodsByUID(obj any) ([]string, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return nil, nil
@@ -93,7 +93,7 @@ func hasClaims(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
 }
 
-// stripPod keeps of a pod what Facts needs, and of one with claims what verifying
+// stripPod keeps of a pod what Pod needs, and of one with claims what verifying
 // it needs: the cache of a full node stays small.
 func stripPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
@@ -161,8 +161,8 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 }
 
 // Get returns the facts of a pod, or nil while nobody has shown it.
-func (p Pods) Get(uid types.UID) *Facts {
-	var before *Facts
+func (p Pods) Get(uid types.UID) *Pod {
+	var before *Pod
 	if p.before != nil {
 		before = p.before(uid) // first: what is shown meanwhile is not missed
 	}
@@ -172,11 +172,11 @@ func (p Pods) Get(uid types.UID) *Facts {
 	return before
 }
 
-func (p Pods) shown(uid types.UID) *Facts {
+func (p Pods) shown(uid types.UID) *Pod {
 	if p.indexer == nil {
 		return nil
 	}
-	found, err := p.indexer.ByIndex(ByUID, string(uid))
+	found, err := p.indexer.ByIndex(PodsByUID, string(uid))
 	if err != nil || len(found) == 0 {
 		return nil
 	}
@@ -184,11 +184,11 @@ func (p Pods) shown(uid types.UID) *Facts {
 	if !ok {
 		return nil
 	}
-	return factsOf(pod)
+	return podOf(pod)
 }
 
 // Wait is Get, giving the watch up to limit to catch up with the kubelet.
-func (p Pods) Wait(ctx context.Context, uid types.UID, limit time.Duration) *Facts {
+func (p Pods) Wait(ctx context.Context, uid types.UID, limit time.Duration) *Pod {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
@@ -203,8 +203,8 @@ func (p Pods) Wait(ctx context.Context, uid types.UID, limit time.Duration) *Fac
 	}
 }
 
-func factsOf(pod *corev1.Pod) *Facts {
-	facts := &Facts{
+func podOf(pod *corev1.Pod) *Pod {
+	facts := &Pod{
 		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Named: map[string]bool{},
 		Ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package kube
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func TestFollower(t *testing.T) {
 			Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}},
 		}, nil
 	})
-	f := &Follower{
+	f := &AddressPoller{
 		Client: client, Config: &rest.Config{Host: "https://192.0.2.9"}, Name: "n1", File: file,
 		Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.9")},
 	}

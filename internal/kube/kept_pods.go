@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package nodepods
+package kube
 
 import (
 	"bytes"
@@ -33,13 +33,13 @@ const (
 // keptPods is a file with the facts of the node's pods, for an agent that starts
 // while the API server is away.
 type keptPods struct {
-	Version int     `json:"version"`
-	Pods    []Facts `json:"pods"`
+	Version int   `json:"version"`
+	Pods    []Pod `json:"pods"`
 }
 
 // keepIn keeps an informer's pods in file from now on, and answers from what is
 // there until the API server has.
-func keepIn(ctx context.Context, file string, informer cache.SharedInformer) (before func(types.UID) *Facts, err error) {
+func keepIn(ctx context.Context, file string, informer cache.SharedInformer) (before func(types.UID) *Pod, err error) {
 	kept, err := readKept(file)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "pods are known when the API server shows them")
@@ -57,7 +57,7 @@ func keepIn(ctx context.Context, file string, informer cache.SharedInformer) (be
 		return nil, err
 	}
 	go keep(ctx, informer, changed, file)
-	return func(uid types.UID) *Facts {
+	return func(uid types.UID) *Pod {
 		if facts, ok := kept[uid]; ok && !informer.HasSynced() {
 			return &facts
 		}
@@ -66,7 +66,7 @@ func keepIn(ctx context.Context, file string, informer cache.SharedInformer) (be
 }
 
 // readKept reads what an agent before this one kept; nothing where none did.
-func readKept(file string) (map[types.UID]Facts, error) {
+func readKept(file string) (map[types.UID]Pod, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -81,7 +81,7 @@ func readKept(file string) (map[types.UID]Facts, error) {
 	return pods, nil
 }
 
-func decodeKept(text []byte) (map[types.UID]Facts, error) {
+func decodeKept(text []byte) (map[types.UID]Pod, error) {
 	var kept keptPods
 	if err := json.Unmarshal(text, &kept); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func decodeKept(text []byte) (map[types.UID]Facts, error) {
 	if kept.Version != keptVersion {
 		return nil, fmt.Errorf("version %d: want %d", kept.Version, keptVersion)
 	}
-	pods := make(map[types.UID]Facts, len(kept.Pods))
+	pods := make(map[types.UID]Pod, len(kept.Pods))
 	for _, facts := range kept.Pods {
 		pods[facts.UID] = facts
 	}
@@ -97,13 +97,13 @@ func decodeKept(text []byte) (map[types.UID]Facts, error) {
 }
 
 func encodeKept(pods []any) ([]byte, error) {
-	kept := keptPods{Version: keptVersion, Pods: []Facts{}}
+	kept := keptPods{Version: keptVersion, Pods: []Pod{}}
 	for _, obj := range pods {
 		if pod, ok := obj.(*corev1.Pod); ok {
-			kept.Pods = append(kept.Pods, *factsOf(pod))
+			kept.Pods = append(kept.Pods, *podOf(pod))
 		}
 	}
-	slices.SortFunc(kept.Pods, func(a, b Facts) int { return cmp.Compare(a.UID, b.UID) })
+	slices.SortFunc(kept.Pods, func(a, b Pod) int { return cmp.Compare(a.UID, b.UID) })
 	return json.Marshal(kept)
 }
 

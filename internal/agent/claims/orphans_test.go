@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package orphans
+package claims
 
 import (
 	"context"
@@ -20,7 +20,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
-	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/journal"
@@ -28,7 +27,7 @@ import (
 )
 
 // held has four claims prepared, each of one pod and one device.
-func held(t *testing.T) *claims.Preparer {
+func held(t *testing.T) *Preparer {
 	t.Helper()
 	dir := t.TempDir()
 	records, err := journal.Open(filepath.Join(dir, "journal"))
@@ -40,8 +39,8 @@ func held(t *testing.T) *claims.Preparer {
 		t.Fatal(err)
 	}
 	d := &agenttest.FakeDriver{DriverName: "dra.net"}
-	p := &claims.Preparer{
-		Driver: claims.Of(d), Journal: records, CDI: specs, BootID: "boot", Machine: func() *model.Machine { return nil },
+	p := &Preparer{
+		Driver: Of(d), Journal: records, CDI: specs, BootID: "boot", Machine: func() *model.Machine { return nil },
 		RuntimeReady: func() error { return nil }, Namespaces: agenttest.NoNamespaces{}, Changed: func() {}, Status: func(status.Report) {},
 	}
 	for _, name := range []string{"there", "gone", "anew", "running"} {
@@ -52,7 +51,7 @@ func held(t *testing.T) *claims.Preparer {
 	return p
 }
 
-func left(t *testing.T, p *claims.Preparer) string {
+func left(t *testing.T, p *Preparer) string {
 	t.Helper()
 	records, problems, err := p.Journal.List(p.Name())
 	if err != nil || len(problems) > 0 {
@@ -86,8 +85,8 @@ func TestSweep(t *testing.T) {
 			client.PrependReactor("get", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return test.api != nil, nil, test.api
 			})
-			s := &Sweeper{
-				Client: client, Preparers: []*claims.Preparer{p}, Ready: func() error { return test.ready },
+			s := &OrphanSweeper{
+				Client: client, Preparers: []*Preparer{p}, Ready: func() error { return test.ready },
 				Lives: func(pod types.UID) bool { return pod == "running-pod" },
 			}
 			for range 2 {
@@ -106,14 +105,14 @@ func TestSweep(t *testing.T) {
 func TestLooksWhenWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, wanted := held(t), make(chan struct{}, 1)
-		s := &Sweeper{
-			Client: fake.NewClientset(), Preparers: []*claims.Preparer{p}, Ready: func() error { return nil },
+		s := &OrphanSweeper{
+			Client: fake.NewClientset(), Preparers: []*Preparer{p}, Ready: func() error { return nil },
 			Lives: func(types.UID) bool { return false }, Wanted: wanted,
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go s.Run(ctx)
-		time.Sleep(pace / 2)
+		time.Sleep(sweepInterval / 2)
 		if got := left(t, p); got == "" {
 			t.Error("nothing is held before anybody wants it")
 		}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package nodepods
+package kube
 
 import (
 	"slices"
@@ -25,24 +25,24 @@ type Container struct {
 
 // Requested is how much CPU the containers request that name one of the claims,
 // or all of them where none does, at the time when they request most.
-func (f *Facts) Requested(claims []string) resource.Quantity {
+func (f *Pod) Requested(claims []string) resource.Quantity {
 	return f.most(claims, func(c Container) resource.Quantity { return c.Requests[corev1.ResourceCPU] })
 }
 
 // Limit is the same for the limit of a kind of huge pages, such as hugepages-2Mi.
-func (f *Facts) Limit(claims []string, name string) resource.Quantity {
+func (f *Pod) Limit(claims []string, name string) resource.Quantity {
 	return f.most(claims, func(c Container) resource.Quantity { return c.Limits[corev1.ResourceName(name)] })
 }
 
 // AllLimited says whether every container has a limit of CPU.
-func (f *Facts) AllLimited() bool {
+func (f *Pod) AllLimited() bool {
 	return len(f.Containers) > 0 && !slices.ContainsFunc(f.Containers, func(c Container) bool {
 		q := c.Limits[corev1.ResourceCPU]
 		return q.Sign() <= 0
 	})
 }
 
-func (f *Facts) most(claims []string, of func(Container) resource.Quantity) resource.Quantity {
+func (f *Pod) most(claims []string, of func(Container) resource.Quantity) resource.Quantity {
 	named := func(c Container) bool {
 		return slices.ContainsFunc(c.Claims, func(claim string) bool { return slices.Contains(claims, claim) })
 	}

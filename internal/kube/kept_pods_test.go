@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package nodepods
+package kube
 
 import (
 	"encoding/json"
@@ -83,7 +83,7 @@ func waitFor(t *testing.T, what string, true func() bool) {
 // before it knew, and what it knows gives way to what the API server says.
 func TestPodsWhileTheAPIServerIsAway(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pods.json")
-	first, err := Watch(t.Context(), apiServer(t, listOf(claiming("trainer", "nic0"))), "node", file)
+	first, err := WatchPods(t.Context(), apiServer(t, listOf(claiming("trainer", "nic0"))), "node", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestPodsWhileTheAPIServerIsAway(t *testing.T) {
 	if want == nil || !want.Named["nic0"] {
 		t.Fatalf("facts %+v", want)
 	}
-	away, err := Watch(t.Context(), apiServer(t, nil), "node", file)
+	away, err := WatchPods(t.Context(), apiServer(t, nil), "node", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestPodsWhileTheAPIServerIsAway(t *testing.T) {
 	if got := away.Get("other-uid"); got != nil {
 		t.Errorf("of a pod that nobody knew: %+v", got)
 	}
-	back, err := Watch(t.Context(), apiServer(t, listOf(claiming("next", "nic0"))), "node", file)
+	back, err := WatchPods(t.Context(), apiServer(t, listOf(claiming("next", "nic0"))), "node", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestKeptThatCannotBeRead(t *testing.T) {
 		if _, err := readKept(file); err == nil || !strings.Contains(err.Error(), problem) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: got %v, want the file and %q", text, err, problem)
 		}
-		pods, err := Watch(t.Context(), apiServer(t, nil), "node", file)
+		pods, err := WatchPods(t.Context(), apiServer(t, nil), "node", file)
 		if err != nil || pods.Get("a") != nil {
 			t.Errorf("%q: %v", text, err)
 		}

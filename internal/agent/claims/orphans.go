@@ -1,12 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package orphans unprepares claims that are gone before the kubelet asks for it: one
-// whose state was wiped, as by kubeadm reset, never does, and their devices would be
-// held for as long as the journal lies there; one that was restarted does so late.
-//
-// What unpreparing does is decided in claims.
-package orphans
+package claims
 
 import (
 	"context"
@@ -20,19 +15,20 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/driver"
 )
 
-// pace is the time between two looks while nobody waits for a device. A kubelet that
+// sweepInterval is the time between two looks while nobody waits for a device. A kubelet that
 // knows a claim unprepares it long before: at once, or within a minute where it was
 // restarted and the pod deleted without grace (pkg/kubelet/cm/dra, reconcilePeriod).
-const pace = 10 * time.Minute
+const sweepInterval = 10 * time.Minute
 
-// Sweeper looks for claims that are gone.
-type Sweeper struct {
+// OrphanSweeper unprepares claims that are gone before the kubelet asks for it: one
+// whose state was wiped, as by kubeadm reset, never does, and their devices would be
+// held for as long as the journal lies there; one that was restarted does so late.
+type OrphanSweeper struct {
 	Client    kubernetes.Interface
-	Preparers []*claims.Preparer
+	Preparers []*Preparer
 	// Lives says whether a pod may run on the node, by the API server's word or the
 	// container runtime's.
 	Lives func(pod types.UID) bool
@@ -43,8 +39,8 @@ type Sweeper struct {
 }
 
 // Run looks until ctx ends.
-func (s *Sweeper) Run(ctx context.Context) {
-	tick := time.NewTicker(pace)
+func (s *OrphanSweeper) Run(ctx context.Context) {
+	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -60,7 +56,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 }
 
 // sweep asks for every claim none of whose pods is there.
-func (s *Sweeper) sweep(ctx context.Context) error {
+func (s *OrphanSweeper) sweep(ctx context.Context) error {
 	if err := s.Ready(); err != nil {
 		return err
 	}
@@ -91,7 +87,7 @@ func (s *Sweeper) sweep(ctx context.Context) error {
 
 // gone says whether the API server has no such claim. One that a pod uses cannot be
 // deleted (resource.kubernetes.io/delete-protection).
-func (s *Sweeper) gone(ctx context.Context, c driver.ClaimRef) (bool, error) {
+func (s *OrphanSweeper) gone(ctx context.Context, c driver.ClaimRef) (bool, error) {
 	now, err := s.Client.ResourceV1().ResourceClaims(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
