@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"plumbline.dev/plumbline/internal/agent"
-	"plumbline.dev/plumbline/internal/agent/local"
+	"plumbline.dev/plumbline/internal/unixhttp"
 )
 
 // newHealthCommand is the exec probe: it asks the agent of the same container.
@@ -41,7 +41,7 @@ func newAskCommand(name, short string, path func() string) *cobra.Command {
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := local.Ask(cmd.Context(), socket, path())
+			answer, err := unixhttp.Ask(cmd.Context(), socket, path())
 			if err != nil {
 				return err
 			}

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/explaining"
-	"plumbline.dev/plumbline/internal/agent/local"
+	"plumbline.dev/plumbline/internal/explainer"
+	"plumbline.dev/plumbline/internal/unixhttp"
 )
 
 func newCommand() *cobra.Command {
-	options := explaining.DefaultOptions()
+	options := explainer.DefaultOptions()
 	root := &cobra.Command{
 		Use:   "plumbline-explainer",
 		Short: "Tell pods why their ResourceClaims cannot be allocated",
@@ -31,11 +31,11 @@ Nothing else is written. Run one in a cluster; with two, pods are told twice.`,
   plumbline-explainer --feature-gates DRAListTypeAttributes=true
 
   # what it tells
-  kubectl get events -A --field-selector reason=` + explaining.Reason,
+  kubectl get events -A --field-selector reason=` + explainer.Reason,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return explaining.Run(cmd.Context(), options) },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return explainer.Run(cmd.Context(), options) },
 	}
 	f := root.Flags()
 	f.StringVar(&options.Kubeconfig, "kubeconfig", "", "empty: the pod's service account")
@@ -47,20 +47,20 @@ Nothing else is written. Run one in a cluster; with two, pods are told twice.`,
 	klog.InitFlags(all)
 	f.AddGoFlag(all.Lookup("v"))
 	root.AddCommand(
-		newAskCommand("healthz", "Ask the running program whether it is ready; say what it waits for if not", explaining.HealthPath),
-		newAskCommand("metrics", "Print the running program's metrics", explaining.MetricsPath),
+		newAskCommand("healthz", "Ask the running program whether it is ready; say what it waits for if not", explainer.HealthPath),
+		newAskCommand("metrics", "Print the running program's metrics", explainer.MetricsPath),
 	)
 	return root
 }
 
 func newAskCommand(name, short, path string) *cobra.Command {
-	socket := explaining.DefaultOptions().Socket
+	socket := explainer.DefaultOptions().Socket
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := local.Ask(cmd.Context(), socket, path)
+			answer, err := unixhttp.Ask(cmd.Context(), socket, path)
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/registration"
 	"plumbline.dev/plumbline/internal/agent/runtimehooks"
@@ -30,6 +29,7 @@ import (
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/kube"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 const (
@@ -47,7 +47,7 @@ type agent struct {
 	picture   *publish.Picture
 	runtime   *runtimehooks.Runtime
 	status    *status.Writer
-	events    *status.Events
+	events    *kube.Events
 	metrics   *metrics.Metrics
 	preparers []*claims.Preparer
 	clouds    clouds
@@ -159,7 +159,7 @@ func open(ctx context.Context, o Options) (*agent, *kube.AddressPoller, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	events := status.NewEvents(ctx, o.NodeName)
+	events := kube.NewEvents(ctx, o.NodeName)
 	go events.Run(ctx, client)
 	a := &agent{
 		Options: o, client: client, events: events, picture: &publish.Picture{}, runtime: runtimehooks.New(o.NRISocket),

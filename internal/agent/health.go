@@ -14,9 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/local"
-	"plumbline.dev/plumbline/internal/agent/metrics"
-	"plumbline.dev/plumbline/internal/agent/metrics/endpoint"
+	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/metrics"
+	"plumbline.dev/plumbline/internal/metrics/endpoint"
+	"plumbline.dev/plumbline/internal/unixhttp"
 )
 
 // Paths of the agent's own socket.
@@ -32,7 +33,7 @@ const (
 func (a *agent) serveSocket(ctx context.Context) error {
 	mux := a.newMux()
 	mux.HandleFunc("GET "+VerifyPath, a.answerVerify)
-	return local.Serve(ctx, a.Socket, mux)
+	return unixhttp.Serve(ctx, a.Socket, mux)
 }
 
 // newMux answers what may be told to anybody.

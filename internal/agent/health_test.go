@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"plumbline.dev/plumbline/internal/agent/metrics"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 // What everybody may ask tells how the agent is, and nothing of pods.

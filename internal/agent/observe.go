@@ -9,12 +9,12 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/kube"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 // observes says whether the agent was told to serve nothing. It then opens no
@@ -31,7 +31,7 @@ func observe(ctx context.Context, o Options) error {
 		stop()
 		return err
 	}
-	events := status.NewEvents(ctx, o.NodeName)
+	events := kube.NewEvents(ctx, o.NodeName)
 	a := &agent{Options: o, client: client, events: events, picture: &publish.Picture{}, status: status.NewWriter(client, events), metrics: metrics.New()}
 	a.status.Failed = a.metrics.StatusFailed
 	defer func() { stop(); a.serving.Wait() }()

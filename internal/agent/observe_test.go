@@ -22,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/internal/agent/local"
+	"plumbline.dev/plumbline/internal/unixhttp"
 	"plumbline.dev/plumbline/internal/verify"
 	"plumbline.dev/plumbline/internal/verify/verifytest"
 )
@@ -136,7 +136,7 @@ func askUntilSeen(t *testing.T, socket string) verify.Report {
 	var report verify.Report
 	var last error
 	for range 300 {
-		text, err := local.Ask(t.Context(), socket, VerifyPath)
+		text, err := unixhttp.Ask(t.Context(), socket, VerifyPath)
 		last = err
 		if err == nil {
 			if err := json.Unmarshal([]byte(text), &report); err != nil {

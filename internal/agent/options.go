@@ -14,9 +14,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"plumbline.dev/plumbline/internal/agent/metrics/endpoint"
 	"plumbline.dev/plumbline/internal/cloud/providers"
 	"plumbline.dev/plumbline/internal/inventory/filter"
+	"plumbline.dev/plumbline/internal/metrics/endpoint"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 

@@ -15,11 +15,11 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/agent/runtimehooks"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/kubelet"
+	"plumbline.dev/plumbline/internal/metrics"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )

@@ -12,10 +12,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
-	"plumbline.dev/plumbline/internal/agent/metrics"
-	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver/cpu"
 	"plumbline.dev/plumbline/internal/kube"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 // The hooks do without most of what they are given, and say nothing: one that
@@ -28,7 +27,7 @@ func TestHooksAreGivenEverything(t *testing.T) {
 	served := claims.Of(cpu.Driver{})
 	a := &agent{
 		Options: Options{CgroupRoot: groups}, preparers: []*claims.Preparer{{Driver: served}},
-		pods: kube.PodsFrom(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), events: status.NewEvents(t.Context(), "node"), metrics: metrics.New(),
+		pods: kube.PodsFrom(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)), events: kube.NewEvents(t.Context(), "node"), metrics: metrics.New(),
 	}
 	options, stop := a.hookOptions(t.Context())
 	t.Cleanup(stop)

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/metrics"
 	"plumbline.dev/plumbline/internal/model"
 )
 

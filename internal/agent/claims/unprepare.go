@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 // Unprepare undoes a claim by its UID alone; the claim may be deleted, and the

@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 // StartContainer makes sure of the container's place once it has a control group

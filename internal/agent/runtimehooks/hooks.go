@@ -16,11 +16,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/kube"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 // podWait is how long a hook waits for the API watch to show a pod that the
@@ -41,7 +41,7 @@ type hooks struct {
 	// renew asks for what a record was given for a time to be renewed when due.
 	renew func(recordKey)
 	// events tells pods that are refused; nil tells nobody.
-	events *status.Events
+	events *kube.Events
 	// metrics counts; nil counts nothing.
 	metrics *metrics.Metrics
 	// deadline bounds a hook below the runtime's own limit.

@@ -12,10 +12,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/agent/pinning"
-	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/kube"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 // Runtime is the container runtime as the agent sees it.
@@ -64,7 +63,7 @@ type Options struct {
 	Preparers []*claims.Preparer
 	Pods      kube.Pods
 	// Events tells pods that are refused; nil tells nobody.
-	Events *status.Events
+	Events *kube.Events
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
 	// Placer writes containers' control groups; nil where the agent cannot reach

@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // By what the kernel says: conditionAsClaimed says whether the claim's pod is as
@@ -55,7 +57,7 @@ func (w *Writer) SetAlignment(claim types.UID, a *Alignment) {
 func (a Alignment) conditions() []metav1.Condition {
 	condition := func(kind string, answer Answer) metav1.Condition {
 		return metav1.Condition{
-			Type: kind, Status: answer.Status, Reason: answer.Reason, Message: within(maxMessage, answer.Message),
+			Type: kind, Status: answer.Status, Reason: answer.Reason, Message: kube.Printable(maxMessage, answer.Message),
 			LastTransitionTime: atSeconds(a.Since),
 		}
 	}

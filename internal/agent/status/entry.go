@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -60,7 +61,7 @@ func networkData(d *driver.DeviceStatus) *resourceapi.NetworkDeviceData {
 		return nil
 	}
 	return &resourceapi.NetworkDeviceData{
-		InterfaceName: within(maxName, d.InterfaceName), HardwareAddress: d.HardwareAddress,
+		InterfaceName: kube.Printable(maxName, d.InterfaceName), HardwareAddress: d.HardwareAddress,
 		IPs: d.IPs[:min(len(d.IPs), resourceapi.NetworkDeviceDataMaxIPs)],
 	}
 }
@@ -92,5 +93,5 @@ func message(d DeviceState) string {
 	if d.Err != nil {
 		text = d.Err.Error()
 	}
-	return within(maxMessage, text)
+	return kube.Printable(maxMessage, text)
 }

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/internal/model"
+
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // conditionHealthy is there, and False, while a device has a fault. A healthy
@@ -83,6 +85,6 @@ func faultText(faults []model.Fault) string {
 func unhealthy(faults []model.Fault) metav1.Condition {
 	began := slices.MinFunc(faults, func(a, b model.Fault) int { return a.Since.Compare(b.Since) }).Since
 	return metav1.Condition{
-		Type: conditionHealthy, Status: metav1.ConditionFalse, Reason: faultReason(faults), Message: within(maxMessage, faultText(faults)), LastTransitionTime: atSeconds(began),
+		Type: conditionHealthy, Status: metav1.ConditionFalse, Reason: faultReason(faults), Message: kube.Printable(maxMessage, faultText(faults)), LastTransitionTime: atSeconds(began),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // Reasons of conditions and events.
@@ -91,4 +92,28 @@ func holdsRDMA(d driver.DeviceRecord) bool {
 	return slices.ContainsFunc(d.Edits.DeviceNodes, func(n driver.DeviceNode) bool {
 		return strings.HasPrefix(n.Path, "/dev/infiniband/uverbs")
 	})
+}
+
+// reportEvents tells the pods of a claim what has changed since told: every failure,
+// and what was put right, in the words of the conditions. Several devices with
+// the same fate are one event.
+func reportEvents(e *kube.Events, r Report, told []DeviceState) {
+	type event struct {
+		warning         bool
+		reason, message string
+	}
+	said := map[event]bool{}
+	for _, d := range told {
+		said[event{d.Err != nil, d.Reason, message(d)}] = true
+	}
+	for _, d := range r.Devices {
+		now := event{d.Err != nil, d.Reason, message(d)}
+		if now.message == "" || said[now] {
+			continue
+		}
+		said[now] = true
+		for _, pod := range r.Pods {
+			e.Pod(r.Claim.Namespace, pod, now.warning, now.reason, now.message)
+		}
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -41,7 +42,7 @@ type Writer struct {
 	Failed func()
 
 	client kubernetes.Interface
-	events *Events
+	events *kube.Events
 	queue  workqueue.TypedRateLimitingInterface[claimKey]
 
 	mu      sync.Mutex
@@ -58,7 +59,7 @@ type Writer struct {
 }
 
 // NewWriter returns a writer that writes from Run on. events may be nil.
-func NewWriter(client kubernetes.Interface, events *Events) *Writer {
+func NewWriter(client kubernetes.Interface, events *kube.Events) *Writer {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[claimKey](50*time.Millisecond, 30*time.Second)
 	return &Writer{
 		client:    client,
@@ -82,7 +83,7 @@ func (w *Writer) Set(r Report) {
 	if ok && slices.EqualFunc(told, r.Devices, sameState) {
 		return
 	}
-	w.events.report(r, told)
+	reportEvents(w.events, r, told)
 	w.told[key], w.reports[key] = r.Devices, r
 	if len(r.Devices) == 0 {
 		delete(w.told, key)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"plumbline.dev/plumbline/internal/agent/metrics"
+	"plumbline.dev/plumbline/internal/metrics"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/verify"
 	"plumbline.dev/plumbline/internal/verify/expect"

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table in docs/metrics.md")
 
-const page = "../../../docs/metrics.md"
+const page = "../../docs/metrics.md"
 
 // TestPage keeps the tables of the documentation equal to the definitions.
 func TestPage(t *testing.T) {

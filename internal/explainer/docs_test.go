@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package explaining
+package explainer
 
 import (
 	"strings"
@@ -32,12 +32,12 @@ func TestDocumentedEvent(t *testing.T) {
 		s.Claims = append(s.Claims, &c)
 	}
 	pod := waiting("trainer-0", "aligned")
-	r := &round{known: snapshot.New(s), answers: map[string]*explain.Report{}}
+	r := &pass{known: snapshot.New(s), answers: map[string]*explain.Report{}}
 	report, err := r.explain(t.Context(), r.subject(pod))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.ReplaceAll(note(report, pod, s.Claims), ". ", ".\n") + "\n"
+	got := strings.ReplaceAll(eventMessage(report, pod, s.Claims), ". ", ".\n") + "\n"
 	if *update {
 		docstest.Rewrite(t, page, "output", "event", got)
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package explaining
+package explainer
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 const (
@@ -31,19 +31,19 @@ type explainer struct {
 	// minor and gates are those of the cluster's scheduler.
 	minor int
 	gates allocation.Gates
-	// confirm asks the API server itself before tell makes an event.
-	confirm func(ctx context.Context, s *explain.Subject) (bool, error)
-	tell    func(p *corev1.Pod, text string)
-	events  flowcontrol.PassiveRateLimiter
-	metrics *metrics.Explainer
-	turns   turns
+	// confirm asks the API server itself before notify makes an event.
+	confirm  func(ctx context.Context, s *explain.Subject) (bool, error)
+	notify   func(p *corev1.Pod, text string)
+	events   flowcontrol.PassiveRateLimiter
+	metrics  *metrics.Explainer
+	schedule retrySchedule
 }
 
 // run looks again and again, until ctx ends.
 func (e *explainer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
-		next := e.look(ctx)
+		next := e.evaluateDue(ctx)
 		// Explaining must not be what a cluster is busy with.
 		sleep(ctx, max(pause, (share-1)*time.Since(began)), nil)
 		sleep(ctx, next, e.objects.changed)
@@ -60,53 +60,53 @@ func sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	}
 }
 
-// look answers for every pod whose turn it is, and says when the next one's is if
-// nothing changes.
-func (e *explainer) look(ctx context.Context) time.Duration {
+// evaluateDue evaluates every pod that is due, and says when the next one is if nothing
+// changes.
+func (e *explainer) evaluateDue(ctx context.Context) time.Duration {
 	revision := e.objects.revision.Load()
-	due, next := e.turns.take(kept[*corev1.Pod](e.objects.pods), revision)
+	due, next := e.schedule.due(kept[*corev1.Pod](e.objects.pods), revision)
 	if len(due) == 0 {
-		e.metrics.Waiting(e.turns.verdicts())
+		e.metrics.Waiting(e.schedule.verdicts())
 		return next
 	}
 	began := time.Now()
-	r := e.read()
-	for _, t := range due {
+	all := e.startPass()
+	for _, p := range due {
 		if ctx.Err() != nil {
 			return next
 		}
-		if err := e.answer(ctx, r, t); err != nil {
-			klog.FromContext(ctx).Error(err, "a pod that waits is not explained", "pod", klog.KObj(t.pod))
+		if err := e.evaluate(ctx, all, p); err != nil {
+			klog.FromContext(ctx).Error(err, "a pod that waits is not explained", "pod", klog.KObj(p.pod))
 		}
 	}
-	e.metrics.Looked(began)
-	e.metrics.Waiting(e.turns.verdicts())
+	e.metrics.Evaluated(began)
+	e.metrics.Waiting(e.schedule.verdicts())
 	return next
 }
 
-// answer judges a pod's claims, and tells the pod what is new.
-func (e *explainer) answer(ctx context.Context, r *round, t *turn) error {
-	s := r.subject(t.pod)
-	report, err := r.explain(ctx, s)
+// evaluate explains a pod's claims, and sends the pod an event if it says anything new.
+func (e *explainer) evaluate(ctx context.Context, all *pass, p *pendingPod) error {
+	s := all.subject(p.pod)
+	report, err := all.explain(ctx, s)
 	if err != nil {
 		return err
 	}
-	text := note(report, t.pod, r.known.Claims)
-	t.judged(report.Verdict)
-	if !t.isNew(text) {
+	message := eventMessage(report, p.pod, all.known.Claims)
+	p.verdict = report.Verdict
+	if !p.shouldNotify(message) {
 		return nil
 	}
 	if !e.events.TryAccept() {
-		t.postpone()
+		p.reschedule()
 		return nil
 	}
 	confirmed, err := e.confirm(ctx, &s)
 	if err != nil || !confirmed {
-		t.postpone()
+		p.reschedule()
 		return err
 	}
-	e.tell(t.pod, text)
-	e.metrics.Told()
-	t.told(text)
+	e.notify(p.pod, message)
+	e.metrics.Notified()
+	p.notified(message)
 	return nil
 }

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package explaining
+package explainer
 
 import (
 	"context"
@@ -23,11 +23,11 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/internal/agent/metrics"
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
 	"plumbline.dev/plumbline/internal/explain/snapshot"
+	"plumbline.dev/plumbline/internal/metrics"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens in testdata")
@@ -35,17 +35,17 @@ var update = flag.Bool("update", false, "rewrite the goldens in testdata")
 // began is when the pods of the tests were made.
 var began = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
-// clinic is a cluster of two A3 Ultra with an explainer, and what it told.
-type clinic struct {
+// fixture is a cluster of two A3 Ultra with an explainer, and the events that it sent.
+type fixture struct {
 	*explainer
 	t      *testing.T
 	client *fake.Clientset
 	at     time.Time
-	// told are "namespace/pod text".
-	told []string
+	// sent are its events, each "namespace/pod text".
+	sent []string
 }
 
-func newClinic(t *testing.T, more ...runtime.Object) *clinic {
+func newFixture(t *testing.T, more ...runtime.Object) *fixture {
 	t.Helper()
 	s := explaintest.A3(t, 2)
 	objects := more
@@ -55,7 +55,7 @@ func newClinic(t *testing.T, more ...runtime.Object) *clinic {
 	for _, class := range s.Classes {
 		objects = append(objects, class)
 	}
-	c := &clinic{t: t, client: fake.NewClientset(objects...), at: began}
+	c := &fixture{t: t, client: fake.NewClientset(objects...), at: began}
 	c.client.Resources = []*metav1.APIResourceList{{
 		GroupVersion: resourceapi.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "devicetaintrules"}},
 	}}
@@ -68,20 +68,20 @@ func newClinic(t *testing.T, more ...runtime.Object) *clinic {
 	}
 	c.explainer = &explainer{
 		objects: watched, minor: allocation.NewestMinor, gates: allocation.DefaultGates(allocation.NewestMinor), metrics: metrics.NewExplainer(),
-		turns:   turns{now: func() time.Time { return c.at }},
-		events:  flowcontrol.NewFakeAlwaysRateLimiter(),
-		confirm: func(ctx context.Context, s *explain.Subject) (bool, error) { return confirm(ctx, c.client, s) },
-		tell:    func(p *corev1.Pod, text string) { c.told = append(c.told, p.Namespace+"/"+p.Name+" "+text) },
+		schedule: retrySchedule{now: func() time.Time { return c.at }},
+		events:   flowcontrol.NewFakeAlwaysRateLimiter(),
+		confirm:  func(ctx context.Context, s *explain.Subject) (bool, error) { return confirm(ctx, c.client, s) },
+		notify:   func(p *corev1.Pod, text string) { c.sent = append(c.sent, p.Namespace+"/"+p.Name+" "+text) },
 	}
 	return c
 }
 
 // after lets time go by, looks, and returns what was told since.
-func (c *clinic) after(d time.Duration) string {
+func (c *fixture) after(d time.Duration) string {
 	c.t.Helper()
-	c.at, c.told = c.at.Add(d), nil
-	c.look(c.t.Context())
-	return strings.Join(c.told, "\n")
+	c.at, c.sent = c.at.Add(d), nil
+	c.evaluateDue(c.t.Context())
+	return strings.Join(c.sent, "\n")
 }
 
 // settled waits until a condition holds of what is watched.
@@ -166,7 +166,7 @@ func TestTexts(t *testing.T) {
 		{"long", waiting("trainer", "long"), []runtime.Object{long}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newClinic(t, append(tc.objects, tc.pod)...)
+			c := newFixture(t, append(tc.objects, tc.pod)...)
 			text := strings.TrimPrefix(c.after(patience), "default/trainer ")
 			if text == "" || len(text) > maxNote || strings.ContainsAny(text, "\n\x1b") || strings.Contains(text, "secret") || strings.Contains(text, "strangers") {
 				t.Errorf("%d bytes: %q", len(text), text)
@@ -225,9 +225,9 @@ func TestSilence(t *testing.T) {
 			if change == nil {
 				change = func(*corev1.Pod) {}
 			}
-			c := newClinic(t, append(append(nodes, claims...), waiting("trainer", "four", change))...)
-			if told := c.after(time.Hour); told != "" {
-				t.Errorf("it hears: %s", told)
+			c := newFixture(t, append(append(nodes, claims...), waiting("trainer", "four", change))...)
+			if sent := c.after(time.Hour); sent != "" {
+				t.Errorf("it hears: %s", sent)
 			}
 		})
 	}
@@ -240,15 +240,15 @@ func named(c *resourceapi.ResourceClaim, name string) *resourceapi.ResourceClaim
 
 // The scheduler has its turn first, and some time.
 func TestPatience(t *testing.T) {
-	c := newClinic(t, pair("four", 4), waiting("trainer", "four"), waiting("unseen", "four", func(p *corev1.Pod) { p.Status.Conditions = nil }))
+	c := newFixture(t, pair("four", 4), waiting("trainer", "four"), waiting("unseen", "four", func(p *corev1.Pod) { p.Status.Conditions = nil }))
 	for _, step := range []struct {
 		after time.Duration
 		hears string
 	}{{settle - time.Second, ""}, {time.Second, "trainer"}, {patience - settle - time.Second, ""}, {time.Second, "unseen"}} {
-		told := c.after(step.after)
-		heard, _, _ := strings.Cut(strings.TrimPrefix(told, "default/"), " ")
-		if heard != step.hears || len(c.told) > 1 {
-			t.Errorf("after %s: %q, want that %q hears", c.at.Sub(began), told, step.hears)
+		sent := c.after(step.after)
+		heard, _, _ := strings.Cut(strings.TrimPrefix(sent, "default/"), " ")
+		if heard != step.hears || len(c.sent) > 1 {
+			t.Errorf("after %s: %q, want that %q hears", c.at.Sub(began), sent, step.hears)
 		}
 	}
 }
@@ -256,20 +256,20 @@ func TestPatience(t *testing.T) {
 // The same is not told again before it is forgotten, and something else not at
 // once.
 func TestNews(t *testing.T) {
-	c := newClinic(t, pair("one", 1), train("a", "default", "a3-ultragpu-8g-0"), train("b", "default", "a3-ultragpu-8g-1"), waiting("trainer", "one"))
-	if told := c.after(settle); !strings.Contains(told, "free claim default/a") {
-		t.Fatalf("told %q", told)
+	c := newFixture(t, pair("one", 1), train("a", "default", "a3-ultragpu-8g-0"), train("b", "default", "a3-ultragpu-8g-1"), waiting("trainer", "one"))
+	if sent := c.after(settle); !strings.Contains(sent, "free claim default/a") {
+		t.Fatalf("sent %q", sent)
 	}
-	if told := c.after(10 * time.Minute); told != "" {
-		t.Errorf("nothing has changed, and it hears %q", told)
+	if sent := c.after(10 * time.Minute); sent != "" {
+		t.Errorf("nothing has changed, and it hears %q", sent)
 	}
 	revision := c.objects.revision.Load()
 	if err := c.client.ResourceV1().ResourceClaims("default").Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	settled(t, "the claim's end", func() bool { return c.objects.revision.Load() > revision })
-	if told := c.after(time.Second); told != "" {
-		t.Errorf("the claim fits now, and it hears %q", told)
+	if sent := c.after(time.Second); sent != "" {
+		t.Errorf("the claim fits now, and it hears %q", sent)
 	}
 	revision = c.objects.revision.Load()
 	if _, err := c.client.ResourceV1().ResourceClaims("default").Create(t.Context(), train("c", "default", "a3-ultragpu-8g-1"), metav1.CreateOptions{}); err != nil {
@@ -282,23 +282,23 @@ func TestNews(t *testing.T) {
 		t.Fatal(err)
 	}
 	settled(t, "three changes", func() bool { return c.objects.revision.Load() >= revision+3 })
-	if told := c.after(judgeAgain); !strings.Contains(told, "free claim default/d") {
-		t.Errorf("others hold the devices, and it hears %q", told)
+	if sent := c.after(evaluateInterval); !strings.Contains(sent, "free claim default/d") {
+		t.Errorf("others hold the devices, and it hears %q", sent)
 	}
-	if told := c.after(repeat - time.Second); told != "" {
-		t.Errorf("nothing has changed, and it hears %q", told)
+	if sent := c.after(repeatInterval - time.Second); sent != "" {
+		t.Errorf("nothing has changed, and it hears %q", sent)
 	}
-	if told := c.after(time.Second); !strings.Contains(told, "free claim default/d") {
-		t.Errorf("the event is soon forgotten, and it hears %q", told)
+	if sent := c.after(time.Second); !strings.Contains(sent, "free claim default/d") {
+		t.Errorf("the event is soon forgotten, and it hears %q", sent)
 	}
 }
 
 // News that come too soon after an event are told later, also if nothing changes
 // any more.
 func TestNewsTooSoon(t *testing.T) {
-	c := newClinic(t, pair("one", 1), train("a", "default", "a3-ultragpu-8g-0"), train("b", "default", "a3-ultragpu-8g-1"), waiting("trainer", "one"))
-	if told := c.after(settle); told == "" {
-		t.Fatal("nothing told")
+	c := newFixture(t, pair("one", 1), train("a", "default", "a3-ultragpu-8g-0"), train("b", "default", "a3-ultragpu-8g-1"), waiting("trainer", "one"))
+	if sent := c.after(settle); sent == "" {
+		t.Fatal("nothing sent")
 	}
 	revision := c.objects.revision.Load()
 	claims := c.client.ResourceV1().ResourceClaims("default")
@@ -309,44 +309,44 @@ func TestNewsTooSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	settled(t, "both changes", func() bool { return c.objects.revision.Load() >= revision+2 })
-	if told := c.after(judgeAgain); told != "" {
-		t.Errorf("a minute after an event it hears %q", told)
+	if sent := c.after(evaluateInterval); sent != "" {
+		t.Errorf("a minute after an event it hears %q", sent)
 	}
-	if told := c.after(tellAgain - judgeAgain); !strings.Contains(told, "default/d") {
-		t.Errorf("it hears %q", told)
+	if sent := c.after(notifyInterval - evaluateInterval); !strings.Contains(sent, "default/d") {
+		t.Errorf("it hears %q", sent)
 	}
 }
 
 // Whatever is not as it was judged is not told.
 func TestConfirmed(t *testing.T) {
-	for name, change := range map[string]func(*clinic) error{
-		"the pod is gone": func(c *clinic) error {
+	for name, change := range map[string]func(*fixture) error{
+		"the pod is gone": func(c *fixture) error {
 			return c.client.CoreV1().Pods("default").Delete(c.t.Context(), "trainer", metav1.DeleteOptions{})
 		},
-		"another pod of the name": func(c *clinic) error {
+		"another pod of the name": func(c *fixture) error {
 			_, err := c.client.CoreV1().Pods("default").Update(c.t.Context(), waiting("trainer", "four", func(p *corev1.Pod) { p.UID = "other" }), metav1.UpdateOptions{})
 			return err
 		},
-		"the pod is scheduled": func(c *clinic) error {
+		"the pod is scheduled": func(c *fixture) error {
 			_, err := c.client.CoreV1().Pods("default").Update(c.t.Context(), waiting("trainer", "four", func(p *corev1.Pod) { p.Spec.NodeName = "n" }), metav1.UpdateOptions{})
 			return err
 		},
-		"the claim is gone": func(c *clinic) error {
+		"the claim is gone": func(c *fixture) error {
 			return c.client.ResourceV1().ResourceClaims("default").Delete(c.t.Context(), "four", metav1.DeleteOptions{})
 		},
-		"the claim is allocated": func(c *clinic) error {
+		"the claim is allocated": func(c *fixture) error {
 			claim := pair("four", 4)
 			claim.Status.Allocation = &resourceapi.AllocationResult{}
 			_, err := c.client.ResourceV1().ResourceClaims("default").UpdateStatus(c.t.Context(), claim, metav1.UpdateOptions{})
 			return err
 		},
-		"the API server does not say": func(c *clinic) error {
+		"the API server does not say": func(c *fixture) error {
 			c.confirm = func(context.Context, *explain.Subject) (bool, error) { return false, errors.New("away") }
 			return nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClinic(t, pair("four", 4), waiting("trainer", "four"))
+			c := newFixture(t, pair("four", 4), waiting("trainer", "four"))
 			ask := c.confirm
 			c.confirm = func(ctx context.Context, s *explain.Subject) (bool, error) {
 				c.confirm = ask
@@ -355,8 +355,8 @@ func TestConfirmed(t *testing.T) {
 				}
 				return c.confirm(ctx, s)
 			}
-			if told := c.after(settle); told != "" {
-				t.Errorf("it hears %q", told)
+			if sent := c.after(settle); sent != "" {
+				t.Errorf("it hears %q", sent)
 			}
 		})
 	}
@@ -375,15 +375,15 @@ func TestManyPods(t *testing.T) {
 			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "devices", ResourceClaimName: &made}}
 		}))
 	}
-	c := newClinic(t, objects...)
+	c := newFixture(t, objects...)
 	c.events = &bucket{left: 20}
 	heard := map[string]bool{}
 	for range 3 {
-		told := c.after(judgeAgain)
-		if len(c.told) > 20 {
-			t.Errorf("%d events at once", len(c.told))
+		sent := c.after(evaluateInterval)
+		if len(c.sent) > 20 {
+			t.Errorf("%d events at once", len(c.sent))
 		}
-		for line := range strings.Lines(told) {
+		for line := range strings.Lines(sent) {
 			pod, _, _ := strings.Cut(line, " ")
 			if heard[pod] {
 				t.Errorf("%s hears it again", pod)
@@ -395,8 +395,8 @@ func TestManyPods(t *testing.T) {
 	if len(heard) != n {
 		t.Errorf("%d of %d pods heard", len(heard), n)
 	}
-	r := c.read()
-	for _, turn := range c.turns.pods {
+	r := c.startPass()
+	for _, turn := range c.schedule.pods {
 		if _, err := r.explain(t.Context(), r.subject(turn.pod)); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package explaining
+package explainer
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func BenchmarkExplainer5000(b *testing.B) { fleet(b, 5000) }
 func fleet(b *testing.B, n int) {
 	first := explaintest.Machine(b, "a3-ultragpu-8g", "node")
 	before := heap()
-	r := &round{packed: map[*resourceapi.ResourceSlice]*packed{}}
+	r := &pass{packed: map[*resourceapi.ResourceSlice]*packed{}}
 	s := snapshot.Objects{Minor: allocation.NewestMinor, Gates: allocation.DefaultGates(allocation.NewestMinor), Classes: explaintest.ShippedClasses(b), Unpack: r.unpack}
 	for i := range n {
 		node := fmt.Sprintf("node-%d", i)
@@ -46,7 +46,7 @@ func fleet(b *testing.B, n int) {
 		s.Claims = append(s.Claims[:n:n], pair("four", 4))
 		r.known, r.answers = snapshot.New(s), map[string]*explain.Report{}
 		answer, err := r.explain(b.Context(), r.subject(pod))
-		if err != nil || note(answer, pod, s.Claims) == "" {
+		if err != nil || eventMessage(answer, pod, s.Claims) == "" {
 			b.Fatalf("%+v, %v", answer, err)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package explaining
+package explainer
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
-// round is the cluster at one time, with what was found out about it.
-type round struct {
+// pass is the cluster at one time, with what was found out about it.
+type pass struct {
 	known     *snapshot.Cluster
 	templates []*resourceapi.ResourceClaimTemplate
 	// packed are the slices whose devices are.
@@ -28,9 +28,9 @@ type round struct {
 	answers map[string]*explain.Report
 }
 
-// read takes the cluster as it is known now.
-func (e *explainer) read() *round {
-	r := &round{
+// startPass takes the cluster as it is known now.
+func (e *explainer) startPass() *pass {
+	r := &pass{
 		templates: kept[*resourceapi.ResourceClaimTemplate](e.objects.templates), answers: map[string]*explain.Report{},
 		packed: map[*resourceapi.ResourceSlice]*packed{},
 	}
@@ -54,7 +54,7 @@ func (e *explainer) read() *round {
 }
 
 // unpack is for the cluster, which looks at one node at a time.
-func (r *round) unpack(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+func (r *pass) unpack(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	p := r.packed[slice]
 	if p == nil {
 		return slice
@@ -68,12 +68,12 @@ func (r *round) unpack(slice *resourceapi.ResourceSlice) *resourceapi.ResourceSl
 }
 
 // subject is a pod with its claims.
-func (r *round) subject(p *corev1.Pod) explain.Subject {
+func (r *pass) subject(p *corev1.Pod) explain.Subject {
 	return explain.OfPod(p, r.known.Claims, r.templates, r.known.Classes)
 }
 
 // explain answers for a pod, once for all pods that ask for the same.
-func (r *round) explain(ctx context.Context, s explain.Subject) (*explain.Report, error) {
+func (r *pass) explain(ctx context.Context, s explain.Subject) (*explain.Report, error) {
 	s.Claims = asNamed(s)
 	key, err := sameAs(s)
 	if err != nil {

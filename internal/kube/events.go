@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package status
+package kube
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func (e *Events) Pod(namespace string, pod driver.PodRef, warning bool, reason, 
 	}
 	e.recorder.Event(&corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: pod.Name, UID: pod.UID,
-	}, eventType(warning), reason, within(maxEvent, message))
+	}, eventType(warning), reason, Printable(maxEvent, message))
 }
 
 // Node makes an event on the node.
@@ -68,7 +68,7 @@ func (e *Events) Node(warning bool, reason, message string) {
 	// The kubelet's word for a node's UID is its name, and kubectl describe looks
 	// for that (k8s.io/kubectl/pkg/describe, NodeDescriber).
 	e.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node, UID: types.UID(e.node)},
-		eventType(warning), reason, within(maxEvent, message))
+		eventType(warning), reason, Printable(maxEvent, message))
 }
 
 func eventType(warning bool) string {
@@ -76,31 +76,4 @@ func eventType(warning bool) string {
 		return corev1.EventTypeWarning
 	}
 	return corev1.EventTypeNormal
-}
-
-// report tells the pods of a claim what has changed since told: every failure,
-// and what was put right, in the words of the conditions. Several devices with
-// the same fate are one event.
-func (e *Events) report(r Report, told []DeviceState) {
-	if e == nil {
-		return
-	}
-	type event struct {
-		warning         bool
-		reason, message string
-	}
-	said := map[event]bool{}
-	for _, d := range told {
-		said[event{d.Err != nil, d.Reason, message(d)}] = true
-	}
-	for _, d := range r.Devices {
-		now := event{d.Err != nil, d.Reason, message(d)}
-		if now.message == "" || said[now] {
-			continue
-		}
-		said[now] = true
-		for _, pod := range r.Pods {
-			e.Pod(r.Claim.Namespace, pod, now.warning, now.reason, now.message)
-		}
-	}
 }

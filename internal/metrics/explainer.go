@@ -57,15 +57,15 @@ func (e *Explainer) Waiting(pods map[string]int) {
 	}
 }
 
-// Told counts an event.
-func (e *Explainer) Told() {
+// Notified counts an event.
+func (e *Explainer) Notified() {
 	if e != nil {
 		e.events.Inc()
 	}
 }
 
-// Looked times the answers of one look.
-func (e *Explainer) Looked(since time.Time) {
+// Evaluated times one pass.
+func (e *Explainer) Evaluated(since time.Time) {
 	if e != nil {
 		e.looks.Observe(time.Since(since).Seconds())
 	}

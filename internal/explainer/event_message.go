@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package explaining
+package explainer
 
 import (
 	"fmt"
@@ -26,10 +26,10 @@ const (
 	maxGroups = 3
 )
 
-// note is what an event says of a report; empty where there is nothing to say,
+// eventMessage is what an event says of a report; empty where there is nothing to say,
 // because the claims fit somewhere, or nobody knows, or it is not for their sake
 // that the pod waits.
-func note(r *explain.Report, p *corev1.Pod, claims []*resourceapi.ResourceClaim) string {
+func eventMessage(r *explain.Report, p *corev1.Pod, claims []*resourceapi.ResourceClaim) string {
 	if r.Verdict != explain.FitsNot && r.Verdict != explain.Aborts {
 		return ""
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package explaining
+package explainer
 
 import (
 	"strings"
@@ -60,7 +60,7 @@ func TestNotPacked(t *testing.T) {
 	if kept, err := pack(shared); err != nil || kept != any(shared) {
 		t.Errorf("%v, %v", kept, err)
 	}
-	c := newClinic(t, pair("four", 4), waiting("trainer", "four"))
+	c := newFixture(t, pair("four", 4), waiting("trainer", "four"))
 	for _, p := range kept[*packed](c.objects.slices) {
 		p.devices = p.devices[:len(p.devices)/2]
 	}
@@ -86,7 +86,7 @@ func TestPackedIsTheSame(t *testing.T) {
 			DeviceSelector: &resourceapi.DeviceTaintSelector{Device: ptr.To("d0")},
 			Taint:          resourceapi.DeviceTaint{Key: "rule", Effect: resourceapi.DeviceTaintEffectNoSchedule},
 		}}}
-		r := &round{packed: map[*resourceapi.ResourceSlice]*packed{}}
+		r := &pass{packed: map[*resourceapi.ResourceSlice]*packed{}}
 		small := c.Snapshot
 		small.Slices, small.Unpack = nil, r.unpack
 		for _, slice := range c.Snapshot.Slices {

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package explaining
+package explainer
 
 import (
 	"context"
@@ -18,14 +18,13 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
-	"plumbline.dev/plumbline/internal/agent/local"
-	"plumbline.dev/plumbline/internal/agent/metrics"
-	"plumbline.dev/plumbline/internal/agent/metrics/endpoint"
-	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/kube"
+	"plumbline.dev/plumbline/internal/metrics"
+	"plumbline.dev/plumbline/internal/metrics/endpoint"
+	"plumbline.dev/plumbline/internal/unixhttp"
 )
 
 // Name is the program's, and that of its Deployment and ServiceAccount.
@@ -71,7 +70,7 @@ func Run(ctx context.Context, o Options) error {
 		stop()
 		return err
 	}
-	events := status.NewComponentEvents(ctx, Name, "")
+	events := kube.NewComponentEvents(ctx, Name, "")
 	var serving sync.WaitGroup
 	defer func() { stop(); serving.Wait() }()
 	serving.Go(func() { events.Run(ctx, client) })
@@ -98,12 +97,12 @@ func Run(ctx context.Context, o Options) error {
 	ready.Store(true)
 	klog.FromContext(ctx).Info("explaining pods that wait for their claims", "kubernetes", fmt.Sprintf("1.%d", minor))
 	e := &explainer{
-		objects: watched, minor: minor, gates: gates, metrics: figures, turns: turns{now: time.Now},
+		objects: watched, minor: minor, gates: gates, metrics: figures, schedule: retrySchedule{now: time.Now},
 		events: flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventsAtOnce),
 		confirm: func(ctx context.Context, s *explain.Subject) (bool, error) {
 			return confirm(ctx, client, s)
 		},
-		tell: func(p *corev1.Pod, text string) {
+		notify: func(p *corev1.Pod, text string) {
 			events.Pod(p.Namespace, driver.PodRef{UID: p.UID, Name: p.Name}, true, Reason, text)
 		},
 	}
@@ -123,7 +122,7 @@ func serve(ctx context.Context, o Options, client kubernetes.Interface, figures 
 		_, _ = io.WriteString(w, "ok\n") // the asker may have left
 	})
 	mux.Handle("GET "+MetricsPath, figures.Handler())
-	if err := local.Serve(ctx, o.Socket, mux); err != nil {
+	if err := unixhttp.Serve(ctx, o.Socket, mux); err != nil {
 		return err
 	}
 	if o.MetricsAddress == "" {

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package status
+package kube
 
 import (
 	"strings"
@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// within is a text of at most so many bytes for people to read. A pod chooses the
+// Printable is a text of at most so many bytes for people to read. A pod chooses the
 // names of its interfaces, of which the kernel takes nearly any bytes: what would
 // move a terminal's cursor, and what is no UTF-8, is replaced.
-func within(most int, text string) string {
+func Printable(most int, text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return utf8.RuneError
