@@ -51,7 +51,7 @@ func (h *hooks) placeOne(ctx context.Context, c runningContainer) placed {
 func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container, asked *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	s, err := h.seating()
+	s, err := h.newPlacement()
 	if s.preparer == nil {
 		return nil, nil
 	}
@@ -65,13 +65,13 @@ func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, contai
 		c.facts.Own = set // by whoever asks
 		h.state.setContainer(c)
 	}
-	seats := h.seats(ctx, &s, []runningContainer{c})
-	if len(seats) == 0 || seats[0].Stays {
+	assignments := h.assignments(ctx, &s, []runningContainer{c})
+	if len(assignments) == 0 || assignments[0].Stays {
 		return nil, nil
 	}
-	u := h.updateOf(&s, seats[0])
+	u := h.updateOf(&s, assignments[0])
 	want := u.GetLinux().GetResources().GetCpu()
-	switch free := pinning.Wanted(seats[0], s.pool).CPUs.IsEmpty(); {
+	switch free := pinning.Wanted(assignments[0], s.pool).CPUs.IsEmpty(); {
 	case free && c.facts.CPUs == "":
 		return nil, nil // nobody confines it, nor did when it was made
 	case cpu.GetCpus() == want.GetCpus() && (want.GetMems() == "" || cpu.GetMems() == want.GetMems()):

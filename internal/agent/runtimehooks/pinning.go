@@ -30,9 +30,9 @@ func (h *hooks) lacks(ctx context.Context, c runningContainer, records []driver.
 	}
 	var pin driver.Pin
 	if p := h.pinner(); p != nil {
-		s := seating{preparer: p}
+		s := placement{preparer: p}
 		s.add(recordsOf(records, p.Name()))
-		if pin, err = placement(s, c, ofDriver(shares, p.Name())); err != nil {
+		if pin, err = pinFor(s, c, ofDriver(shares, p.Name())); err != nil {
 			return change{}, err
 		}
 	}
@@ -43,19 +43,19 @@ func (h *hooks) lacks(ctx context.Context, c runningContainer, records []driver.
 
 // placement says where a container that is being made runs: on the CPUs of its
 // claims, or with every other one on what claims leave.
-func placement(s seating, c runningContainer, shares []share) (driver.Pin, error) {
+func pinFor(s placement, c runningContainer, shares []share) (driver.Pin, error) {
 	if err := s.doubt(shares); err != nil {
 		return driver.Pin{}, err
 	}
-	seat, err := s.seat(c, shares)
+	assigned, err := s.assign(c, shares)
 	if err != nil {
 		return driver.Pin{}, err
 	}
-	if !seat.Exclusive() && s.poolErr != nil {
+	if !assigned.Exclusive() && s.poolErr != nil {
 		return driver.Pin{}, s.poolErr
 	}
-	want := pinning.Wanted(seat, s.pool)
-	return driver.Pin{CPUs: want.CPUs, Mems: want.Mems, Env: seat.Pin.Env}, nil
+	want := pinning.Wanted(assigned, s.pool)
+	return driver.Pin{CPUs: want.CPUs, Mems: want.Mems, Env: assigned.Pin.Env}, nil
 }
 
 // locksMemory says whether a share holds devices that reach into the container's

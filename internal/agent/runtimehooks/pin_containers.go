@@ -45,21 +45,21 @@ func (h *hooks) place(ctx context.Context, only []runningContainer, look bool) (
 }
 
 func (h *hooks) placeLocked(ctx context.Context, containers []runningContainer, look bool) (placed, error) {
-	s, err := h.seating()
+	s, err := h.newPlacement()
 	if err != nil {
 		return placed{}, fmt.Errorf("no container is moved: %w", err)
 	}
 	h.quarantine.tell(&s, false)
-	seats := h.seats(ctx, &s, containers)
+	assignments := h.assignments(ctx, &s, containers)
 	var out placed
 	if h.placer == nil {
-		out.updates = h.updatesOf(&s, seats, containers)
+		out.updates = h.updatesOf(&s, assignments, containers)
 		return out, nil
 	}
-	if look && h.placer.Idle(seats, s.pool) {
+	if look && h.placer.Idle(assignments, s.pool) {
 		return out, nil
 	}
-	out.Outcome = h.placer.Place(seats, s.pool, look)
+	out.Outcome = h.placer.Place(assignments, s.pool, look)
 	h.report(ctx, out.Outcome)
 	for _, f := range out.Failed {
 		klog.FromContext(ctx).Error(f.Err, "the container runtime is asked instead", "container", f.Container.String())
@@ -82,19 +82,19 @@ func (h *hooks) report(ctx context.Context, out pinning.Outcome) {
 
 // updatesOf is a pass by the runtime alone: of the containers that it has
 // elsewhere.
-func (h *hooks) updatesOf(s *seating, seats []pinning.Container, containers []runningContainer) []*api.ContainerUpdate {
+func (h *hooks) updatesOf(s *placement, assignments []pinning.Container, containers []runningContainer) []*api.ContainerUpdate {
 	has := make(map[string]containerFacts, len(containers))
 	for _, c := range containers {
 		has[c.facts.ID] = c.facts
 	}
 	var updates []*api.ContainerUpdate
-	for _, seat := range seats {
-		if seat.Stays {
+	for _, assigned := range assignments {
+		if assigned.Stays {
 			continue
 		}
-		u, have := h.updateOf(s, seat), has[seat.ID]
+		u, have := h.updateOf(s, assigned), has[assigned.ID]
 		cpu := u.GetLinux().GetResources().GetCpu()
-		free := pinning.Wanted(seat, s.pool).CPUs.IsEmpty()
+		free := pinning.Wanted(assigned, s.pool).CPUs.IsEmpty()
 		if free && have.CPUs == "" || cpu.GetCpus() == have.CPUs && (cpu.GetMems() == "" || cpu.GetMems() == have.Mems) {
 			continue
 		}
@@ -105,13 +105,13 @@ func (h *hooks) updatesOf(s *seating, seats []pinning.Container, containers []ru
 
 // updateOf puts a container's place into the runtime's words, which have none for
 // a set that says nothing.
-func (h *hooks) updateOf(s *seating, seat pinning.Container) *api.ContainerUpdate {
-	want := pinning.Wanted(seat, s.pool)
+func (h *hooks) updateOf(s *placement, assigned pinning.Container) *api.ContainerUpdate {
+	want := pinning.Wanted(assigned, s.pool)
 	if want.CPUs.IsEmpty() {
 		want.CPUs = onlineCPUs(s.preparer.Machine())
 	}
 	u := &api.ContainerUpdate{}
-	u.SetContainerId(seat.ID)
+	u.SetContainerId(assigned.ID)
 	u.SetLinuxCPUSetCPUs(want.CPUs.String())
 	if !want.Mems.IsEmpty() {
 		u.SetLinuxCPUSetMems(want.Mems.String())
@@ -161,7 +161,7 @@ func (h *hooks) confine(ctx context.Context) error { return h.settle(ctx, false)
 // placeAll is a pass at the beginning of a connection: it returns what the
 // runtime has to do. It moves nobody whom it need not.
 func (h *hooks) placeAll(ctx context.Context) []*api.ContainerUpdate {
-	if s, err := h.seating(); err == nil && s.preparer != nil {
+	if s, err := h.newPlacement(); err == nil && s.preparer != nil {
 		h.state.disown(s.pool)
 		h.quarantine.tell(&s, true)
 	}

@@ -20,8 +20,8 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// seating is what decides where containers belong, as the journal has it now.
-type seating struct {
+// placement is what decides where containers belong, as the journal has it now.
+type placement struct {
 	preparer *claims.Preparer
 	records  []driver.Record
 	byPod    map[types.UID][]driver.Record
@@ -43,10 +43,10 @@ func (h *hooks) pinner() *claims.Preparer {
 	return nil
 }
 
-// seating reads the journal. An error says that it cannot be read, so that
+// newPlacement reads the journal. An error says that it cannot be read, so that
 // everybody stays where they are.
-func (h *hooks) seating() (seating, error) {
-	s := seating{preparer: h.pinner()}
+func (h *hooks) newPlacement() (placement, error) {
+	s := placement{preparer: h.pinner()}
 	if s.preparer == nil {
 		return s, nil
 	}
@@ -58,7 +58,7 @@ func (h *hooks) seating() (seating, error) {
 	return s, nil
 }
 
-func (s *seating) add(records []driver.Record) {
+func (s *placement) add(records []driver.Record) {
 	s.records, s.byPod = records, map[types.UID][]driver.Record{}
 	for _, r := range records {
 		for _, pod := range r.Pods {
@@ -80,7 +80,7 @@ type quarantine struct {
 // tell has the claims in doubt say so, and those that no longer are; all of them
 // after a connection began, since an agent before this one may have told them
 // else. Nothing is written twice.
-func (q *quarantine) tell(s *seating, all bool) {
+func (q *quarantine) tell(s *placement, all bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before := q.claims
@@ -97,53 +97,53 @@ func (q *quarantine) tell(s *seating, all bool) {
 	}
 }
 
-// seat is where a container belongs by its shares of the records.
-func (s *seating) seat(c runningContainer, shares []share) (pinning.Container, error) {
-	seat := pinning.Container{
+// assign is where a container belongs by its shares of the records.
+func (s *placement) assign(c runningContainer, shares []share) (pinning.Container, error) {
+	assigned := pinning.Container{
 		ID: c.facts.ID, Name: c.facts.Name, Namespace: c.sandbox.Namespace,
 		Pod: driver.PodRef{UID: c.sandbox.UID, Name: c.sandbox.Name}, Group: c.facts.Group, Own: c.facts.Own,
 	}
 	var mine []driver.Record
 	for _, share := range shares {
-		seat.Stays = seat.Stays || s.doubts[share.record.Claim.UID] != nil
+		assigned.Stays = assigned.Stays || s.doubts[share.record.Claim.UID] != nil
 		mine = append(mine, share.part())
 	}
-	if seat.Stays {
-		return seat, nil
+	if assigned.Stays {
+		return assigned, nil
 	}
 	var err error
-	seat.Pin, err = s.preparer.Pinner.Exclusive(mine)
-	return seat, err
+	assigned.Pin, err = s.preparer.Pinner.Exclusive(mine)
+	return assigned, err
 }
 
-// seats are where containers belong. One that is in doubt is left out, and stays.
-func (h *hooks) seats(ctx context.Context, s *seating, containers []runningContainer) []pinning.Container {
-	seats := make([]pinning.Container, 0, len(containers))
+// assignments are where containers belong. One that is in doubt is left out, and stays.
+func (h *hooks) assignments(ctx context.Context, s *placement, containers []runningContainer) []pinning.Container {
+	assignments := make([]pinning.Container, 0, len(containers))
 	for _, c := range containers {
 		shares, err := h.sharesIn(s, c)
-		var seat pinning.Container
+		var assigned pinning.Container
 		if err == nil {
-			seat, err = s.seat(c, shares)
+			assigned, err = s.assign(c, shares)
 		}
-		if err == nil && !seat.Exclusive() && !seat.Stays {
+		if err == nil && !assigned.Exclusive() && !assigned.Stays {
 			err = s.poolErr
 		}
-		if seat.Exclusive() {
+		if assigned.Exclusive() {
 			facts := h.pods.Get(c.sandbox.UID)
-			seat.AllLimited = facts != nil && facts.AllLimited()
+			assigned.AllLimited = facts != nil && facts.AllLimited()
 		}
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "container stays where it is", "pod", c.sandbox.String(), "container", c.facts.Name)
 			continue
 		}
-		seats = append(seats, seat)
+		assignments = append(assignments, assigned)
 	}
-	return seats
+	return assignments
 }
 
 // sharesIn is sharesOf without the wait for the API watch, and with the least
 // work for the many containers that hold nothing.
-func (h *hooks) sharesIn(s *seating, c runningContainer) ([]share, error) {
+func (h *hooks) sharesIn(s *placement, c runningContainer) ([]share, error) {
 	records := s.byPod[c.sandbox.UID]
 	if len(c.facts.CDI) > 0 || len(c.facts.Env) > 0 {
 		records = s.records // those of other pods are refused
@@ -155,7 +155,7 @@ func (h *hooks) sharesIn(s *seating, c runningContainer) ([]share, error) {
 }
 
 // doubt says why a container must not start on what it holds; nil: it may.
-func (s *seating) doubt(shares []share) error {
+func (s *placement) doubt(shares []share) error {
 	var errs []error
 	for _, share := range shares {
 		if err := s.doubts[share.record.Claim.UID]; err != nil {

@@ -50,7 +50,7 @@ func (w *warned) keep(is func(types.UID) bool) {
 // warnUnmirrored tells a pod whose standard CPU requests are not what its claims
 // give: the scheduler counts requests alone, and would give the CPUs away again.
 func (h *hooks) warnUnmirrored(c runningContainer) {
-	s, err := h.seating()
+	s, err := h.newPlacement()
 	if err != nil || s.preparer == nil {
 		return
 	}

@@ -183,9 +183,9 @@ func TestPlacement(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := seating{preparer: &claims.Preparer{Driver: claims.Of(cpu.Driver{}), Machine: func() *model.Machine { return m }}}
+			s := placement{preparer: &claims.Preparer{Driver: claims.Of(cpu.Driver{}), Machine: func() *model.Machine { return m }}}
 			s.add(test.held)
-			pin, err := placement(s, runningContainer{facts: containerFacts{Own: own}}, test.shares)
+			pin, err := pinFor(s, runningContainer{facts: containerFacts{Own: own}}, test.shares)
 			got := fmt.Sprint(pin.CPUs, " ", pin.Mems, " ", strings.Join(pin.Env, " "))
 			if err != nil {
 				got = err.Error()

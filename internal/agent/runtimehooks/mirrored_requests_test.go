@@ -77,8 +77,8 @@ func TestSynchronizeForgetsWhatWent(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.placer.Close() })
-	seats := []pinning.Container{{ID: "stays", Group: "/stays"}, {ID: "went", Group: "/went"}}
-	if out := h.placer.Place(seats, cpuset.New(0, 1), true); out.Writes != 2 {
+	assignments := []pinning.Container{{ID: "stays", Group: "/stays"}, {ID: "went", Group: "/went"}}
+	if out := h.placer.Place(assignments, cpuset.New(0, 1), true); out.Writes != 2 {
 		t.Fatalf("%+v", out)
 	}
 	running := &api.Container{Id: "stays", PodSandboxId: "stays-sandbox", Linux: &api.LinuxContainer{CgroupsPath: "/stays"}}
