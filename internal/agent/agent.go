@@ -44,7 +44,7 @@ const (
 type agent struct {
 	Options
 	client    kubernetes.Interface
-	picture   *publish.Picture
+	merged    *publish.MergedMachine
 	runtime   *runtimehooks.Runtime
 	status    *status.Writer
 	events    *kube.Events
@@ -162,7 +162,7 @@ func open(ctx context.Context, o Options) (*agent, *kube.AddressPoller, error) {
 	events := kube.NewEvents(ctx, o.NodeName)
 	go events.Run(ctx, client)
 	a := &agent{
-		Options: o, client: client, events: events, picture: &publish.Picture{}, runtime: runtimehooks.New(o.NRISocket),
+		Options: o, client: client, events: events, merged: &publish.MergedMachine{}, runtime: runtimehooks.New(o.NRISocket),
 		status: status.NewWriter(client, events), heldChanged: make(chan struct{}, 1), wanted: make(chan struct{}, 1), metrics: metrics.New(),
 	}
 	a.status.Failed = a.metrics.StatusFailed
@@ -209,7 +209,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 		}
 		p := &claims.Preparer{
 			Driver: served, Journal: records, CDI: specs, BootID: bootID,
-			Machine: a.picture.Current, RuntimeReady: a.runtime.Ready, Namespaces: a.runtime.Namespaces(),
+			Machine: a.merged.Current, RuntimeReady: a.runtime.Ready, Namespaces: a.runtime.Namespaces(),
 			Status: a.status.Set, Changed: a.claimsChanged, Metrics: a.metrics,
 			ReleaseAtMost: claims.ReleaseAtMost, Waits: a.claimWaits,
 		}

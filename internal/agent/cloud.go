@@ -44,9 +44,9 @@ func (a *agent) openClouds(ctx context.Context, records *journal.Journal, bootID
 		Candidates: chosen.Candidates, Probe: chosen.Probe, File: filepath.Join(a.StateDir, "cloud.json"), BootID: bootID,
 		Report: a.reportCloud, Pace: cloud.DefaultPace(),
 	})
-	a.picture.Describe = a.clouds.book.Describe
+	a.merged.Describe = a.clouds.book.Describe
 	a.clouds.profiles = &cloud.Profiles{
-		Provider: chosen.Profiler, Base: a.clouds.book.Config, Machine: a.picture.Current,
+		Provider: chosen.Profiler, Base: a.clouds.book.Config, Machine: a.merged.Current,
 		Dir: filepath.Join(a.StateDir, "profiles"), Pace: cloud.DefaultPace(),
 		Lock: func(ctx context.Context, uid types.UID) (func(), error) {
 			return records.LockClaim(ctx, slicecodec.DriverNet, uid)

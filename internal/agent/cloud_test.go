@@ -46,7 +46,7 @@ func newCloudAgent(t *testing.T, drivers []string, o providers.Options) *agent {
 		t.Fatal(err)
 	}
 	a := &agent{
-		Options: Options{Drivers: drivers, StateDir: dir, SysfsRoot: filepath.Join(dir, "sys"), Cloud: o}, picture: &publish.Picture{},
+		Options: Options{Drivers: drivers, StateDir: dir, SysfsRoot: filepath.Join(dir, "sys"), Cloud: o}, merged: &publish.MergedMachine{},
 	}
 	if err := a.openClouds(t.Context(), records, "boot"); err != nil {
 		t.Fatal(err)
@@ -56,10 +56,10 @@ func newCloudAgent(t *testing.T, drivers []string, o providers.Options) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.picture.Update(m, nil); err != nil {
+	if err := a.merged.Update(m, nil); err != nil {
 		t.Fatal(err)
 	}
-	a.clouds.book.Watch(a.picture.Current())
+	a.clouds.book.Watch(a.merged.Current())
 	return a
 }
 
@@ -87,8 +87,8 @@ func TestTheCloudsWordIsPublished(t *testing.T) {
 	defer cancel()
 	a.clouds.run(ctx)
 	published := func() string {
-		a.picture.Redescribe()
-		v := a.picture.Current().NICs[0].Attributes["gce.dra.net/networkName"].Text
+		a.merged.Redescribe()
+		v := a.merged.Current().NICs[0].Attributes["gce.dra.net/networkName"].Text
 		if v == nil {
 			return ""
 		}
@@ -100,10 +100,10 @@ func TestTheCloudsWordIsPublished(t *testing.T) {
 	default:
 		t.Error("nobody is told to publish it")
 	}
-	if got := selects(t, tpuSelector, a.picture.Current()); !got {
+	if got := selects(t, tpuSelector, a.merged.Current()); !got {
 		t.Error("the selector of the TPU example does not match")
 	}
-	if got := selects(t, guardedSelector, a.picture.Current()); !got {
+	if got := selects(t, guardedSelector, a.merged.Current()); !got {
 		t.Error("the selector of docs/clouds.md does not match")
 	}
 }
@@ -132,7 +132,7 @@ func selects(t *testing.T, expression string, m *model.Machine) bool {
 
 func TestTheGuardedSelectorIsNoErrorOutsideOfTheCloud(t *testing.T) {
 	a := newCloudAgent(t, []string{slicecodec.DriverNet}, providers.Options{Provider: providers.None, Profiles: providers.None})
-	if selects(t, guardedSelector, a.picture.Current()) {
+	if selects(t, guardedSelector, a.merged.Current()) {
 		t.Error("it matches a NIC without the attribute")
 	}
 }

@@ -108,7 +108,7 @@ func (a *agent) locate(ctx context.Context, c driver.Claim) driver.Claim {
 		klog.FromContext(ctx).Info("CPUs are chosen without knowing where devices of other drivers are", "claim", c.String(), "reason", err.Error())
 		return c
 	}
-	c.Nodes = nodesOf(c.Object, list.Items, a.picture.Current())
+	c.Nodes = nodesOf(c.Object, list.Items, a.merged.Current())
 	return c
 }
 

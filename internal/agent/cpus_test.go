@@ -103,9 +103,9 @@ func TestLocateOthersDevices(t *testing.T) {
 		"of a driver of this agent": {slicecodec.PerSocket, results, []string{slicecodec.DriverCPU, slicecodec.DriverGPU}, "map[]", false},
 	} {
 		client.ClearActions()
-		a := &agent{Options: Options{NodeName: "node", Drivers: test.drivers}, client: client, picture: &publish.Picture{}}
+		a := &agent{Options: Options{NodeName: "node", Drivers: test.drivers}, client: client, merged: &publish.MergedMachine{}}
 		a.CPUs.Mode = test.mode
-		if err := a.picture.Update(m, nil); err != nil {
+		if err := a.merged.Update(m, nil); err != nil {
 			t.Fatal(err)
 		}
 		object.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: test.results}}

@@ -12,7 +12,7 @@
 //	runtimehooks  container runtime: attach, detach, pin, repair
 //	kube          what the API says of this node and its pods (internal/kube)
 //	status        what people are told
-//	publish       the picture of the machine, as ResourceSlices
+//	publish       the machine, as ResourceSlices
 //
 // Here live the options, the wiring and the one start order (Run). What a device
 // needs is decided in driver/*, what is remembered in journal.

@@ -32,7 +32,7 @@ func observe(ctx context.Context, o Options) error {
 		return err
 	}
 	events := kube.NewEvents(ctx, o.NodeName)
-	a := &agent{Options: o, client: client, events: events, picture: &publish.Picture{}, status: status.NewWriter(client, events), metrics: metrics.New()}
+	a := &agent{Options: o, client: client, events: events, merged: &publish.MergedMachine{}, status: status.NewWriter(client, events), metrics: metrics.New()}
 	a.status.Failed = a.metrics.StatusFailed
 	defer func() { stop(); a.serving.Wait() }()
 	a.serving.Go(func() { events.Run(ctx, client) })
@@ -51,7 +51,7 @@ func observe(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := a.picture.Update(first.Machine, nil); err != nil {
+	if err := a.merged.Update(first.Machine, nil); err != nil {
 		return err
 	}
 	known, err := kube.WatchPods(ctx, client, o.NodeName, "")
@@ -67,7 +67,7 @@ func observe(ctx context.Context, o Options) error {
 			klog.FromContext(ctx).Error(scan.Err, "the machine was not read; what is known of it stays")
 			continue
 		}
-		if err := a.picture.Update(scan.Machine, nil); err != nil {
+		if err := a.merged.Update(scan.Machine, nil); err != nil {
 			return err
 		}
 	}

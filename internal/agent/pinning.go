@@ -109,7 +109,7 @@ func (a *agent) countCPUs(ctx context.Context) {
 				klog.FromContext(ctx).Error(err, "held CPUs are not counted")
 			}
 			records = slices.DeleteFunc(records, func(r driver.Record) bool { return r.BootID != p.BootID })
-			m := a.picture.Current()
+			m := a.merged.Current()
 			return cpusOf(m, slicecodec.ReservedCPUs(m, a.CPUs), records, p.Pinner)
 		})
 	}

@@ -18,23 +18,23 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// newLoop is what keeps the published devices true, from the first picture on.
+// newLoop is what keeps the published devices true, from the first scan on.
 func (a *agent) newLoop(ctx context.Context, scans <-chan inventory.Snapshot) (*publish.Loop, error) {
 	offer, err := filter.New(a.Filter)
 	if err != nil {
 		return nil, fmt.Errorf("--filter: %w", err)
 	}
-	a.picture.Withhold = offer.Apply
+	a.merged.Withhold = offer.Apply
 	watcher := devicehealth.New(devicehealth.Options{})
 	context.AfterFunc(ctx, watcher.Close)
 	a.runtime.Observe(heldInPods{logger: klog.FromContext(ctx), watcher: watcher, nics: netdev.HeldNICs})
 	go reportFaults(ctx, watcher, a.status)
 	a.nicHealth = &registration.Health{Devices: watcher.Devices, Faults: watcher.Faults, Changed: watcher.Subscribe()}
 	loop := &publish.Loop{
-		Picture: a.picture, Scans: scans, Held: a.heldNICs, HeldChanged: a.heldChanged,
+		MergedMachine: a.merged, Scans: scans, Held: a.heldNICs, HeldChanged: a.heldChanged,
 		Described: a.clouds.book.Changed(), Scanned: watcher.Scanned,
 		Taken: func() {
-			a.clouds.book.Watch(a.picture.Current())
+			a.clouds.book.Watch(a.merged.Current())
 			a.runtime.Repin()
 		},
 	}

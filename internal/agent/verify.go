@@ -30,7 +30,7 @@ func (a *agent) verifyPods(ctx context.Context, known kube.Pods) {
 		return
 	}
 	v := verifying.New(verifying.Options{
-		Node: a.NodeName, Interval: a.VerifyInterval, Client: a.client, Pods: known.WithClaims, Machine: a.picture.Current,
+		Node: a.NodeName, Interval: a.VerifyInterval, Client: a.client, Pods: known.WithClaims, Machine: a.merged.Current,
 		Kernel: kernel, Metrics: a.metrics,
 		Listeners: verifying.Listeners{Event: a.events.Pod, Condition: a.status.SetAlignment, Misaligned: a.metrics.Misaligned},
 	})

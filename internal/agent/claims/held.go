@@ -13,7 +13,7 @@ import (
 
 // Held are the NICs of all records of this boot, as they were on the host: a
 // reboot has brought the others back. One record that cannot be read must not
-// keep the whole node's picture from changing.
+// keep what the node publishes from changing.
 func (p *Preparer) Held(ctx context.Context) ([]model.NIC, error) {
 	if p.HeldNICs == nil {
 		return nil, nil

@@ -24,7 +24,7 @@ type Preparer struct {
 	Journal *journal.Journal
 	CDI     *cdi.Dir
 	BootID  string
-	// Machine is the newest picture of the host.
+	// Machine is the newest scan of the host.
 	Machine func() *model.Machine
 	// RuntimeReady says why the container runtime cannot be reached, or nil.
 	RuntimeReady func() error

@@ -90,7 +90,7 @@ func published(b *testing.B, host *hosttest.Namespace) heard {
 	ctx := klog.NewContext(b.Context(), klog.Logger{})
 	written := make(heard, 1)
 	at := &Publisher{Driver: "dra.net", Pool: "node1", Helper: written, pace: calm / 2}
-	l := &Loop{Picture: &Picture{}, Publishers: []*Publisher{at}, Scans: scans, Held: (&records{}).list}
+	l := &Loop{MergedMachine: &MergedMachine{}, Publishers: []*Publisher{at}, Scans: scans, Held: (&records{}).list}
 	if err := l.Take(ctx, <-scans); err != nil {
 		b.Fatal(err)
 	}

@@ -14,10 +14,10 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Loop keeps what is published true. Picture, Scans and Held have to be set.
+// Loop keeps what is published true. MergedMachine, Scans and Held have to be set.
 type Loop struct {
-	Picture    *Picture
-	Publishers []*Publisher
+	MergedMachine *MergedMachine
+	Publishers    []*Publisher
 	// Registered are further publishers, as they come.
 	Registered <-chan *Publisher
 	// Scans are those of inventory.Watch; their end is the loop's.
@@ -26,7 +26,7 @@ type Loop struct {
 	Held func(context.Context) ([]model.NIC, error)
 	// HeldChanged has a value when Held lists others than before.
 	HeldChanged <-chan struct{}
-	// Described has a value when Picture.Describe says something new.
+	// Described has a value when MergedMachine.Describe says something new.
 	Described <-chan struct{}
 	// Faults are those of devices by name; FaultsChanged has a value when there
 	// are others.
@@ -34,11 +34,11 @@ type Loop struct {
 	FaultsChanged <-chan struct{}
 	// Scanned is told the newest scan and the NICs of all records.
 	Scanned func(scan *model.Machine, held []model.NIC)
-	// Taken is called after every new picture.
+	// Taken is called after every new merge.
 	Taken func()
 }
 
-// Take makes a scan the current picture.
+// Take merges a scan.
 func (l *Loop) Take(ctx context.Context, scan inventory.Snapshot) error {
 	if scan.Err != nil {
 		return scan.Err
@@ -50,7 +50,7 @@ func (l *Loop) Take(ctx context.Context, scan inventory.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Picture.Update(scan.Machine, held); err != nil {
+	if err := l.MergedMachine.Update(scan.Machine, held); err != nil {
 		return err
 	}
 	l.taken(held)
@@ -59,23 +59,23 @@ func (l *Loop) Take(ctx context.Context, scan inventory.Snapshot) error {
 
 func (l *Loop) taken(held []model.NIC) {
 	if l.Scanned != nil {
-		l.Scanned(l.Picture.Scan(), held)
+		l.Scanned(l.MergedMachine.Scan(), held)
 	}
 	if l.Taken != nil {
 		l.Taken()
 	}
 }
 
-// Publish writes the current picture, and returns when to come again, like All.
+// Publish writes the merged machine, and returns when to come again, like All.
 func (l *Loop) Publish(ctx context.Context) time.Duration {
 	var faults map[string][]model.Fault
 	if l.Faults != nil {
 		faults = l.Faults()
 	}
-	return All(ctx, l.Publishers, l.Picture.Current(), faults)
+	return All(ctx, l.Publishers, l.MergedMachine.Current(), faults)
 }
 
-// Run publishes until the scans end, after the first picture was taken.
+// Run publishes until the scans end, after the first scan.
 func (l *Loop) Run(ctx context.Context) {
 	for {
 		timer := time.NewTimer(l.wait(l.Publish(ctx)))
@@ -85,7 +85,7 @@ func (l *Loop) Run(ctx context.Context) {
 		case errors.Is(err, errEnd):
 			return
 		case err != nil:
-			klog.FromContext(ctx).Error(err, "the last picture of the machine stays true")
+			klog.FromContext(ctx).Error(err, "the last scan of the machine stays true")
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (l *Loop) wait(again time.Duration) time.Duration {
 	if again > 0 {
 		wait = again
 	}
-	if due := l.Picture.Due(); !due.IsZero() {
+	if due := l.MergedMachine.Due(); !due.IsZero() {
 		wait = min(wait, max(0, time.Until(due)))
 	}
 	return wait
@@ -108,7 +108,7 @@ func (l *Loop) wait(again time.Duration) time.Duration {
 
 var errEnd = errors.New("the scans ended")
 
-// next takes the next piece of news into the picture.
+// next merges the next change.
 func (l *Loop) next(ctx context.Context, timer <-chan time.Time) error {
 	select {
 	case scan, more := <-l.Scans:
@@ -121,7 +121,7 @@ func (l *Loop) next(ctx context.Context, timer <-chan time.Time) error {
 	case <-timer:
 		return l.remerge(ctx)
 	case <-l.Described:
-		l.Picture.Redescribe()
+		l.MergedMachine.Redescribe()
 	case <-l.FaultsChanged:
 	case p := <-l.Registered:
 		l.Publishers = append(l.Publishers, p)
@@ -134,7 +134,7 @@ func (l *Loop) remerge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Picture.Remerge(held); err != nil {
+	if err := l.MergedMachine.Remerge(held); err != nil {
 		return err
 	}
 	l.taken(held)

@@ -80,7 +80,7 @@ func TestMovesWriteNoSlices(t *testing.T) {
 	at := netPublisher(f)
 	at.pace = time.Nanosecond // whatever is new is written
 	l := &Loop{
-		Picture: &Picture{}, Publishers: []*Publisher{at}, Scans: scans,
+		MergedMachine: &MergedMachine{}, Publishers: []*Publisher{at}, Scans: scans,
 		Held: taken.list, HeldChanged: changed, Taken: func() { looks.Add(1) },
 	}
 	if err := l.Take(ctx, <-scans); err != nil {
@@ -92,9 +92,9 @@ func TestMovesWriteNoSlices(t *testing.T) {
 		l.Run(ctx)
 	}()
 	for i := range cycles {
-		n := find(l.Picture.Current().NICs, model.NIC{Interface: &model.Interface{Name: "nic0"}})
+		n := find(l.MergedMachine.Current().NICs, model.NIC{Interface: &model.Interface{Name: "nic0"}})
 		if n == nil {
-			t.Fatalf("cycle %d: nic0 is not in the picture", i)
+			t.Fatalf("cycle %d: nic0 is not published", i)
 		}
 		taken.set(*n)
 		changed <- struct{}{}
@@ -118,10 +118,10 @@ func TestMovesWriteNoSlices(t *testing.T) {
 	cancel()
 	<-done
 	if looks.Load() < cycles {
-		t.Errorf("the loop took %d pictures in %d cycles, want one for each at least", looks.Load(), cycles)
+		t.Errorf("the loop took %d scans in %d cycles, want one for each at least", looks.Load(), cycles)
 	}
 	if f.writes != 1 {
 		t.Errorf("%d cycles caused %d writes after the first, want none", cycles, f.writes-1)
 	}
-	t.Logf("%d prepare and unprepare cycles, %d pictures: %d ResourceSlice writes after the first", cycles, looks.Load(), f.writes-1)
+	t.Logf("%d prepare and unprepare cycles, %d scans: %d ResourceSlice writes after the first", cycles, looks.Load(), f.writes-1)
 }

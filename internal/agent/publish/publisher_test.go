@@ -129,7 +129,7 @@ func TestFlappingCarrierIsPaced(t *testing.T) {
 		f := &fakeHelper{}
 		scans := make(chan inventory.Snapshot)
 		l := &Loop{
-			Picture: &Picture{}, Publishers: []*Publisher{netPublisher(f)}, Scans: scans,
+			MergedMachine: &MergedMachine{}, Publishers: []*Publisher{netPublisher(f)}, Scans: scans,
 			Held: func(context.Context) ([]model.NIC, error) { return nil, nil },
 		}
 		if err := l.Take(t.Context(), inventory.Snapshot{Machine: machineWith(t, nic("eth0", 1, "up"))}); err != nil {
@@ -165,7 +165,7 @@ func TestPublisherThatComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scans, registered := make(chan inventory.Snapshot), make(chan *Publisher)
 		l := &Loop{
-			Picture: &Picture{}, Registered: registered, Scans: scans,
+			MergedMachine: &MergedMachine{}, Registered: registered, Scans: scans,
 			Held: func(context.Context) ([]model.NIC, error) { return nil, nil },
 		}
 		if err := l.Take(t.Context(), inventory.Snapshot{Machine: machineWith(t, nic("eth0", 1, "up"))}); err != nil {

@@ -29,8 +29,8 @@ func nic(name string, index int, state string, addresses ...string) model.NIC {
 	return model.NIC{Interface: i}
 }
 
-// stateOf is what the picture shows of eth0, "" for nothing.
-func stateOf(p *Picture) string {
+// stateOf is what is shown of eth0, "" for nothing.
+func stateOf(p *MergedMachine) string {
 	for _, n := range p.Current().NICs {
 		if n.Interface.Name == "eth0" {
 			return *n.Interface.State
@@ -39,47 +39,53 @@ func stateOf(p *Picture) string {
 	return ""
 }
 
-func TestPictureKeepsWhatPodsHold(t *testing.T) {
+func TestMergedMachineKeepsWhatPodsHold(t *testing.T) {
 	up, held := nic("eth0", 7, "up", "10.0.0.1/24"), []model.NIC{nic("eth0", 7, "up", "10.0.0.1/24")}
 	for _, tt := range []struct {
 		name string
 		// steps are scans and records, one after the other.
-		steps []func(t *testing.T, p *Picture) error
+		steps []func(t *testing.T, p *MergedMachine) error
 		want  string
 	}{
 		{
 			"gone from the host",
-			[]func(*testing.T, *Picture) error{
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t, up), held) },
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t), held) },
+			[]func(*testing.T, *MergedMachine) error{
+				func(t *testing.T, p *MergedMachine) error { return p.Update(machineWith(t, up), held) },
+				func(t *testing.T, p *MergedMachine) error { return p.Update(machineWith(t), held) },
 			},
 			"up",
 		},
 		{
 			"back, its link still training",
-			[]func(*testing.T, *Picture) error{
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t), held) },
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t, nic("eth0", 9, "down")), nil) },
+			[]func(*testing.T, *MergedMachine) error{
+				func(t *testing.T, p *MergedMachine) error { return p.Update(machineWith(t), held) },
+				func(t *testing.T, p *MergedMachine) error {
+					return p.Update(machineWith(t, nic("eth0", 9, "down")), nil)
+				},
 			},
 			"up",
 		},
 		{
 			"back as it was, then changed",
-			[]func(*testing.T, *Picture) error{
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t), held) },
-				func(t *testing.T, p *Picture) error {
+			[]func(*testing.T, *MergedMachine) error{
+				func(t *testing.T, p *MergedMachine) error { return p.Update(machineWith(t), held) },
+				func(t *testing.T, p *MergedMachine) error {
 					return p.Update(machineWith(t, nic("eth0", 9, "up", "10.0.0.1/24")), nil)
 				},
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t, nic("eth0", 9, "down")), nil) },
+				func(t *testing.T, p *MergedMachine) error {
+					return p.Update(machineWith(t, nic("eth0", 9, "down")), nil)
+				},
 			},
 			"down",
 		},
 		{
 			"back, and other than before for good",
-			[]func(*testing.T, *Picture) error{
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t), held) },
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t, nic("eth0", 9, "down")), nil) },
-				func(t *testing.T, p *Picture) error {
+			[]func(*testing.T, *MergedMachine) error{
+				func(t *testing.T, p *MergedMachine) error { return p.Update(machineWith(t), held) },
+				func(t *testing.T, p *MergedMachine) error {
+					return p.Update(machineWith(t, nic("eth0", 9, "down")), nil)
+				},
+				func(t *testing.T, p *MergedMachine) error {
 					time.Sleep(time.Until(p.Due()))
 					return p.Remerge(nil)
 				},
@@ -88,10 +94,10 @@ func TestPictureKeepsWhatPodsHold(t *testing.T) {
 		},
 		{
 			"never back",
-			[]func(*testing.T, *Picture) error{
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t), held) },
-				func(t *testing.T, p *Picture) error { return p.Remerge(nil) },
-				func(t *testing.T, p *Picture) error {
+			[]func(*testing.T, *MergedMachine) error{
+				func(t *testing.T, p *MergedMachine) error { return p.Update(machineWith(t), held) },
+				func(t *testing.T, p *MergedMachine) error { return p.Remerge(nil) },
+				func(t *testing.T, p *MergedMachine) error {
 					time.Sleep(time.Until(p.Due()))
 					return p.Remerge(nil)
 				},
@@ -100,11 +106,13 @@ func TestPictureKeepsWhatPodsHold(t *testing.T) {
 		},
 		{
 			"taken again before it settled",
-			[]func(*testing.T, *Picture) error{
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t), held) },
-				func(t *testing.T, p *Picture) error { return p.Update(machineWith(t, nic("eth0", 9, "down")), nil) },
-				func(t *testing.T, p *Picture) error { return p.Remerge(held) },
-				func(t *testing.T, p *Picture) error {
+			[]func(*testing.T, *MergedMachine) error{
+				func(t *testing.T, p *MergedMachine) error { return p.Update(machineWith(t), held) },
+				func(t *testing.T, p *MergedMachine) error {
+					return p.Update(machineWith(t, nic("eth0", 9, "down")), nil)
+				},
+				func(t *testing.T, p *MergedMachine) error { return p.Remerge(held) },
+				func(t *testing.T, p *MergedMachine) error {
 					time.Sleep(2 * settle)
 					return p.Remerge(held)
 				},
@@ -114,7 +122,7 @@ func TestPictureKeepsWhatPodsHold(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &Picture{}
+				p := &MergedMachine{}
 				for i, step := range tt.steps {
 					if err := step(t, p); err != nil {
 						t.Fatalf("step %d: %v", i, err)
@@ -129,8 +137,8 @@ func TestPictureKeepsWhatPodsHold(t *testing.T) {
 }
 
 // A NIC that came back is shown as before, but for what must be true at once.
-func TestPictureOfReturnedNICIsSafe(t *testing.T) {
-	p := &Picture{}
+func TestMergedMachineOfReturnedNICIsSafe(t *testing.T) {
+	p := &MergedMachine{}
 	if err := p.Update(machineWith(t), []model.NIC{nic("eth0", 7, "up")}); err != nil {
 		t.Fatal(err)
 	}
@@ -146,9 +154,9 @@ func TestPictureOfReturnedNICIsSafe(t *testing.T) {
 	}
 }
 
-func TestPictureWithholdsBehindTheHeld(t *testing.T) {
+func TestMergedMachineWithholdsBehindTheHeld(t *testing.T) {
 	var seen []model.NIC
-	p := &Picture{Withhold: func(m *model.Machine, held []model.NIC) *model.Machine {
+	p := &MergedMachine{Withhold: func(m *model.Machine, held []model.NIC) *model.Machine {
 		seen = held
 		return m
 	}}

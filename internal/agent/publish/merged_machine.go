@@ -19,10 +19,10 @@ import (
 // that is the truth.
 const settle = 30 * time.Second
 
-// Picture is the newest machine, NICs that pods hold included. Those stand in it
+// MergedMachine is the newest machine, NICs that pods hold included. Those stand in it
 // as they were when they were taken, until they are back on the host and look
 // the same again: what a claim does to a NIC is no news about the hardware.
-type Picture struct {
+type MergedMachine struct {
 	// Describe adds what others say of the machine; nil: nobody does.
 	Describe func(*model.Machine) *model.Machine
 	// Withhold takes NICs out of the offer, but for those that are held; nil:
@@ -44,21 +44,21 @@ type returned struct {
 }
 
 // Current is never nil after the first update.
-func (p *Picture) Current() *model.Machine {
+func (p *MergedMachine) Current() *model.Machine {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.machine
 }
 
 // Scan is the newest scan, as it was.
-func (p *Picture) Scan() *model.Machine {
+func (p *MergedMachine) Scan() *model.Machine {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.scan
 }
 
 // Update takes a new scan, and the NICs of all records.
-func (p *Picture) Update(scan *model.Machine, held []model.NIC) error {
+func (p *MergedMachine) Update(scan *model.Machine, held []model.NIC) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.update(scan, held)
@@ -66,21 +66,21 @@ func (p *Picture) Update(scan *model.Machine, held []model.NIC) error {
 
 // Remerge takes the NICs of all records: one was added or deleted, or a NIC has
 // had its time to look as before. It comes after the first Update.
-func (p *Picture) Remerge(held []model.NIC) error {
+func (p *MergedMachine) Remerge(held []model.NIC) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.update(p.scan, held)
 }
 
 // Redescribe takes what others say by now. It comes after the first Update.
-func (p *Picture) Redescribe() {
+func (p *MergedMachine) Redescribe() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.describe()
 }
 
 // Due is when to Remerge at the latest; zero when nothing waits.
-func (p *Picture) Due() time.Time {
+func (p *MergedMachine) Due() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var due time.Time
@@ -92,7 +92,7 @@ func (p *Picture) Due() time.Time {
 	return due
 }
 
-func (p *Picture) update(scan *model.Machine, held []model.NIC) error {
+func (p *MergedMachine) update(scan *model.Machine, held []model.NIC) error {
 	now := time.Now()
 	back := slices.Clone(p.back)
 	for _, n := range p.held {
@@ -117,7 +117,7 @@ func (p *Picture) update(scan *model.Machine, held []model.NIC) error {
 	return nil
 }
 
-func (p *Picture) describe() {
+func (p *MergedMachine) describe() {
 	p.machine = p.merged
 	if p.Describe != nil {
 		p.machine = p.Describe(p.merged)
