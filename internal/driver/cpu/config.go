@@ -12,8 +12,8 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// wish is what the parameters of one device ask for.
-type wish struct {
+// parameters is what the parameters of one device ask for.
+type parameters struct {
 	policy placement.Policy
 	// cpusPath is the field that policy.CPUs come from.
 	cpusPath string
@@ -21,21 +21,21 @@ type wish struct {
 	choices []string
 }
 
-// wishOf merges and checks the layers of parameters of one device.
-func wishOf(layers []driver.Config) (wish, error) {
+// parametersOf merges and checks the layers of parameters of one device.
+func parametersOf(layers []driver.Config) (parameters, error) {
 	var decoded []v1alpha1.CPULayer
 	for _, l := range layers {
 		c, err := v1alpha1.DecodeCPUConfig(l.Raw)
 		if err != nil {
-			return wish{}, fmt.Errorf("parameters of the %s: %w", l.Source, err)
+			return parameters{}, fmt.Errorf("parameters of the %s: %w", l.Source, err)
 		}
 		decoded = append(decoded, v1alpha1.CPULayer{Source: l.Source, Config: c})
 	}
 	merged, origins := v1alpha1.EffectiveCPUConfig(decoded...)
 	if err := merged.Validate(); err != nil {
-		return wish{}, fmt.Errorf("parameters: %w", err)
+		return parameters{}, fmt.Errorf("parameters: %w", err)
 	}
-	var w wish
+	var w parameters
 	for _, path := range []string{"l3", "coreTypes.prefer"} {
 		if from := origins[path]; from != "" && from != v1alpha1.SourceDefault {
 			w.choices = append(w.choices, path)

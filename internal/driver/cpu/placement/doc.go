@@ -5,10 +5,10 @@
 // many are wanted and by which policy, it returns the CPUs, or a reason.
 //
 //	topology.go  a machine to its cores and caches, once
-//	request.go   what is asked for, and what is wrong with it
-//	tiers.go     which cores come first: kind of core, then nearness
-//	place.go     whole cores of few caches, then single threads
-//	pick.go      the arithmetic of fitting
+//	place.go     what is asked for, which cores come first (kind of core, then
+//	             nearness), and the CPUs, or what is wrong
+//	picker.go    whole cores of few caches, then single threads, and the
+//	             arithmetic of fitting
 //
 // It is pure: the same input gives the same answer, and nothing here knows
 // claims, records or the kernel. A core is known by package, die, cluster and

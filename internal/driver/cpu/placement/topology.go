@@ -24,7 +24,7 @@ type Core struct {
 	Type model.CoreType
 }
 
-// Topology is what placement needs of a machine. Make it once per picture of
+// Topology is what placement needs of a machine. Make it once per scan of
 // the machine; it is read only and may be shared.
 type Topology struct {
 	// Cores are ordered by their lowest CPU.

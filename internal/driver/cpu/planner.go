@@ -38,7 +38,7 @@ func (p *planner) device(a driver.Allocation) (Plan, error) {
 	if a.AdminAccess {
 		return plan, nil
 	}
-	want, err := wishOf(a.Configs)
+	want, err := parametersOf(a.Configs)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -80,7 +80,7 @@ func (p *planner) notThere() error {
 }
 
 // single is the CPU that the scheduler chose, if it is what the parameters want.
-func (p *planner) single(d *slicecodec.CPUDevice, want wish) (cpuset.CPUSet, error) {
+func (p *planner) single(d *slicecodec.CPUDevice, want parameters) (cpuset.CPUSet, error) {
 	if len(want.choices) > 0 {
 		return cpuset.New(), fmt.Errorf("parameters: %s: the scheduler has chosen %s by itself: want it left out, or groups of CPUs (the agent's --cpu-device-mode)", want.choices[0], d)
 	}
