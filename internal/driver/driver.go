@@ -22,9 +22,9 @@ type Planner interface {
 	Plan(c Claim, m *model.Machine, held []Record) (Record, error)
 }
 
-// Reader is a Planner that decides by more than the machine's picture: by what
+// HostReader is a Planner that decides by more than the last scan of the machine: by what
 // the kernel says now.
-type Reader interface {
+type HostReader interface {
 	// Read looks at what the claim's devices are on the host, and returns the
 	// planner that knows it. It may be slow, so that nobody may hold the
 	// driver's allocation lock meanwhile; the planner's Plan is pure.

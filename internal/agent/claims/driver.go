@@ -14,7 +14,7 @@ import (
 type Driver struct {
 	driver.Planner
 	// Reader is of drivers that decide by what the kernel says now.
-	Reader driver.Reader
+	Reader driver.HostReader
 	// Stager is of drivers with work that is done while Prepare is answered.
 	Stager driver.Stager
 	// Attacher is of drivers that put things into a network namespace.
@@ -38,7 +38,7 @@ type Driver struct {
 // Of finds out which halves a driver has.
 func Of(p driver.Planner) Driver {
 	d := Driver{Planner: p}
-	d.Reader, _ = p.(driver.Reader)
+	d.Reader, _ = p.(driver.HostReader)
 	d.Stager, _ = p.(driver.Stager)
 	d.Attacher, _ = p.(driver.Attacher)
 	d.Renewer, _ = p.(driver.Renewer)

@@ -61,7 +61,7 @@ type Driver struct {
 
 var (
 	_ driver.Planner      = (*Driver)(nil)
-	_ driver.Reader       = (*Driver)(nil)
+	_ driver.HostReader   = (*Driver)(nil)
 	_ driver.Attacher     = (*Driver)(nil)
 	_ driver.Stager       = (*Driver)(nil)
 	_ driver.Renewer      = (*Driver)(nil)
