@@ -157,7 +157,7 @@ func (p *Placer) move(path string, want target, trust bool) (found cgroup.Placem
 	if !trust && covers(found.Sets(), want.sets) {
 		return found, 0, nil
 	}
-	if writes, err = g.MakeRoom(want.Placement); err != nil {
+	if writes, err = g.WidenAncestors(want.Placement); err != nil {
 		return found, writes, err
 	}
 	var n int

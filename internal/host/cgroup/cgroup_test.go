@@ -183,7 +183,7 @@ func TestMakeRoom(t *testing.T) {
 				files[prefix+dir+"/cpuset.cpus"], files[prefix+dir+"/cpuset.mems"] = "0-3\n", "0\n"
 			}
 			h, _ := open(t, files)
-			n, err := group(t, h, container).MakeRoom(Placement{CPUs: cpuset.New(4, 5), Mems: cpuset.New(1)})
+			n, err := group(t, h, container).WidenAncestors(Placement{CPUs: cpuset.New(4, 5), Mems: cpuset.New(1)})
 			if err != nil || n != 6 && version == "version 1" || n != 0 && version == "version 2" {
 				t.Fatalf("%d writes, %v", n, err)
 			}
@@ -192,7 +192,7 @@ func TestMakeRoom(t *testing.T) {
 					t.Errorf("%s: got %s, %v; want %s", dir, got, err, want)
 				}
 			}
-			if n, err := group(t, h, container).MakeRoom(Placement{CPUs: cpuset.New(4)}); err != nil || n != 0 {
+			if n, err := group(t, h, container).WidenAncestors(Placement{CPUs: cpuset.New(4)}); err != nil || n != 0 {
 				t.Errorf("again: %d writes, %v", n, err)
 			}
 		})

@@ -6,11 +6,11 @@
 // version 1 and 2 alike
 // (Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst).
 //
-//	hierarchy.go  the mounted file systems, and a runtime's path to a group
+//	hierarchy.go  the mounted file systems, and a runtime's path to a group,
+//	              as directories
 //	files.go      one file of the kernel's, read or written
-//	path.go       what runtimes call a group, as directories
 //	cpuset.go     CPUs and memory nodes
-//	around.go     what the groups around one allow
+//	ancestors.go  what the groups around one allow
 //	quota.go      CPU time
 //
 // Nothing here makes or removes a group: those belong to the kubelet and to the

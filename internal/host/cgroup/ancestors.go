@@ -42,18 +42,18 @@ func (g Group) Release() (writes int, err error) {
 	return 1, g.write(controllerCPUSet, "cpuset.cpus", around.String())
 }
 
-// MakeRoom widens the groups around this one until they allow p, and says how
+// WidenAncestors widens the groups around this one until they allow p, and says how
 // many sets it wrote. Version 1 refuses a set that the group around does not
 // have, and writes each set out when the group is made, so that CPUs which came
 // online later are missing. In version 2 a set is there because somebody wants
 // it, and stays: Effective tells what it leaves.
-func (g Group) MakeRoom(p Placement) (writes int, err error) {
+func (g Group) WidenAncestors(p Placement) (writes int, err error) {
 	if g.h.unified || g.IsRoot() || g.Parent().IsRoot() {
 		return 0, nil
 	}
 	parent := g.Parent()
 	// From the outside in: no group may have what the one around it lacks.
-	if writes, err = parent.MakeRoom(p); err != nil {
+	if writes, err = parent.WidenAncestors(p); err != nil {
 		return writes, err
 	}
 	have, err := parent.Placement()
