@@ -68,7 +68,7 @@ func (n *Netlink) Links(context.Context) ([]LinkFacts, error) {
 	n.mu.Lock()
 	nodeAddresses := n.nodeAddresses
 	n.mu.Unlock()
-	needed, err := n.conn.Needed(nodeAddresses, addresses)
+	needed, err := n.conn.Uplinks(nodeAddresses, addresses)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -299,4 +300,102 @@ func (c *Conn) restoreAddress(index int, s Saved) error {
 		return nil
 	}
 	return err
+}
+
+// Prefix is an address of a link and no more, for whoever puts none of it back.
+type Prefix struct {
+	netip.Prefix
+	// Index is the link's ifindex.
+	Index int
+	// Global is true in the scope of the whole network (RT_SCOPE_UNIVERSE).
+	Global bool
+}
+
+// Prefixes lists the addresses of the namespace, both families.
+func (c *Conn) Prefixes() ([]Prefix, error) { return c.prefixes(0) }
+
+// PrefixesOf lists the addresses of one link, both families.
+func (c *Conn) PrefixesOf(index int) ([]Prefix, error) { return c.prefixes(index) }
+
+func (c *Conn) prefixes(index int) ([]Prefix, error) {
+	var list []Prefix
+	err := c.eachAddress(index, func(body []byte) error {
+		p, err := parsePrefix(body)
+		list = append(list, p)
+		return err
+	})
+	return list, err
+}
+
+// parsePrefix reads struct ifaddrmsg (family, prefixlen, flags, scope, index)
+// and the address after it: IFA_LOCAL, or IFA_ADDRESS where there is no peer.
+func parsePrefix(body []byte) (Prefix, error) {
+	if len(body) < unix.SizeofIfAddrmsg {
+		return Prefix{}, fmt.Errorf("a message of %d bytes, want at least %d", len(body), unix.SizeofIfAddrmsg)
+	}
+	var own []byte
+	rest := body[unix.SizeofIfAddrmsg:]
+	for len(rest) >= unix.SizeofRtAttr {
+		length, kind := int(binary.NativeEndian.Uint16(rest)), binary.NativeEndian.Uint16(rest[2:])
+		if length < unix.SizeofRtAttr || length > len(rest) {
+			break
+		}
+		if value := rest[unix.SizeofRtAttr:length]; kind == unix.IFA_LOCAL || kind == unix.IFA_ADDRESS && own == nil {
+			own = value
+		}
+		rest = rest[min(len(rest), (length+unix.RTA_ALIGNTO-1)&^(unix.RTA_ALIGNTO-1)):]
+	}
+	ip, ok := netip.AddrFromSlice(own)
+	bits := int(body[1])
+	if !ok || bits > ip.BitLen() {
+		return Prefix{}, fmt.Errorf("an address of %d bytes and prefix length %d", len(own), bits)
+	}
+	return Prefix{
+		Prefix: netip.PrefixFrom(ip, bits),
+		Index:  int(binary.NativeEndian.Uint32(body[4:8])),
+		Global: body[3] == unix.RT_SCOPE_UNIVERSE,
+	}, nil
+}
+
+// forEver is a lifetime without end (INFINITY_LIFE_TIME, net/addrconf.h).
+const forEver = math.MaxUint32
+
+// ends reads struct ifa_cacheinfo (include/uapi/linux/if_addr.h): preferred and
+// valid, the seconds that are left of an address; two more fields follow. Kept
+// as times of the clock, they are right whenever the address comes back.
+func ends(info []byte, now time.Time) (preferred, valid *time.Time) {
+	if len(info) < 8 {
+		return nil, nil
+	}
+	return end(info[0:4], now), end(info[4:8], now)
+}
+
+func end(seconds []byte, now time.Time) *time.Time {
+	n := binary.NativeEndian.Uint32(seconds)
+	if n == forEver {
+		return nil
+	}
+	return new(now.Add(time.Duration(n) * time.Second).UTC().Truncate(time.Second))
+}
+
+// lifetimes are the seconds that are left; valid is 0 when the time is over.
+func lifetimes(preferred, valid *time.Time, now time.Time) (preferredFor, validFor uint32) {
+	validFor = left(valid, now)
+	// The kernel refuses an address that is preferred for longer than valid.
+	return min(left(preferred, now), validFor), validFor
+}
+
+func left(end *time.Time, now time.Time) uint32 {
+	if end == nil {
+		return forEver
+	}
+	seconds := math.Ceil(end.Sub(now).Seconds())
+	return uint32(max(0, min(seconds, forEver-1)))
+}
+
+func cacheInfo(preferred, valid uint32) *nl.RtAttr {
+	info := make([]byte, unix.SizeofIfaCacheinfo)
+	binary.NativeEndian.PutUint32(info[0:4], preferred)
+	binary.NativeEndian.PutUint32(info[4:8], valid)
+	return nl.NewRtAttr(unix.IFA_CACHEINFO, info)
 }

@@ -51,12 +51,12 @@ func (c *Conn) Stations(index int) ([]Saved, error) {
 	})
 }
 
-// entries lists those of a link.
-func (c *Conn) entries(what string, index int, header raw, are func(n neighbour) bool) ([]Saved, error) {
+// entries lists those of a link that match.
+func (c *Conn) entries(what string, index int, header raw, match func(n neighbour) bool) ([]Saved, error) {
 	var list []Saved
 	err := c.each(what, unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, func(body []byte) error {
 		n, err := parseNeighbour(body)
-		if err == nil && n.index == index && are(n) {
+		if err == nil && n.index == index && match(n) {
 			list = append(list, n.Saved)
 		}
 		return err

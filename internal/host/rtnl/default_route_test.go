@@ -70,7 +70,7 @@ func TestNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	needed, err := conn.Needed([]netip.Addr{
+	needed, err := conn.Uplinks([]netip.Addr{
 		netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("::ffff:10.9.0.1"), netip.MustParseAddr("fd00::1"),
 	}, prefixes)
 	if err != nil {
