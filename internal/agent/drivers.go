@@ -63,7 +63,7 @@ func askDriver(o Options, look *inventory.Options) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	look.Judge, look.JudgeRDMA = d.Judge, d.JudgeRDMA
+	look.Refusals, look.RDMARefusals = d.Refusals, d.RDMARefusals
 	return d.Close, nil
 }
 

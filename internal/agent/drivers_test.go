@@ -23,16 +23,16 @@ func TestScanAsksTheDriver(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer closeAsked()
-		if asks := look.Judge != nil; asks != want {
+		if asks := look.Refusals != nil; asks != want {
 			t.Errorf("with driver %s: asks %t, want %t", driver, asks, want)
 		}
-		if look.Judge == nil {
+		if look.Refusals == nil {
 			continue
 		}
-		if refusals, programs, err := look.Judge(nil); err != nil || len(refusals)+len(programs) > 0 {
+		if refusals, programs, err := look.Refusals(nil); err != nil || len(refusals)+len(programs) > 0 {
 			t.Errorf("about nothing: %v, %v, %v", refusals, programs, err)
 		}
-		if refusals, err := look.JudgeRDMA(nil); err != nil || len(refusals) > 0 {
+		if refusals, err := look.RDMARefusals(nil); err != nil || len(refusals) > 0 {
 			t.Errorf("about no RDMA device: %v, %v", refusals, err)
 		}
 	}

@@ -179,7 +179,7 @@ func TestResolveBelowAVRF(t *testing.T) {
 				}
 			}
 			// Such a claim is planned: no two of its routes are the same to the kernel.
-			if err := errors.Join(netdev.JudgeParameters(first.Devices)...); err != nil {
+			if err := errors.Join(netdev.CheckParameters(first.Devices)...); err != nil {
 				t.Errorf("two NICs in one pod: %v", err)
 			}
 			// Asked again, a profile is known by what it was known by.

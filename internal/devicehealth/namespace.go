@@ -24,11 +24,11 @@ type namespace struct {
 	stop context.CancelFunc
 }
 
-// gather is how long events are gathered before a look.
-const gather = 50 * time.Millisecond
+// coalesce is how long events are gathered before a look.
+const coalesce = 50 * time.Millisecond
 
-// again is the wait after events were lost or a look failed.
-const again = time.Second
+// retryDelay is the wait after events were lost or a look failed.
+const retryDelay = time.Second
 
 // Add listens in the network namespace of a descriptor, which stays the caller's
 // and may be closed, until Remove of the same claim. held are the claim's NICs
@@ -89,7 +89,7 @@ func (w *Watcher) listen(ctx context.Context, n *namespace) {
 			w.follow(ctx, n, events)
 		}
 		stop()
-		if !sleep(ctx, again) {
+		if !sleep(ctx, retryDelay) {
 			return
 		}
 	}
@@ -106,8 +106,8 @@ func (w *Watcher) follow(ctx context.Context, n *namespace, events <-chan struct
 		if err != nil || ctx.Err() != nil {
 			return
 		}
-		w.looked(ctx, n, links, speeds)
-		if _, open := <-events; !open || !sleep(ctx, gather) {
+		w.observed(ctx, n, links, speeds)
+		if _, open := <-events; !open || !sleep(ctx, coalesce) {
 			return
 		}
 	}

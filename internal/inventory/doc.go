@@ -9,6 +9,6 @@
 //	Links ──────┼─► Scan ─► model.Machine ─► Merge (NICs in pods) ─► readers
 //	GPUs ───────┘
 //
-// Scan is one look, Watch looks again when something changed. Nothing here
+// Scan reads the machine once, Watch again when something changed. Nothing here
 // changes the host, and nothing here knows Kubernetes.
 package inventory

@@ -5,6 +5,10 @@ package inventory
 
 import (
 	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
 
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -24,4 +28,71 @@ type Listed []model.GPU
 // GPUs implements GPUs.
 func (l Listed) GPUs(context.Context, []model.PCIFunction, map[model.PCIAddress][]string) ([]model.GPU, []Problem, error) {
 	return l, nil, nil
+}
+
+// Simulated offers the GPUs of a machine file where the machine has a function
+// at the same address: a stand-in, and every GPU says so. A stand-in keeps the
+// number of the GPU it plays, whether or not those before it are there.
+type Simulated struct {
+	// Facts are the machine file's GPUs.
+	Facts []model.GPU
+	// StandIn is what plays the GPU, such as "bochs-display".
+	StandIn string
+	// Node goes into the GPUs' UUIDs, so that two nodes with the same machine
+	// file have GPUs of their own.
+	Node string
+}
+
+// GPUs implements GPUs.
+func (g Simulated) GPUs(_ context.Context, functions []model.PCIFunction, nodes map[model.PCIAddress][]string) ([]model.GPU, []Problem, error) {
+	at := make(map[model.PCIAddress]*model.PCIFunction, len(functions))
+	for i := range functions {
+		at[functions[i].Address] = &functions[i]
+	}
+	facts := slices.SortedFunc(slices.Values(g.Facts), func(a, b model.GPU) int { return a.PCI.Compare(b.PCI) })
+	var gpus []model.GPU
+	var problems []Problem
+	for index, gpu := range facts {
+		f := at[gpu.PCI]
+		if f == nil {
+			problems = append(problems, Problem{
+				Path: "bus/pci/devices/" + gpu.PCI.String(),
+				Err:  fmt.Errorf("simulated GPU %s left out: the machine has no function at its address", gpu.ProductName),
+			})
+			continue
+		}
+		text := g.StandIn + " as " + gpu.ProductName
+		gpu.Simulated = &text
+		gpu.Index = index
+		gpu.NUMANode = f.NUMANode
+		gpu.DeviceNodes = nodes[gpu.PCI]
+		completeContract(&gpu, g.Node)
+		gpus = append(gpus, gpu)
+	}
+	return gpus, problems, nil
+}
+
+// Versions that a simulated GPU claims: those of the tutorial's machine, so
+// that selectors written there meet them.
+const (
+	simulatedDriverVersion = "580.126.20"
+	simulatedCUDAVersion   = "13.0.0"
+)
+
+// completeContract fills in what gpu.nvidia.com publishes of every GPU and
+// only a board could tell. A selector that reads an attribute which is absent
+// aborts the whole allocation.
+func completeContract(g *model.GPU, node string) {
+	if g.UUID == nil {
+		id := "GPU-" + uuid.NewSHA1(uuid.NameSpaceOID, []byte("plumbline simulated GPU "+node+" "+g.PCI.String())).String()
+		g.UUID = &id
+	}
+	if g.DriverVersion == nil {
+		version := simulatedDriverVersion
+		g.DriverVersion = &version
+	}
+	if g.CUDAVersion == nil {
+		version := simulatedCUDAVersion
+		g.CUDAVersion = &version
+	}
 }

@@ -16,10 +16,10 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// judge asks the driver about the NICs that are free so far: it keeps back what
+// withholdRefused asks the driver about the NICs that are free so far: it keeps back what
 // the driver would refuse to every claim, and adds what programs are on them.
-func (s *scan) judge() error {
-	if err := s.judgeRDMA(); err != nil {
+func (s *scan) withholdRefused() error {
+	if err := s.withholdRefusedRDMA(); err != nil {
 		return err
 	}
 	var indexes []int
@@ -28,10 +28,10 @@ func (s *scan) judge() error {
 			indexes = append(indexes, n.Interface.Index)
 		}
 	}
-	if s.opt.Judge == nil || len(indexes) == 0 {
+	if s.opt.Refusals == nil || len(indexes) == 0 {
 		return nil
 	}
-	refusals, programs, err := s.opt.Judge(indexes)
+	refusals, programs, err := s.opt.Refusals(indexes)
 	if err != nil {
 		return fmt.Errorf("ask which NICs may leave the host: %w", err)
 	}
@@ -51,18 +51,18 @@ func (s *scan) judge() error {
 	return nil
 }
 
-// judgeRDMA asks about the RDMA devices whose interfaces stay on the host.
-func (s *scan) judgeRDMA() error {
+// withholdRefusedRDMA asks about the RDMA devices whose interfaces stay on the host.
+func (s *scan) withholdRefusedRDMA() error {
 	var kept []*model.RDMADevice
 	for _, n := range s.parts.NICs {
 		if n.Withheld == nil && n.RDMA != nil && n.RDMA.HostInterface != nil {
 			kept = append(kept, n.RDMA)
 		}
 	}
-	if s.opt.JudgeRDMA == nil || len(kept) == 0 {
+	if s.opt.RDMARefusals == nil || len(kept) == 0 {
 		return nil
 	}
-	refusals, err := s.opt.JudgeRDMA(kept)
+	refusals, err := s.opt.RDMARefusals(kept)
 	if err != nil {
 		return fmt.Errorf("ask which RDMA devices may leave their interfaces on the host: %w", err)
 	}
@@ -224,4 +224,50 @@ func (s *scan) numberPorts(found []*candidate) []*candidate {
 		}
 		return false
 	})
+}
+
+// merged is an interface as sysfs and netlink together tell it. Netlink wins:
+// it answers for one moment, the files for several.
+func merged(d sysfs.NetDevice, a sysfs.NetAttributes, l LinkFacts) model.Interface {
+	return model.Interface{
+		Name:          d.Name,
+		Index:         cmp.Or(l.Index, orZero(a.Index)),
+		MAC:           cmp.Or(l.MAC, a.MAC),
+		PermanentMAC:  l.PermanentMAC,
+		MTU:           cmp.Or(l.MTU, a.MTU),
+		Up:            l.Up,
+		State:         cmp.Or(l.State, a.State),
+		Encapsulation: cmp.Or(l.Encapsulation, encapsulation(a.Type)),
+		Kind:          l.Kind,
+		Alias:         cmp.Or(l.Alias, a.Alias),
+		Virtual:       d.Virtual,
+		SpeedMbps:     a.SpeedMbps,
+		Addresses:     slices.Clone(l.Addresses),
+	}
+}
+
+// encapsulation is the word for an ARPHRD number, as ip(8) prints it
+// (include/uapi/linux/if_arp.h); nil for the many that no NIC has.
+func encapsulation(arphrd *int) *string {
+	if arphrd == nil {
+		return nil
+	}
+	words := map[int]string{1: "ether", 32: "infiniband", 772: "loopback", 65534: "none"}
+	word, ok := words[*arphrd]
+	if !ok {
+		return nil
+	}
+	return &word
+}
+
+func isLoopback(i model.Interface) bool {
+	return i.Encapsulation != nil && *i.Encapsulation == "loopback" || i.Encapsulation == nil && i.Name == "lo"
+}
+
+func byName(links []LinkFacts) map[string]LinkFacts {
+	m := make(map[string]LinkFacts, len(links))
+	for _, l := range links {
+		m[l.Name] = l
+	}
+	return m
 }

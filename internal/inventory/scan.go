@@ -17,7 +17,7 @@ import (
 // Problem is one thing that was left out of a Machine, and why.
 type Problem = sysfs.Problem
 
-// Sources are where a scan looks.
+// Sources are what a scan reads.
 type Sources struct {
 	// Sys is /sys, or a rendered tree of the same shape.
 	Sys fs.FS
@@ -47,20 +47,20 @@ type Options struct {
 	// PhysicalFunctions offers also those with virtual functions, whose links go
 	// down with them when they move.
 	PhysicalFunctions bool
-	// Judge says why the driver would refuse to move interfaces whatever it is
+	// Refusals says why the driver would refuse to move interfaces whatever it is
 	// told, and which eBPF programs are on them, by ifindex; nil: it is not asked.
 	// It is asked about those that nothing else withholds.
-	Judge func(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error)
-	// JudgeRDMA says why the driver would refuse RDMA devices whose interfaces stay
+	Refusals func(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error)
+	// RDMARefusals says why the driver would refuse RDMA devices whose interfaces stay
 	// on the host, by their names; nil: it is not asked. It is asked only where there
 	// are such devices.
-	JudgeRDMA func(devices []*model.RDMADevice) (refusals map[string]error, err error)
+	RDMARefusals func(devices []*model.RDMADevice) (refusals map[string]error, err error)
 	// Lost is called by Watch when the kernel dropped events, before everything
 	// is looked at again; nil: nobody is told.
 	Lost func()
 }
 
-// Scan looks once. Problems are devices and facts left out, each named by one
+// Scan reads the machine once. Problems are devices and facts left out, each named by one
 // line; the error is for what leaves no machine at all: no /sys, or netlink
 // that does not answer, without which an uplink could not be told from a NIC
 // that is free.
@@ -87,7 +87,7 @@ func Scan(ctx context.Context, src Sources, opt Options) (*model.Machine, []Prob
 		s.withheld = protect(links)
 	}
 	s.readNICs()
-	if err := s.judge(); err != nil {
+	if err := s.withholdRefused(); err != nil {
 		return nil, nil, err
 	}
 	s.markStandIns()
@@ -106,7 +106,7 @@ func Scan(ctx context.Context, src Sources, opt Options) (*model.Machine, []Prob
 	return m, s.problems, nil
 }
 
-// scan is one look in progress.
+// scan is one Scan in progress.
 type scan struct {
 	sys      fs.FS
 	opt      Options

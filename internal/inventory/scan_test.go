@@ -215,7 +215,7 @@ func TestScanAsksAboutKeptIPoIB(t *testing.T) {
 			ask := func([]*model.RDMADevice) (map[string]error, error) {
 				return map[string]error{"mlx5_0": c.refusal}, nil
 			}
-			m, _ := scanned(t, source, Options{KeepIPoIB: c.keep, JudgeRDMA: ask})
+			m, _ := scanned(t, source, Options{KeepIPoIB: c.keep, RDMARefusals: ask})
 			if diff := cmp.Diff(c.want, nicLines(m.NICs)); diff != "" {
 				t.Errorf("NICs (-want +got):\n%s", diff)
 			}
@@ -223,7 +223,7 @@ func TestScanAsksAboutKeptIPoIB(t *testing.T) {
 	}
 	silent := errors.New("no answer")
 	fail := func([]*model.RDMADevice) (map[string]error, error) { return nil, silent }
-	if _, _, err := Scan(t.Context(), source, Options{KeepIPoIB: true, JudgeRDMA: fail}); !errors.Is(err, silent) {
+	if _, _, err := Scan(t.Context(), source, Options{KeepIPoIB: true, RDMARefusals: fail}); !errors.Is(err, silent) {
 		t.Errorf("a scan whose question failed: %v, want %v", err, silent)
 	}
 }
@@ -281,7 +281,7 @@ func TestScanWithholdsWhatTheDriverRefuses(t *testing.T) {
 	source := Sources{Sys: tree(t, b), Links: &fakeLinks{links: []LinkFacts{
 		{Name: "eth0", Index: 2, Uplink: new("carries the default route")}, {Name: "eth1", Index: 3}, {Name: "eth2", Index: 4},
 	}}}
-	m, _ := scanned(t, source, Options{Judge: func(indexes []int) (map[int]error, map[int]model.Programs, error) {
+	m, _ := scanned(t, source, Options{Refusals: func(indexes []int) (map[int]error, map[int]model.Programs, error) {
 		if !slices.Equal(indexes, []int{3, 4}) {
 			t.Errorf("asked about %v, want those that nothing else withholds", indexes)
 		}
@@ -305,7 +305,7 @@ func TestScanWithholdsWhatTheDriverRefuses(t *testing.T) {
 	}
 
 	// Who cannot tell which NICs are free offers none.
-	_, _, err := Scan(t.Context(), source, Options{Judge: func([]int) (map[int]error, map[int]model.Programs, error) {
+	_, _, err := Scan(t.Context(), source, Options{Refusals: func([]int) (map[int]error, map[int]model.Programs, error) {
 		return nil, nil, errors.New("no answer")
 	}})
 	if err == nil || !strings.Contains(err.Error(), "ask which NICs may leave the host: no answer") {

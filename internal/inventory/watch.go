@@ -12,27 +12,27 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// coalesce is how long Watch gathers events before it looks: a link that comes
+// coalesce is how long Watch gathers events before it scans: a link that comes
 // up sends a handful.
 const coalesce = 50 * time.Millisecond
 
-// rest is how many times as long as a look took Watch waits until the next, so
+// rest is how many times as long as a scan took Watch waits until the next, so
 // that a link that flaps all day costs a tenth of a core at most.
 const rest = 9
 
 // resubscribe is the wait between attempts to hear events again.
 const resubscribe = time.Second
 
-// Snapshot is what one look of Watch found.
+// Snapshot is what one scan of Watch found.
 type Snapshot struct {
 	Machine  *model.Machine
 	Problems []Problem
-	// Err is set when the look failed; Machine is nil then and the last one
+	// Err is set when the scan failed; Machine is nil then and the last one
 	// stays true.
 	Err error
 }
 
-// Watch looks at once, after each burst of events, and every resync without
+// Watch scans at once, after each burst of events, and every resync without
 // one. It sends a Snapshot only when it differs from the last, and
 // closes the channel when ctx ends.
 func Watch(ctx context.Context, src Sources, opt Options, resync time.Duration) <-chan Snapshot {
@@ -50,7 +50,7 @@ type watch struct {
 	opt  Options
 	out  chan<- Snapshot
 	last *Snapshot
-	next time.Time // the earliest next look that an event may cause
+	next time.Time // the earliest next scan that an event may cause
 }
 
 func (w *watch) run(ctx context.Context, resync time.Duration) {
@@ -61,16 +61,16 @@ func (w *watch) run(ctx context.Context, resync time.Duration) {
 	var events <-chan struct{}
 	var gathered <-chan time.Time
 	for {
-		look := false
+		due := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-again.C:
-			// Subscribe before looking, so that nothing falls between.
+			// Subscribe before scanning, so that nothing falls between.
 			if events = w.subscribe(ctx); events == nil && w.src.Links != nil {
 				again.Reset(resubscribe)
 			}
-			look = true
+			due = true
 		case _, open := <-events:
 			if !open {
 				if ctx.Err() == nil && w.opt.Lost != nil {
@@ -82,11 +82,11 @@ func (w *watch) run(ctx context.Context, resync time.Duration) {
 				gathered = time.After(max(coalesce, time.Until(w.next)))
 			}
 		case <-gathered:
-			gathered, look = nil, true
+			gathered, due = nil, true
 		case <-tick.C:
-			look = true
+			due = true
 		}
-		if look && !w.look(ctx) {
+		if due && !w.scan(ctx) {
 			return
 		}
 	}
@@ -103,8 +103,8 @@ func (w *watch) subscribe(ctx context.Context) <-chan struct{} {
 	return events
 }
 
-// look scans and sends what is new; false when ctx ended.
-func (w *watch) look(ctx context.Context) bool {
+// scan scans and sends what is new; false when ctx ended.
+func (w *watch) scan(ctx context.Context) bool {
 	var s Snapshot
 	started := time.Now()
 	s.Machine, s.Problems, s.Err = Scan(ctx, w.src, w.opt)
@@ -124,7 +124,7 @@ func (w *watch) look(ctx context.Context) bool {
 	}
 }
 
-// same says whether two looks found the same. Machines hold no clocks and no
+// same says whether two scans found the same. Machines hold no clocks and no
 // counters, so equal values mean an unchanged machine.
 func same(a, b Snapshot) bool {
 	return text(a.Err) == text(b.Err) && reflect.DeepEqual(a.Machine, b.Machine) &&

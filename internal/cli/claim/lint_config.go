@@ -130,7 +130,7 @@ func (l linter) together(requests []request) {
 		}
 		nics, of = append(nics, l.in.allocated(l.o, r, slicecodec.DriverNet)), append(of, r)
 	}
-	for i, err := range netdev.JudgeParameters(nics) {
+	for i, err := range netdev.CheckParameters(nics) {
 		if err == nil || wrongAlone(nics[i]) {
 			continue // which is said where it stands
 		}

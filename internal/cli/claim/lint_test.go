@@ -61,7 +61,7 @@ func TestLintTellsTheDriversVerdict(t *testing.T) {
 			}
 			out, _ := run(t, nicClaim(t, parameters...), "lint", "-f", "-")
 			refused := false
-			for _, err := range netdev.JudgeParameters(devices) {
+			for _, err := range netdev.CheckParameters(devices) {
 				if err == nil {
 					continue
 				}

@@ -41,11 +41,11 @@ func merge(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
 	return merged, nil
 }
 
-// JudgeParameters is why Plan would refuse devices of one claim on the grounds of
+// CheckParameters is why Plan would refuse devices of one claim on the grounds of
 // their parameters alone, on whatever node: an error for each, nil where there is
 // no reason, in the words of Plan. Devices have the names of their requests. What a
 // profile holds is not known, and taken to be nothing.
-func JudgeParameters(devices []driver.Allocation) []error {
+func CheckParameters(devices []driver.Allocation) []error {
 	configs, errs := make([]*v1alpha1.NetworkConfig, len(devices)), make([]error, len(devices))
 	use := newPodUse()
 	for i, a := range devices {

@@ -31,7 +31,7 @@ class/net/nic0 -> ../../devices/virtual/net/nic0
 devices/virtual/net/nic0/type = 1
 `)
 	return inventory.Watch(t.Context(), inventory.Sources{Sys: sys, Links: links}, inventory.Options{
-		Virtual: func(model.Interface) bool { return true }, Judge: l.driver.Judge,
+		Virtual: func(model.Interface) bool { return true }, Refusals: l.driver.Refusals,
 	}, resync)
 }
 

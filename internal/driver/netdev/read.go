@@ -71,20 +71,20 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 	return &boundPlanner{bootID: d.bootID, facts: k}, nil
 }
 
-// Judge says why Read would refuse interfaces on the host, whatever a claim asks
+// Refusals says why Read would refuse interfaces on the host, whatever a claim asks
 // of them, and which eBPF programs are on them, by their ifindexes: NICs that
 // would be refused must not be offered.
-func (d *Driver) Judge(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error) {
-	if refusals, programs, err = d.host.Judge(indexes); err != nil {
+func (d *Driver) Refusals(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error) {
+	if refusals, programs, err = d.host.Refusals(indexes); err != nil {
 		return nil, nil, fmt.Errorf("driver %s: judge the host's interfaces: %w", Name, err)
 	}
 	return refusals, programs, nil
 }
 
-// JudgeRDMA says why Plan would refuse RDMA devices whose interfaces stay on the
+// RDMARefusals says why Plan would refuse RDMA devices whose interfaces stay on the
 // host, by their names: where one network namespace alone sees such a device, it must
 // not be offered.
-func (d *Driver) JudgeRDMA(devices []*model.RDMADevice) (refusals map[string]error, err error) {
+func (d *Driver) RDMARefusals(devices []*model.RDMADevice) (refusals map[string]error, err error) {
 	mode, err := rdma.NamespaceMode(d.host.Fd())
 	if errors.Is(err, rdma.ErrNone) {
 		return nil, nil

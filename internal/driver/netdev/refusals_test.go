@@ -15,7 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest/bpftest"
 )
 
-// What Judge says beforehand and what Prepare says is the same, whatever it is
+// What Refusals says beforehand and what Prepare says is the same, whatever it is
 // on the host that keeps a NIC there: a NIC that is offered is not always refused,
 // and one that is not offered would be.
 func TestRefusalsAreThoseOfPrepare(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRefusalsAreThoseOfPrepare(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			refusals, _, err := l.driver.Judge([]int{nic.Index})
+			refusals, _, err := l.driver.Refusals([]int{nic.Index})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestRefusalsWhereLossIsAllowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusals, _, err := l.driver.Judge([]int{nic.Index})
+	refusals, _, err := l.driver.Refusals([]int{nic.Index})
 	if err != nil || len(refusals) > 0 {
 		t.Errorf("refusals %v, %v, want none", refusals, err)
 	}
@@ -111,7 +111,7 @@ func TestRefusalsWithoutBPFFileSystem(t *testing.T) {
 	}
 	for bpffs, want := range map[string]int{"": 1, "/sys/fs/bpf": 0} {
 		l.driver.host.BPFFS = bpffs
-		refusals, _, err := l.driver.Judge([]int{nic.Index})
+		refusals, _, err := l.driver.Refusals([]int{nic.Index})
 		if err != nil || len(refusals) != want {
 			t.Errorf("with file system %q: refusals %v, %v, want %d", bpffs, refusals, err, want)
 		}

@@ -151,7 +151,7 @@ func TestJudgeParameters(t *testing.T) {
 			`interface.vrf.table: 7: is that of VRF "v" in the pod: choose another, or leave it out`},
 	} {
 		got := ""
-		for _, err := range JudgeParameters(c.devices) {
+		for _, err := range CheckParameters(c.devices) {
 			if err != nil {
 				got += err.Error()
 			}

@@ -16,12 +16,12 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Judge says why Take would refuse links, whatever a claim asks of them, and
+// Refusals says why Take would refuse links, whatever a claim asks of them, and
 // which eBPF programs are on them, by their ifindexes; refusals have none of a
 // link that it would take. It is for the inventory, which must not offer the
 // others, and reads no more than it needs. What the inventory has found out by
 // itself, such as the default route, is not looked at again.
-func (h *Host) Judge(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error) {
+func (h *Host) Refusals(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error) {
 	v, err := h.dumpForRefusals()
 	if err != nil {
 		return nil, nil, err

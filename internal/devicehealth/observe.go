@@ -55,8 +55,8 @@ func (n *namespace) speeds(links []rtnl.Link) (map[int]int, error) {
 	return known, nil
 }
 
-// looked takes what a namespace shows of its devices.
-func (w *Watcher) looked(ctx context.Context, n *namespace, links []rtnl.Link, speeds map[int]int) {
+// observed takes what a namespace shows of its devices.
+func (w *Watcher) observed(ctx context.Context, n *namespace, links []rtnl.Link, speeds map[int]int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() != nil {
