@@ -24,7 +24,7 @@ const (
 // at the same time.
 type Journal struct {
 	dir   string
-	known known
+	cache recordCache
 }
 
 // Open makes the directory where it is missing, and removes what interrupted

@@ -76,7 +76,7 @@ func (j *Journal) List(driverName string) ([]driver.Record, []Problem, error) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	j.known.drop(dir, names)
+	j.cache.drop(dir, names)
 	for _, name := range names {
 		if strings.HasSuffix(name, atomicfile.Suffix) {
 			continue // a write that goes on or was interrupted: never a record
@@ -106,7 +106,7 @@ func (j *Journal) readEntry(path, name, driverName string) (driver.Record, error
 }
 
 func (j *Journal) read(path, driverName string, uid types.UID) (driver.Record, error) {
-	if r, ok := j.known.get(path); ok {
+	if r, ok := j.cache.get(path); ok {
 		return r, nil
 	}
 	// NONBLOCK so that a fifo in the directory cannot hold the agent up.
@@ -122,7 +122,7 @@ func (j *Journal) read(path, driverName string, uid types.UID) (driver.Record, e
 		_ = f.Close() // only read from
 		return driver.Record{}, err
 	}
-	j.known.put(path, f, info, r)
+	j.cache.put(path, f, info, r)
 	return r, nil
 }
 

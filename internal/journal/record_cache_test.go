@@ -133,7 +133,7 @@ func TestGoneRecordsAreForgotten(t *testing.T) {
 	if _, _, err := a.List("dra.net"); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(a.known.records); n > 0 {
+	if n := len(a.cache.records); n > 0 {
 		t.Errorf("%d records are remembered", n)
 	}
 }

@@ -14,65 +14,65 @@ import (
 	"plumbline.dev/plumbline/internal/driver"
 )
 
-// known are the records that this process has read, so that a pod's start, which
+// recordCache are the records that this process has read, so that a pod's start, which
 // asks for them a dozen times, decodes each once. The files stay what counts: a
 // record is taken from here only while its file is the very one that was read.
-type known struct {
+type recordCache struct {
 	mu      sync.Mutex
-	records map[string]knownRecord // by path
+	records map[string]cachedRecord // by path
 }
 
-// knownRecord is a record and the file that it was read from. A record's file is
+// cachedRecord is a record and the file that it was read from. A record's file is
 // replaced and never written to (atomicfile), and this one stays open: the kernel
 // gives its inode number to no other file meanwhile.
-type knownRecord struct {
+type cachedRecord struct {
 	file   *os.File
 	info   fs.FileInfo
 	record driver.Record
 }
 
 // get returns the record of a path if its file is still the one that was read.
-func (k *known) get(path string) (driver.Record, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	r, ok := k.records[path]
+func (c *recordCache) get(path string) (driver.Record, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.records[path]
 	if !ok {
 		return driver.Record{}, false
 	}
 	now, err := os.Lstat(path)
 	if err != nil || !os.SameFile(now, r.info) || now.Size() != r.info.Size() || !now.ModTime().Equal(r.info.ModTime()) {
-		k.forget(path)
+		c.forget(path)
 		return driver.Record{}, false
 	}
 	return copied(r.record), true
 }
 
 // put keeps a record, and its file open.
-func (k *known) put(path string, file *os.File, info fs.FileInfo, r driver.Record) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.forget(path)
-	if k.records == nil {
-		k.records = map[string]knownRecord{}
+func (c *recordCache) put(path string, file *os.File, info fs.FileInfo, r driver.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(path)
+	if c.records == nil {
+		c.records = map[string]cachedRecord{}
 	}
-	k.records[path] = knownRecord{file: file, info: info, record: copied(r)}
+	c.records[path] = cachedRecord{file: file, info: info, record: copied(r)}
 }
 
 // drop forgets the records below a directory whose files are not among names.
-func (k *known) drop(dir string, names []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for path := range k.records {
+func (c *recordCache) drop(dir string, names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for path := range c.records {
 		if strings.HasPrefix(path, dir+string(filepath.Separator)) && !slices.Contains(names, filepath.Base(path)) {
-			k.forget(path)
+			c.forget(path)
 		}
 	}
 }
 
-func (k *known) forget(path string) {
-	if r, ok := k.records[path]; ok {
+func (c *recordCache) forget(path string) {
+	if r, ok := c.records[path]; ok {
 		_ = r.file.Close() // only read from
-		delete(k.records, path)
+		delete(c.records, path)
 	}
 }
 
