@@ -21,7 +21,7 @@ import (
 
 // clouds is what the node's cloud says of its NICs.
 type clouds struct {
-	book     *cloud.Book
+	book     *cloud.Cache
 	profiles *cloud.Profiles
 }
 
@@ -42,12 +42,12 @@ func (a *agent) openClouds(ctx context.Context, records *journal.Journal, bootID
 	}
 	a.clouds.book = cloud.Open(ctx, cloud.Options{
 		Candidates: chosen.Candidates, Probe: chosen.Probe, File: filepath.Join(a.StateDir, "cloud.json"), BootID: bootID,
-		Report: a.reportCloud, Pace: cloud.DefaultPace(),
+		Report: a.reportCloud, Poll: cloud.DefaultPollConfig(),
 	})
 	a.merged.Describe = a.clouds.book.Describe
 	a.clouds.profiles = &cloud.Profiles{
 		Provider: chosen.Profiler, Base: a.clouds.book.Config, Machine: a.merged.Current,
-		Dir: filepath.Join(a.StateDir, "profiles"), Pace: cloud.DefaultPace(),
+		Dir: filepath.Join(a.StateDir, "profiles"), Poll: cloud.DefaultPollConfig(),
 		Lock: func(ctx context.Context, uid types.UID) (func(), error) {
 			return records.LockClaim(ctx, slicecodec.DriverNet, uid)
 		},

@@ -32,7 +32,7 @@ const (
 type Profiles struct {
 	// Provider resolves profiles; nil: a claim that names one is refused.
 	Provider Profiler
-	// Base returns a device's own layer (Book.Config); nil: there is none.
+	// Base returns a device's own layer (Cache.Config); nil: there is none.
 	Base func(context.Context, Device) ([]byte, error)
 	// Machine is the newest picture of the host.
 	Machine func() *model.Machine
@@ -41,8 +41,8 @@ type Profiles struct {
 	// Lock keeps everybody else, in this process and others, from preparing or
 	// unpreparing a claim. Resolve and Release are called with it held.
 	Lock func(context.Context, types.UID) (unlock func(), err error)
-	// Pace is how often an end is told to a provider that is away.
-	Pace Pace
+	// Poll is how often an end is told to a provider that is away.
+	Poll PollConfig
 
 	once sync.Once
 	wake chan struct{}
@@ -58,7 +58,7 @@ func (p *Profiles) Resolve(ctx context.Context, c driver.Claim) (driver.Claim, e
 	if known != nil && known.Ended {
 		// The same claim was allocated before. Its end told after its new
 		// beginning would take away what it is given now.
-		if err := p.giveBack(ctx, known); err != nil {
+		if err := p.releaseClaim(ctx, known); err != nil {
 			return c, fmt.Errorf("what its profile gave it before is not given back yet: %w", err)
 		}
 		known = nil
@@ -192,9 +192,9 @@ func (p *Profiles) awake() chan struct{} {
 	return p.wake
 }
 
-// giveBack tells the provider that all of a claim's devices are done with, and
+// releaseClaim tells the provider that all of a claim's devices are done with, and
 // forgets the claim.
-func (p *Profiles) giveBack(ctx context.Context, known *resolutions) error {
+func (p *Profiles) releaseClaim(ctx context.Context, known *resolutions) error {
 	if p.Provider == nil {
 		return errors.New("this node resolves no profiles any more: start its agent with --profile-provider as before")
 	}

@@ -68,7 +68,7 @@ func newProfiles(t *testing.T, dir string, provider Profiler) *Profiles {
 	t.Helper()
 	m := machineWith(t, mac0, mac1)
 	return &Profiles{
-		Provider: provider, Dir: dir, Pace: quick, Machine: func() *model.Machine { return m },
+		Provider: provider, Dir: dir, Poll: quick, Machine: func() *model.Machine { return m },
 		Lock: func(context.Context, types.UID) (func(), error) { return func() {}, nil },
 	}
 }
@@ -304,7 +304,7 @@ func TestReleaseIsToldUntilItIsHeard(t *testing.T) {
 			t.Fatalf("Release must not wait for the provider: %v", err)
 		}
 	}
-	if err := p.giveAllBack(t.Context()); err == nil {
+	if err := p.releaseAll(t.Context()); err == nil {
 		t.Error("a failed release was taken for done")
 	}
 	// Another process: what ended before it began is told too.
@@ -355,7 +355,7 @@ func TestResolveTellsAnOldEndFirst(t *testing.T) {
 	if _, err := p.Resolve(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.giveAllBack(t.Context()); err != nil {
+	if err := p.releaseAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -374,7 +374,7 @@ func TestReleaseOfAClaimWithoutProfile(t *testing.T) {
 	if err := p.Release(t.Context(), driver.ClaimRef{UID: "../u1"}); err == nil {
 		t.Error("a UID with a path in it was accepted")
 	}
-	if err := p.giveAllBack(t.Context()); err != nil {
+	if err := p.releaseAll(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

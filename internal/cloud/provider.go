@@ -22,9 +22,9 @@ type Provider interface {
 	// Probe returns nil if the node is in this cloud, else why it seems not to
 	// be.
 	Probe(ctx context.Context) error
-	// Look asks about devices, and gives one answer for each, in their order.
+	// Lookup asks about devices, and gives one answer for each, in their order.
 	// An error means that nothing was learnt of any.
-	Look(ctx context.Context, devices []Device) ([]Answer, error)
+	Lookup(ctx context.Context, devices []Device) ([]Answer, error)
 }
 
 // Answer is what a provider says of one device.

@@ -114,7 +114,7 @@ func TestTheAgentUnderstandsIt(t *testing.T) {
 			for i := range facts.NICs {
 				devices = append(devices, cloud.Device{MAC: strings.ToUpper(qemu.MAC(i + 1))})
 			}
-			answers, err := provider.Look(t.Context(), devices)
+			answers, err := provider.Lookup(t.Context(), devices)
 			if err != nil {
 				t.Fatal(err)
 			}

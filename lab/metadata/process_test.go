@@ -77,7 +77,7 @@ func TestUpAndDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := provider.Look(t.Context(), []cloud.Device{{}}); err != nil {
+	if _, err := provider.Lookup(t.Context(), []cloud.Device{{}}); err != nil {
 		t.Error(err)
 	}
 	for range 2 {
@@ -85,7 +85,7 @@ func TestUpAndDown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := provider.Look(t.Context(), []cloud.Device{{}}); err == nil {
+	if _, err := provider.Lookup(t.Context(), []cloud.Device{{}}); err == nil {
 		t.Error("it answers after Down")
 	}
 	if left, _ := os.ReadDir(filepath.Join(dir, "run")); len(left) > 0 {

@@ -60,8 +60,8 @@ func (p *Provider) Probe(ctx context.Context) error {
 	return err
 }
 
-// Look asks about the instance once, whatever the number of devices.
-func (p *Provider) Look(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
+// Lookup asks about the instance once, whatever the number of devices.
+func (p *Provider) Lookup(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
 	token, err := p.client.Token(ctx, tokenHeader)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func TestLook(t *testing.T) {
 		"ecs.gn8is-2x.8xlarge": {{attrInstanceType: of}, {attrInstanceType: of, attrERDMA: yes}, {attrInstanceType: of}},
 		"":                     {{}, {attrERDMA: yes}, {}},
 	} {
-		answers, err := server(t, instanceType).Look(t.Context(), devices)
+		answers, err := server(t, instanceType).Lookup(t.Context(), devices)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestProbe(t *testing.T) {
 	if err := other.Probe(t.Context()); !imds.IsMissing(err) {
 		t.Errorf("of another cloud: %v", err)
 	}
-	if _, err := other.Look(t.Context(), nil); !imds.IsMissing(err) {
-		t.Errorf("of another cloud, Look: %v", err)
+	if _, err := other.Lookup(t.Context(), nil); !imds.IsMissing(err) {
+		t.Errorf("of another cloud, Lookup: %v", err)
 	}
 }

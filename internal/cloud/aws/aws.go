@@ -62,8 +62,8 @@ func (p *Provider) Probe(ctx context.Context) error {
 	return err
 }
 
-// Look asks about the instance once, and about each interface that is a device's.
-func (p *Provider) Look(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
+// Lookup asks about the instance once, and about each interface that is a device's.
+func (p *Provider) Lookup(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
 	token, err := p.client.Token(ctx, tokenHeader)
 	if imds.IsStatus(err, http.StatusForbidden) || imds.IsMissing(err) {
 		return switchedOff(devices, err), nil

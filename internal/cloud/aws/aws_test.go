@@ -110,7 +110,7 @@ func TestLook(t *testing.T) {
 		{"an interface the cloud does not know", cloud.Device{MAC: "02:00:00:00:00:01"}, node, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			answers, err := server(t, p4d(t)).Look(t.Context(), []cloud.Device{test.device})
+			answers, err := server(t, p4d(t)).Lookup(t.Context(), []cloud.Device{test.device})
 			if err != nil || answers[0].Err != nil {
 				t.Fatal(err, answers[0].Err)
 			}
@@ -129,7 +129,7 @@ func TestLook(t *testing.T) {
 
 func TestLookAtManyDevices(t *testing.T) {
 	devices := []cloud.Device{{MAC: "0e:49:61:0f:c3:13"}, {RDMA: "rdmap16s27"}, {MAC: "0e:49:61:0f:c3:11"}}
-	answers, err := server(t, p4d(t)).Look(t.Context(), devices)
+	answers, err := server(t, p4d(t)).Lookup(t.Context(), devices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestLookAtManyDevices(t *testing.T) {
 // An instance outside of any group, of one network card and with no interface that
 // matches, says little.
 func TestLookAtLittle(t *testing.T) {
-	answers, err := server(t, nil).Look(t.Context(), []cloud.Device{{MAC: "0e:49:61:0f:c3:11"}})
+	answers, err := server(t, nil).Lookup(t.Context(), []cloud.Device{{MAC: "0e:49:61:0f:c3:11"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestLookAtLittle(t *testing.T) {
 
 func TestLookFails(t *testing.T) {
 	away := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	if _, err := away.Look(t.Context(), []cloud.Device{{}}); !imds.IsStatus(err, http.StatusServiceUnavailable) {
+	if _, err := away.Lookup(t.Context(), []cloud.Device{{}}); !imds.IsStatus(err, http.StatusServiceUnavailable) {
 		t.Errorf("of a server that is away: %v", err)
 	}
 	var once sync.Once
@@ -171,7 +171,7 @@ func TestLookFails(t *testing.T) {
 		w.WriteHeader(status)
 		fmt.Fprint(w, "token")
 	})
-	if _, err := expired.Look(t.Context(), []cloud.Device{{}}); !imds.IsStatus(err, http.StatusUnauthorized) {
+	if _, err := expired.Lookup(t.Context(), []cloud.Device{{}}); !imds.IsStatus(err, http.StatusUnauthorized) {
 		t.Errorf("with a token that does not count: %v", err)
 	}
 }
@@ -181,9 +181,9 @@ func TestLookFails(t *testing.T) {
 func TestLookAtAServiceSwitchedOff(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		off := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-		answers, err := off.Look(t.Context(), []cloud.Device{{MAC: "0e:49:61:0f:c3:11"}, {RDMA: "rdmap16s27"}})
+		answers, err := off.Lookup(t.Context(), []cloud.Device{{MAC: "0e:49:61:0f:c3:11"}, {RDMA: "rdmap16s27"}})
 		if err != nil || len(answers) != 2 {
-			t.Fatalf("status %d: Look = %v, %v", status, answers, err)
+			t.Fatalf("status %d: Lookup = %v, %v", status, answers, err)
 		}
 		a := answers[0]
 		if a.Err != nil || a.Config != nil || len(a.Attributes) > 0 || len(a.Omitted) != 1 ||
@@ -215,12 +215,12 @@ func TestLookFailsAtOneInterface(t *testing.T) {
 		}
 	})
 	devices := []cloud.Device{{MAC: mac}, {RDMA: "rdmap16s27"}}
-	answers, err := broken.Look(t.Context(), devices)
+	answers, err := broken.Lookup(t.Context(), devices)
 	if err != nil || !imds.IsStatus(answers[0].Err, http.StatusServiceUnavailable) || answers[1].Err != nil {
-		t.Errorf("Look = %v, %v", answers, err)
+		t.Errorf("Lookup = %v, %v", answers, err)
 	}
-	if answers, err = whole.Look(t.Context(), devices); err != nil || answers[0].Err != nil || answers[0].Config == nil {
-		t.Errorf("without one entry, Look = %v, %v", answers, err)
+	if answers, err = whole.Lookup(t.Context(), devices); err != nil || answers[0].Err != nil || answers[0].Config == nil {
+		t.Errorf("without one entry, Lookup = %v, %v", answers, err)
 	}
 }
 

@@ -50,8 +50,8 @@ func (p *Provider) Probe(ctx context.Context) error {
 	return err
 }
 
-// Look reads the metadata once, whatever the number of devices.
-func (p *Provider) Look(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
+// Lookup reads the metadata once, whatever the number of devices.
+func (p *Provider) Lookup(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
 	i, err := p.read(ctx)
 	if err != nil {
 		return nil, err

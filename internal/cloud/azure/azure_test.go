@@ -103,7 +103,7 @@ func TestLook(t *testing.T) {
 		{"a virtual function of InfiniBand", cloud.Device{PCI: "0101:00:00.0", RDMA: "mlx5_0"}, node, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			answers, err := server(t, fixture(t), versions[0]).Look(t.Context(), []cloud.Device{test.device})
+			answers, err := server(t, fixture(t), versions[0]).Lookup(t.Context(), []cloud.Device{test.device})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,11 +122,11 @@ func TestLook(t *testing.T) {
 
 // A region that does not have the newest version answers in an older one.
 func TestAnOlderVersion(t *testing.T) {
-	answers, err := server(t, fixture(t), "2021-02-01").Look(t.Context(), []cloud.Device{{}})
+	answers, err := server(t, fixture(t), "2021-02-01").Lookup(t.Context(), []cloud.Device{{}})
 	if err != nil || answers[0].Attributes[attrVMSize] == (model.Attribute{}) {
-		t.Errorf("Look = %v, %v", answers, err)
+		t.Errorf("Lookup = %v, %v", answers, err)
 	}
-	if _, err := server(t, fixture(t)).Look(t.Context(), []cloud.Device{{}}); !imds.IsStatus(err, http.StatusBadRequest) {
+	if _, err := server(t, fixture(t)).Lookup(t.Context(), []cloud.Device{{}}); !imds.IsStatus(err, http.StatusBadRequest) {
 		t.Errorf("of a server that knows no version: %v", err)
 	}
 }
@@ -139,9 +139,9 @@ func TestLookFails(t *testing.T) {
 		"the wrong type of a part": {`{"compute": {}, "network": {"interface": [{"macAddress": 7}]}}`, "cannot unmarshal number"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := server(t, test.body, versions[0]).Look(t.Context(), []cloud.Device{{}})
+			_, err := server(t, test.body, versions[0]).Lookup(t.Context(), []cloud.Device{{}})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("Look = %v, want %q", err, test.want)
+				t.Errorf("Lookup = %v, want %q", err, test.want)
 			}
 		})
 	}

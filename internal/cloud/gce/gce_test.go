@@ -136,7 +136,7 @@ func TestLook(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			answers, err := server(t, test.entries).Look(t.Context(), []cloud.Device{test.device})
+			answers, err := server(t, test.entries).Lookup(t.Context(), []cloud.Device{test.device})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,9 +178,9 @@ func TestLookFails(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := serve(t, test.handler).Look(t.Context(), []cloud.Device{{}})
+			_, err := serve(t, test.handler).Lookup(t.Context(), []cloud.Device{{}})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("Look = %v, want an error with %q", err, test.want)
+				t.Errorf("Lookup = %v, want an error with %q", err, test.want)
 			}
 		})
 	}
@@ -199,7 +199,7 @@ func TestLookEndsWithItsContext(t *testing.T) {
 	defer close(release)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := p.Look(ctx, []cloud.Device{{}}); err == nil {
+	if _, err := p.Lookup(ctx, []cloud.Device{{}}); err == nil {
 		t.Error("a server that never answers gave an answer")
 	}
 	if asked.Load() == 0 {
@@ -222,9 +222,9 @@ func TestLookRetriesWhatPasses(t *testing.T) {
 		}
 		http.NotFound(w, r)
 	})
-	answers, err := p.Look(t.Context(), []cloud.Device{{MAC: "42:01:0a:80:00:46"}})
+	answers, err := p.Lookup(t.Context(), []cloud.Device{{MAC: "42:01:0a:80:00:46"}})
 	if err != nil || *answers[0].Attributes[attrNetworkName].Text != "default" {
-		t.Errorf("Look = %v, %v", answers, err)
+		t.Errorf("Lookup = %v, %v", answers, err)
 	}
 }
 

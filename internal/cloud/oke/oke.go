@@ -60,8 +60,8 @@ func (p *Provider) Probe(ctx context.Context) error {
 	return err
 }
 
-// Look reads the host's metadata once: what it says holds for all devices.
-func (p *Provider) Look(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
+// Lookup reads the host's metadata once: what it says holds for all devices.
+func (p *Provider) Lookup(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
 	text, err := p.client.GetOptional(ctx, hostEntry, authorization)
 	if err != nil {
 		return nil, err

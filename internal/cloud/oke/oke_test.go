@@ -78,7 +78,7 @@ func TestLook(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			answers, err := server(t, test.body).Look(t.Context(), []cloud.Device{{MAC: "02:00:00:00:00:01"}, {RDMA: "mlx5_0"}})
+			answers, err := server(t, test.body).Lookup(t.Context(), []cloud.Device{{MAC: "02:00:00:00:00:01"}, {RDMA: "mlx5_0"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestLook(t *testing.T) {
 
 func TestLookFails(t *testing.T) {
 	for body, want := range map[string]string{"<html>": "invalid character", `{"rackId": 7}`: "cannot unmarshal number"} {
-		if _, err := server(t, body).Look(t.Context(), []cloud.Device{{}}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := server(t, body).Lookup(t.Context(), []cloud.Device{{}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}
 	}

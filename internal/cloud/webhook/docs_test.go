@@ -84,7 +84,7 @@ func exampleSection(t *testing.T) string {
 	}))
 	config := &v1alpha1.NetworkConfig{Profile: ptr.To("acme.com/pool")}
 	config.Interface.MTU = ptr.To[int32](8896)
-	found, err := w.Look(t.Context(), []cloud.Device{nic})
+	found, err := w.Lookup(t.Context(), []cloud.Device{nic})
 	if err != nil || found[0].Err != nil || len(found[0].Omitted) > 0 {
 		t.Fatalf("the examples are not understood: %v, %v, %q", err, found[0].Err, found[0].Omitted)
 	}

@@ -64,8 +64,8 @@ func (w *Webhook) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Look asks about every device, several at a time.
-func (w *Webhook) Look(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
+// Lookup asks about every device, several at a time.
+func (w *Webhook) Lookup(ctx context.Context, devices []cloud.Device) ([]cloud.Answer, error) {
 	if err := w.Probe(ctx); err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func TestLook(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.answers[pathHealth] = able
-			got, err := serve(t, test.answers).Look(t.Context(), []cloud.Device{nic})
+			got, err := serve(t, test.answers).Lookup(t.Context(), []cloud.Device{nic})
 			if err != nil || got[0].Err != nil {
 				t.Fatal(errors.Join(err, got[0].Err))
 			}
@@ -124,9 +124,9 @@ func TestLookFailsForOneDevice(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.answers[pathHealth] = able
-			got, err := serve(t, test.answers).Look(t.Context(), []cloud.Device{nic})
+			got, err := serve(t, test.answers).Lookup(t.Context(), []cloud.Device{nic})
 			if err != nil || got[0].Err == nil || !strings.Contains(got[0].Err.Error(), test.want) {
-				t.Errorf("Look = %v, %v; want the device's error with %q", got, err, test.want)
+				t.Errorf("Lookup = %v, %v; want the device's error with %q", got, err, test.want)
 			}
 		})
 	}
@@ -141,12 +141,12 @@ func TestLookIsRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := serve(t, answers{pathHealth: test.health, pathAttributes: `{"acme.com/rack": {"string": "r7"}}`})
-			if _, err := w.Look(t.Context(), []cloud.Device{nic}); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("Look = %v, want %q", err, test.want)
+			if _, err := w.Lookup(t.Context(), []cloud.Device{nic}); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Lookup = %v, want %q", err, test.want)
 			}
 		})
 	}
-	if _, err := open(t, "http://127.0.0.1:1").Look(t.Context(), []cloud.Device{nic}); err == nil {
+	if _, err := open(t, "http://127.0.0.1:1").Lookup(t.Context(), []cloud.Device{nic}); err == nil {
 		t.Error("a webhook that is not there gave an answer")
 	}
 	newer := serve(t, answers{pathHealth: `{"cloudProvider": true, "profileProvider": true, "runtimeHook": true}`})
@@ -172,7 +172,7 @@ func TestDevicesAreAskedAtTheSameTime(t *testing.T) {
 			http.NotFound(rw, r)
 		}
 	}))
-	got, err := w.Look(t.Context(), make([]cloud.Device, atOnce))
+	got, err := w.Lookup(t.Context(), make([]cloud.Device, atOnce))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,9 +258,9 @@ func TestUnixSocket(t *testing.T) {
 	served := make(chan error)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close(); <-served })
-	got, err := open(t, "unix://"+path).Look(t.Context(), []cloud.Device{nic})
+	got, err := open(t, "unix://"+path).Lookup(t.Context(), []cloud.Device{nic})
 	if err != nil || len(got[0].Attributes) != 1 {
-		t.Errorf("Look = %v, %v", got, err)
+		t.Errorf("Lookup = %v, %v", got, err)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Options say whom a Book asks.
+// Options say whom a Cache asks.
 type Options struct {
 	// Candidates are the clouds the node may be in, the preferred one first. One
-	// alone is taken without probing, unless Probe says otherwise; none makes a Book
+	// alone is taken without probing, unless Probe says otherwise; none makes a Cache
 	// that stays empty.
 	Candidates []Provider
 	// Probe has one candidate alone probed, too.
@@ -29,27 +29,27 @@ type Options struct {
 	// Report is told when asking begins to fail, and why, and with nil when it
 	// works again; nil: nobody is told.
 	Report func(problem error)
-	// Pace is how often the provider is asked.
-	Pace Pace
+	// Poll is how often the provider is asked.
+	Poll PollConfig
 }
 
-// Pace is how often a provider is asked.
-type Pace struct {
-	// Refresh is the time between two looks at everything.
+// PollConfig is how often a provider is asked.
+type PollConfig struct {
+	// Refresh is the time between two lookups of everything.
 	Refresh time.Duration
 	// Retry is the time to the first retry. It doubles up to MaxRetry.
 	Retry, MaxRetry time.Duration
-	// Limit is how long one look may take.
+	// Limit is how long one lookup may take.
 	Limit time.Duration
 }
 
-// DefaultPace asks a cloud little enough for a cluster of thousands of nodes.
-func DefaultPace() Pace {
-	return Pace{Refresh: 5 * time.Minute, Retry: time.Second, MaxRetry: 5 * time.Minute, Limit: 30 * time.Second}
+// DefaultPollConfig asks a cloud little enough for a cluster of thousands of nodes.
+func DefaultPollConfig() PollConfig {
+	return PollConfig{Refresh: 5 * time.Minute, Retry: time.Second, MaxRetry: 5 * time.Minute, Limit: 30 * time.Second}
 }
 
-// Book is what is known of a node's NICs from its cloud.
-type Book struct {
+// Cache is what is known of a node's NICs from its cloud.
+type Cache struct {
 	Options
 	changed, wake chan struct{}
 	// first is closed when the provider was asked once, whatever came of it.
@@ -62,45 +62,45 @@ type Book struct {
 	problem  error             // why asking fails; nil while it works
 }
 
-// Open makes a Book that knows what its file says.
-func Open(ctx context.Context, o Options) *Book {
-	b := &Book{
+// Open makes a Cache that knows what its file says.
+func Open(ctx context.Context, o Options) *Cache {
+	c := &Cache{
 		Options: o, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), first: make(chan struct{}),
 		answers: map[string]Answer{},
 	}
 	if len(o.Candidates) == 1 && !o.Probe {
-		b.provider = o.Candidates[0]
+		c.provider = o.Candidates[0]
 	}
-	b.load(ctx)
-	return b
+	c.load(ctx)
+	return c
 }
 
 // Changed receives after the answers have changed.
-func (b *Book) Changed() <-chan struct{} { return b.changed }
+func (c *Cache) Changed() <-chan struct{} { return c.changed }
 
-// Watch tells the Book which NICs there are. New ones are asked about at once.
-func (b *Book) Watch(m *model.Machine) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	known := b.devices
-	b.devices = devicesOf(m)
+// Watch tells the Cache which NICs there are. New ones are asked about at once.
+func (c *Cache) Watch(m *model.Machine) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.devices
+	c.devices = devicesOf(m)
 	isNew := func(d Device) bool {
 		return !slices.ContainsFunc(known, func(k Device) bool { return k.key() == d.key() })
 	}
-	if slices.ContainsFunc(b.devices, isNew) {
-		signal(b.wake)
+	if slices.ContainsFunc(c.devices, isNew) {
+		signal(c.wake)
 	}
 }
 
 // Describe returns the machine with what is known of its NICs. The machine
 // given stays as it is.
-func (b *Book) Describe(m *model.Machine) *model.Machine {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (c *Cache) Describe(m *model.Machine) *model.Machine {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	described := *m
 	described.NICs = slices.Clone(m.NICs)
 	for i, n := range described.NICs {
-		if a, ok := b.answers[DeviceOf(n).key()]; ok {
+		if a, ok := c.answers[DeviceOf(n).key()]; ok {
 			described.NICs[i].Attributes = a.Attributes
 		}
 	}
@@ -110,25 +110,25 @@ func (b *Book) Describe(m *model.Machine) *model.Machine {
 // Config returns the weakest layer of parameters for a device, nil where there
 // is none. It asks where it does not know: a pod must not run without what its
 // cloud says.
-func (b *Book) Config(ctx context.Context, d Device) ([]byte, error) {
-	if !slices.ContainsFunc(b.Candidates, func(p Provider) bool { return p.Configures(d) }) {
+func (c *Cache) Config(ctx context.Context, d Device) ([]byte, error) {
+	if !slices.ContainsFunc(c.Candidates, func(p Provider) bool { return p.Configures(d) }) {
 		return nil, nil
 	}
 	select {
-	case <-b.first:
+	case <-c.first:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the cloud to be recognised: %w", context.Cause(ctx))
 	}
-	b.mu.Lock()
-	provider := b.provider
-	a, known := b.answers[d.key()]
-	b.mu.Unlock()
+	c.mu.Lock()
+	provider := c.provider
+	a, known := c.answers[d.key()]
+	c.mu.Unlock()
 	if known || provider == nil || !provider.Configures(d) {
 		return a.Config, nil
 	}
-	answers, err := provider.Look(ctx, []Device{d})
+	answers, err := provider.Lookup(ctx, []Device{d})
 	if err == nil {
-		err = b.learn(ctx, []Device{d}, answers)
+		err = c.learn(ctx, []Device{d}, answers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for the parameters of %s: %w", provider.Name(), d.Name, err)

@@ -20,10 +20,10 @@ import (
 // device of a ResourceSlice can have in all.
 const maxAttributes = resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice
 
-// clean leaves out of an answer what could not be published. A text that is too
+// sanitize leaves out of an answer what could not be published. A text that is too
 // long is left out and not cut: two that differ behind the cut would match each
 // other in a claim's matchAttribute.
-func clean(a Answer) Answer {
+func sanitize(a Answer) Answer {
 	kept := map[string]model.Attribute{}
 	for _, name := range slices.Sorted(maps.Keys(a.Attributes)) {
 		if why := refuse(name, a.Attributes[name]); why != "" {

@@ -16,18 +16,18 @@ import (
 // those that ended before this process began, or that another agent unprepared
 // while it made room for this one.
 func (p *Profiles) Run(ctx context.Context) {
-	pause := pauses(p.Pace)
+	pause := backoff(p.Poll)
 	for {
-		err := p.giveAllBack(ctx)
+		err := p.releaseAll(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		again := p.Pace.Refresh
+		again := p.Poll.Refresh
 		if err != nil {
 			again = pause.Step()
 			klog.FromContext(ctx).Error(err, "what a profile gave is not given back yet", "retryIn", again.Round(time.Second))
 		} else {
-			pause = pauses(p.Pace)
+			pause = backoff(p.Poll)
 		}
 		select {
 		case <-ctx.Done():
@@ -38,26 +38,26 @@ func (p *Profiles) Run(ctx context.Context) {
 	}
 }
 
-func (p *Profiles) giveAllBack(ctx context.Context) error {
+func (p *Profiles) releaseAll(ctx context.Context) error {
 	uids, err := p.claims()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, uid := range uids {
-		errs = append(errs, p.giveBackEnded(ctx, uid))
+		errs = append(errs, p.releaseEnded(ctx, uid))
 	}
 	return errors.Join(errs...)
 }
 
-// giveBackEnded looks again under the claim's lock: it may have begun anew, or
+// releaseEnded looks again under the claim's lock: it may have begun anew, or
 // another agent may have been quicker.
-func (p *Profiles) giveBackEnded(ctx context.Context, uid types.UID) error {
+func (p *Profiles) releaseEnded(ctx context.Context, uid types.UID) error {
 	known, err := p.read(uid)
 	if err != nil || known == nil || !known.Ended {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.Pace.Limit)
+	ctx, cancel := context.WithTimeout(ctx, p.Poll.Limit)
 	defer cancel()
 	unlock, err := p.Lock(ctx, uid)
 	if err != nil {
@@ -68,5 +68,5 @@ func (p *Profiles) giveBackEnded(ctx context.Context, uid types.UID) error {
 	if err != nil || known == nil || !known.Ended {
 		return err
 	}
-	return p.giveBack(ctx, known)
+	return p.releaseClaim(ctx, known)
 }

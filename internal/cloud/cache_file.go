@@ -21,7 +21,7 @@ import (
 // fileVersion is the version of file that this build writes, and reads.
 const fileVersion = 1
 
-// file is what a Book knows, on disk. It only saves asking again: losing it
+// file is what a Cache knows, on disk. It only saves asking again: losing it
 // costs nothing but a gap in the ResourceSlice.
 type file struct {
 	Version  int               `json:"version"`
@@ -30,11 +30,11 @@ type file struct {
 	Answers  map[string]Answer `json:"answers"`
 }
 
-func (b *Book) load(ctx context.Context) {
-	if b.File == "" {
+func (c *Cache) load(ctx context.Context) {
+	if c.File == "" {
 		return
 	}
-	text, err := os.ReadFile(b.File)
+	text, err := os.ReadFile(c.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -43,26 +43,26 @@ func (b *Book) load(ctx context.Context) {
 		err = json.Unmarshal(text, &f)
 	}
 	if err != nil {
-		klog.FromContext(ctx).Info("what the cloud said before is lost; it is asked again", "file", b.File, "reason", err.Error())
+		klog.FromContext(ctx).Info("what the cloud said before is lost; it is asked again", "file", c.File, "reason", err.Error())
 		return
 	}
-	i := slices.IndexFunc(b.Candidates, func(p Provider) bool { return p.Name() == f.Provider })
-	if i < 0 || f.Version != fileVersion || f.BootID != b.BootID {
+	i := slices.IndexFunc(c.Candidates, func(p Provider) bool { return p.Name() == f.Provider })
+	if i < 0 || f.Version != fileVersion || f.BootID != c.BootID {
 		return
 	}
-	b.provider = b.Candidates[i]
+	c.provider = c.Candidates[i]
 	for key, a := range f.Answers {
-		b.answers[key] = clean(a)
+		c.answers[key] = sanitize(a)
 	}
 }
 
 // save is called with the lock held.
-func (b *Book) save(ctx context.Context) {
-	if b.File == "" || b.provider == nil {
+func (c *Cache) save(ctx context.Context) {
+	if c.File == "" || c.provider == nil {
 		return
 	}
-	f := file{Version: fileVersion, BootID: b.BootID, Provider: b.provider.Name(), Answers: b.answers}
-	if err := writeJSON(b.File, f); err != nil {
+	f := file{Version: fileVersion, BootID: c.BootID, Provider: c.provider.Name(), Answers: c.answers}
+	if err := writeJSON(c.File, f); err != nil {
 		klog.FromContext(ctx).Error(err, "what the cloud said is not kept over a restart")
 	}
 }

@@ -38,7 +38,7 @@ func (f *fakeCloud) Probe(context.Context) error {
 	return f.probe
 }
 
-func (f *fakeCloud) Look(_ context.Context, devices []Device) ([]Answer, error) {
+func (f *fakeCloud) Lookup(_ context.Context, devices []Device) ([]Answer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, devices)
@@ -65,7 +65,7 @@ func (f *fakeCloud) timesAsked() int {
 }
 
 // quick asks again at once.
-var quick = Pace{Refresh: 10 * time.Millisecond, Retry: time.Millisecond, MaxRetry: 10 * time.Millisecond, Limit: 10 * time.Second}
+var quick = PollConfig{Refresh: 10 * time.Millisecond, Retry: time.Millisecond, MaxRetry: 10 * time.Millisecond, Limit: 10 * time.Second}
 
 func machineWith(t *testing.T, macs ...string) *model.Machine {
 	t.Helper()
@@ -89,8 +89,8 @@ func network(name string) Answer {
 	return Answer{Attributes: map[string]model.Attribute{"gce.dra.net/networkName": model.TextAttribute(name)}}
 }
 
-// run starts the Book and stops it with the test.
-func run(t *testing.T, b *Book) {
+// run starts the Cache and stops it with the test.
+func run(t *testing.T, b *Cache) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -107,7 +107,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func networkOf(b *Book, m *model.Machine, nic int) string {
+func networkOf(b *Cache, m *model.Machine, nic int) string {
 	a := b.Describe(m).NICs[nic].Attributes["gce.dra.net/networkName"]
 	if a.Text == nil {
 		return ""
@@ -119,7 +119,7 @@ func TestBookKeepsWhatItKnewWhileTheProviderIsAway(t *testing.T) {
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("default"), mac1: network("tpu-net-1")}}
 	var mu sync.Mutex
 	var told []string
-	b := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: quick, Report: func(err error) {
+	b := Open(t.Context(), Options{Candidates: []Provider{f}, Poll: quick, Report: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		text := "works"
@@ -161,7 +161,7 @@ func TestBookKeepsWhatItKnewWhileTheProviderIsAway(t *testing.T) {
 
 func TestBookKeepsOneDeviceWhereAnotherFails(t *testing.T) {
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("a"), mac1: network("b")}}
-	b := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: quick})
+	b := Open(t.Context(), Options{Candidates: []Provider{f}, Poll: quick})
 	m := machineWith(t, mac0, mac1)
 	b.Watch(m)
 	run(t, b)
@@ -180,7 +180,7 @@ func TestBookAsksAtOnceAboutANewNIC(t *testing.T) {
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("a"), mac1: network("b")}}
 	slow := quick
 	slow.Refresh = time.Hour
-	b := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: slow})
+	b := Open(t.Context(), Options{Candidates: []Provider{f}, Poll: slow})
 	b.Watch(machineWith(t, mac0))
 	run(t, b)
 	both := machineWith(t, mac0, mac1)
@@ -198,7 +198,7 @@ func TestBookOutlivesTheAgentButNotTheBoot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cloud.json")
 	m := machineWith(t, mac0)
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("default")}}
-	first := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: quick, File: path, BootID: "one"})
+	first := Open(t.Context(), Options{Candidates: []Provider{f}, Poll: quick, File: path, BootID: "one"})
 	first.Watch(m)
 	run(t, first)
 	eventually(t, "first answer", func() bool { return networkOf(first, m, 0) == "default" })
@@ -248,7 +248,7 @@ func TestBookRecognisesACloudThatComesLate(t *testing.T) {
 	f := &fakeCloud{name: "fake", probe: errors.New("connection refused"), answers: map[string]Answer{mac0: network("default")}}
 	other := &fakeCloud{name: "other", probe: errors.New("not here")}
 	reported := make(chan error, 100)
-	b := Open(t.Context(), Options{Candidates: []Provider{other, f}, Pace: quick, Report: func(err error) { reported <- err }})
+	b := Open(t.Context(), Options{Candidates: []Provider{other, f}, Poll: quick, Report: func(err error) { reported <- err }})
 	m := machineWith(t, mac0)
 	b.Watch(m)
 	run(t, b)
@@ -268,7 +268,7 @@ func TestConfigAsksWhereItDoesNotKnow(t *testing.T) {
 	layer := []byte(`{"interface": {"mtu": 8896}}`)
 	d := Device{Name: "eth0", MAC: mac0}
 	f := &fakeCloud{name: "fake", config: true, answers: map[string]Answer{mac0: {Config: layer}}}
-	b := Open(t.Context(), Options{Candidates: []Provider{f}, Pace: quick})
+	b := Open(t.Context(), Options{Candidates: []Provider{f}, Poll: quick})
 	run(t, b)
 	got, err := b.Config(t.Context(), d)
 	if err != nil || string(got) != string(layer) {
@@ -292,7 +292,7 @@ func TestConfigAsksWhereItDoesNotKnow(t *testing.T) {
 }
 
 func TestBookOfNoCloud(t *testing.T) {
-	b := Open(t.Context(), Options{Pace: quick})
+	b := Open(t.Context(), Options{Poll: quick})
 	m := machineWith(t, mac0)
 	b.Watch(m)
 	run(t, b)

@@ -21,13 +21,13 @@ import (
 const jitter = 0.2
 
 // Run asks until ctx ends.
-func (b *Book) Run(ctx context.Context) {
-	asked := sync.OnceFunc(func() { close(b.first) })
+func (c *Cache) Run(ctx context.Context) {
+	asked := sync.OnceFunc(func() { close(c.first) })
 	defer asked()
-	if len(b.Candidates) == 0 {
+	if len(c.Candidates) == 0 {
 		return
 	}
-	pause, next := pauses(b.Pace), time.Now()
+	pause, next := backoff(c.Poll), time.Now()
 	for {
 		all := false
 		select {
@@ -35,91 +35,86 @@ func (b *Book) Run(ctx context.Context) {
 			return
 		case <-time.After(time.Until(next)):
 			all = true
-		case <-b.wake:
+		case <-c.wake:
 		}
-		err := b.ask(ctx, all)
+		err := c.ask(ctx, all)
 		asked()
 		if ctx.Err() != nil {
 			return
 		}
-		b.tell(ctx, err)
+		c.tell(ctx, err)
 		switch retry := time.Now().Add(pause.Step()); {
 		case err != nil && (all || retry.Before(next)):
 			next = retry
 		case err == nil:
-			pause = pauses(b.Pace)
+			pause = backoff(c.Poll)
 			if all {
-				next = time.Now().Add(wait.Jitter(b.Pace.Refresh, jitter))
+				next = time.Now().Add(wait.Jitter(c.Poll.Refresh, jitter))
 			}
 		}
 	}
 }
 
-// pauses are the times between retries.
-func pauses(p Pace) *wait.Backoff {
-	return &wait.Backoff{Duration: p.Retry, Factor: 2, Jitter: jitter, Steps: math.MaxInt32, Cap: p.MaxRetry}
-}
-
 // ask looks at all devices, or at those of which nothing is known.
-func (b *Book) ask(ctx context.Context, all bool) error {
-	ctx, cancel := context.WithTimeout(ctx, b.Pace.Limit)
+func (c *Cache) ask(ctx context.Context, all bool) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Poll.Limit)
 	defer cancel()
-	provider, err := b.recognise(ctx)
+	provider, err := c.recognise(ctx)
 	if err != nil {
 		return err
 	}
-	devices := b.due(all)
+	devices := c.due(all)
 	if len(devices) == 0 {
 		return nil
 	}
-	answers, err := provider.Look(ctx, devices)
+	answers, err := provider.Lookup(ctx, devices)
 	if err == nil {
-		err = b.learn(ctx, devices, answers)
+		err = c.learn(ctx, devices, answers)
 	}
 	if err != nil {
 		return fmt.Errorf("ask %s about the node's NICs: %w", provider.Name(), err)
 	}
 	if all {
-		b.forgetOthers(devices)
+		c.forgetOthers(devices)
 	}
 	return nil
 }
 
-func (b *Book) recognise(ctx context.Context) (Provider, error) {
-	b.mu.Lock()
-	provider := b.provider
-	b.mu.Unlock()
+func (c *Cache) recognise(ctx context.Context) (Provider, error) {
+	c.mu.Lock()
+	provider := c.provider
+	c.mu.Unlock()
 	if provider != nil {
 		return provider, nil
 	}
-	provider, err := detect(ctx, b.Candidates)
+	provider, err := detect(ctx, c.Candidates)
 	if err != nil {
 		return nil, err
 	}
 	klog.FromContext(ctx).Info("cloud recognised", "provider", provider.Name())
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.provider = provider
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.provider = provider
 	return provider, nil
 }
 
-func (b *Book) due(all bool) []Device {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	devices := slices.Clone(b.devices)
+func (c *Cache) due(all bool) []Device {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	devices := slices.Clone(c.devices)
 	if all {
 		return devices
 	}
-	return slices.DeleteFunc(devices, func(d Device) bool { _, known := b.answers[d.key()]; return known })
+	return slices.DeleteFunc(devices, func(d Device) bool { _, known := c.answers[d.key()]; return known })
 }
 
 // learn takes over what was answered, and names the first device that was not.
-func (b *Book) learn(ctx context.Context, devices []Device, answers []Answer) error {
+func (c *Cache) learn(ctx context.Context, devices []Device, answers []Answer) error {
 	if len(answers) != len(devices) {
 		return fmt.Errorf("%d answers to %d questions", len(answers), len(devices))
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var failed []error
 	changed := false
 	for i, d := range devices {
@@ -127,18 +122,18 @@ func (b *Book) learn(ctx context.Context, devices []Device, answers []Answer) er
 			failed = append(failed, fmt.Errorf("%s: %w", d.Name, answers[i].Err))
 			continue
 		}
-		fresh := clean(answers[i])
-		if known, ok := b.answers[d.key()]; ok && sameAnswer(known, fresh) {
+		fresh := sanitize(answers[i])
+		if known, ok := c.answers[d.key()]; ok && sameAnswer(known, fresh) {
 			continue
 		}
 		for _, what := range fresh.Omitted {
 			klog.FromContext(ctx).Info("left out of the cloud's answer", "device", d.Name, "what", what)
 		}
-		b.answers[d.key()], changed = fresh, true
+		c.answers[d.key()], changed = fresh, true
 	}
 	if changed {
-		b.save(ctx)
-		signal(b.changed)
+		c.save(ctx)
+		signal(c.changed)
 	}
 	switch len(failed) {
 	case 0:
@@ -155,24 +150,24 @@ func sameAnswer(a, b Answer) bool {
 }
 
 // forgetOthers drops what is known of NICs that are gone.
-func (b *Book) forgetOthers(devices []Device) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for key := range b.answers {
+func (c *Cache) forgetOthers(devices []Device) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.answers {
 		if !slices.ContainsFunc(devices, func(d Device) bool { return d.key() == key }) {
-			delete(b.answers, key)
+			delete(c.answers, key)
 		}
 	}
 }
 
 // tell says once that asking fails, and once that it works again. That a node
 // is in no cloud at all is no failure.
-func (b *Book) tell(ctx context.Context, err error) {
+func (c *Cache) tell(ctx context.Context, err error) {
 	log := klog.FromContext(ctx)
-	b.mu.Lock()
-	before := b.problem
-	b.problem = err
-	b.mu.Unlock()
+	c.mu.Lock()
+	before := c.problem
+	c.problem = err
+	c.mu.Unlock()
 	if fmt.Sprint(before) == fmt.Sprint(err) {
 		return
 	}
@@ -187,7 +182,12 @@ func (b *Book) tell(ctx context.Context, err error) {
 	default:
 		log.Error(err, "the cloud does not answer; what is known of the node's NICs stays published")
 	}
-	if b.Report != nil {
-		b.Report(err)
+	if c.Report != nil {
+		c.Report(err)
 	}
+}
+
+// backoff are the times between retries.
+func backoff(p PollConfig) *wait.Backoff {
+	return &wait.Backoff{Duration: p.Retry, Factor: 2, Jitter: jitter, Steps: math.MaxInt32, Cap: p.MaxRetry}
 }

@@ -17,7 +17,7 @@ import (
 
 func TestClean(t *testing.T) {
 	text := model.TextAttribute
-	got := clean(Answer{Attributes: map[string]model.Attribute{
+	got := sanitize(Answer{Attributes: map[string]model.Attribute{
 		"acme.com/rack":                    text("r7"),
 		"acme.com/slot":                    model.NumberAttribute(-3),
 		"acme.com/spare":                   model.FlagAttribute(false),
@@ -48,7 +48,7 @@ func TestCleanKeepsTheSameOnesOfTooMany(t *testing.T) {
 	for i := range 100 {
 		many.Attributes[fmt.Sprintf("acme.com/a%02d", i)] = model.NumberAttribute(int64(i))
 	}
-	got := clean(many)
+	got := sanitize(many)
 	if len(got.Attributes) != maxAttributes || got.Attributes["acme.com/a00"].Number == nil {
 		t.Errorf("kept %d attributes: %v", len(got.Attributes), got.Attributes)
 	}
@@ -59,7 +59,7 @@ func FuzzClean(f *testing.F) {
 	f.Add("rack", strings.Repeat("x", 65))
 	f.Add("a/\xff", "\xff")
 	f.Fuzz(func(t *testing.T, name, value string) {
-		for kept, v := range clean(Answer{Attributes: map[string]model.Attribute{name: model.TextAttribute(value)}}).Attributes {
+		for kept, v := range sanitize(Answer{Attributes: map[string]model.Attribute{name: model.TextAttribute(value)}}).Attributes {
 			if kept != name || *v.Text != value || len(value) == 0 || len(value) > 64 || !utf8.ValidString(value) {
 				t.Errorf("kept %q: %q", kept, value)
 			}
