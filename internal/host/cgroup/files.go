@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/openat2"
 )
 
 // fileAtMost is above what any file read here holds: a page, in which the kernel
@@ -35,7 +37,7 @@ func newFiles(root *os.Root) (files, error) {
 		f.atOnce = true
 		err = unix.Close(fd)
 	}
-	if err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
+	if err != nil && !openat2.Unsupported(err) {
 		return files{}, errors.Join(err, dir.Close())
 	}
 	return f, nil
@@ -44,13 +46,7 @@ func newFiles(root *os.Root) (files, error) {
 func (f files) close() error { return errors.Join(f.dir.Close(), f.root.Close()) }
 
 func (f files) openAtOnce(path string, flags uint64) (int, error) {
-	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
-	for {
-		fd, err := unix.Openat2(int(f.dir.Fd()), path, &how)
-		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
-			return fd, err
-		}
-	}
+	return openat2.Beneath(int(f.dir.Fd()), path, flags)
 }
 
 func (f files) read(path string) (string, error) {

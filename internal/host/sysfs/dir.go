@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/openat2"
 )
 
 // Dir is a directory of the shape of /sys, as an fs.FS which no link leads out
@@ -59,7 +61,7 @@ func (d *Dir) Open(name string) (fs.File, error) { return d.rest.Open(name) }
 // ReadDir implements fs.ReadDirFS.
 func (d *Dir) ReadDir(name string) ([]fs.DirEntry, error) {
 	fd, err := d.beneath(name, unix.O_RDONLY|unix.O_DIRECTORY)
-	if unsupported(err) {
+	if openat2.Unsupported(err) {
 		return d.rest.ReadDir(name)
 	}
 	if err != nil {
@@ -95,7 +97,7 @@ func (d *Dir) Lstat(name string) (fs.FileInfo, error) { return d.rest.Lstat(name
 // ReadLink implements fs.ReadLinkFS.
 func (d *Dir) ReadLink(name string) (string, error) {
 	fd, err := d.beneath(name, unix.O_PATH|unix.O_NOFOLLOW)
-	if unsupported(err) {
+	if openat2.Unsupported(err) {
 		return d.rest.ReadLink(name)
 	}
 	if err != nil {
@@ -118,7 +120,7 @@ func (d *Dir) ReadLink(name string) (string, error) {
 // of attributes and of ordinary files do.
 func (d *Dir) ReadAttribute(name string, buf []byte) (int, error) {
 	fd, err := d.beneath(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
-	if unsupported(err) {
+	if openat2.Unsupported(err) {
 		return readFile(d.rest, name, buf)
 	}
 	if err != nil {
@@ -136,28 +138,9 @@ func (d *Dir) ReadAttribute(name string, buf []byte) (int, error) {
 	}
 }
 
-// beneathTries bounds how often openat2 is asked again: it gives up a path with
-// ".." when something is renamed meanwhile.
-const beneathTries = 16
-
 func (d *Dir) beneath(name string, flags uint64) (int, error) {
 	if !fs.ValidPath(name) {
 		return -1, fs.ErrInvalid
 	}
-	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
-	var err error
-	for range beneathTries {
-		var fd int
-		fd, err = unix.Openat2(d.fd, name, &how)
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
-	return -1, err
-}
-
-// unsupported says whether openat2 itself is missing: Linux before 5.6, or a
-// container runtime's seccomp profile of that age, which answers EPERM.
-func unsupported(err error) bool {
-	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM)
+	return openat2.Beneath(d.fd, name, flags)
 }
