@@ -66,7 +66,7 @@ var messageGroups = []group{
 		{"modes", unix.ETHTOOL_A_WOL_MODES, set, 0},
 	}),
 	eeeGroup, pauseGroup, linkGroup,
-	toldOfLink(messages("port", unix.ETHTOOL_MSG_LINKINFO_GET, unix.ETHTOOL_MSG_LINKINFO_SET, []attribute{
+	reportedOfLink(messages("port", unix.ETHTOOL_MSG_LINKINFO_GET, unix.ETHTOOL_MSG_LINKINFO_SET, []attribute{
 		{"mdix", linkInfoMDIX, octet, 0},
 	})),
 }
@@ -120,7 +120,7 @@ var coalesceGroup = func() group {
 	return g
 }()
 
-var eeeGroup = toldOfLink(messages("eee", unix.ETHTOOL_MSG_EEE_GET, unix.ETHTOOL_MSG_EEE_SET, []attribute{
+var eeeGroup = reportedOfLink(messages("eee", unix.ETHTOOL_MSG_EEE_GET, unix.ETHTOOL_MSG_EEE_SET, []attribute{
 	{"modes", unix.ETHTOOL_A_EEE_MODES_OURS, set, 0},
 	{"enabled", unix.ETHTOOL_A_EEE_ENABLED, octet, 0},
 	{"tx-lpi", unix.ETHTOOL_A_EEE_TX_LPI_ENABLED, octet, 0},
@@ -130,7 +130,7 @@ var eeeGroup = toldOfLink(messages("eee", unix.ETHTOOL_MSG_EEE_GET, unix.ETHTOOL
 // pauseGroup: while it is negotiated, some drivers tell the outcome for both
 // directions. What is offered is among the link's modes.
 var pauseGroup = func() group {
-	g := toldOfLink(messages("pause", unix.ETHTOOL_MSG_PAUSE_GET, unix.ETHTOOL_MSG_PAUSE_SET, []attribute{
+	g := reportedOfLink(messages("pause", unix.ETHTOOL_MSG_PAUSE_GET, unix.ETHTOOL_MSG_PAUSE_SET, []attribute{
 		{"autoneg", unix.ETHTOOL_A_PAUSE_AUTONEG, octet, 0},
 		{"rx", unix.ETHTOOL_A_PAUSE_RX, octet, 0},
 		{"tx", unix.ETHTOOL_A_PAUSE_TX, octet, 0},
@@ -141,7 +141,7 @@ var pauseGroup = func() group {
 
 // linkGroup: what is negotiated is not missed.
 var linkGroup = func() group {
-	g := toldOfLink(messages("link", unix.ETHTOOL_MSG_LINKMODES_GET, unix.ETHTOOL_MSG_LINKMODES_SET, []attribute{
+	g := reportedOfLink(messages("link", unix.ETHTOOL_MSG_LINKMODES_GET, unix.ETHTOOL_MSG_LINKMODES_SET, []attribute{
 		{"autoneg", unix.ETHTOOL_A_LINKMODES_AUTONEG, octet, 0},
 		{"modes", unix.ETHTOOL_A_LINKMODES_OURS, set, 0},
 		{"speed", unix.ETHTOOL_A_LINKMODES_SPEED, number, 1<<32 - 1},
@@ -161,8 +161,8 @@ var linkGroup = func() group {
 	return g
 }()
 
-func toldOfLink(g group) group {
-	g.told = true
+func reportedOfLink(g group) group {
+	g.reported = true
 	return g
 }
 

@@ -22,9 +22,9 @@ type Settings map[string]string
 // group is settings that are read together, and set together.
 type group struct {
 	name string
-	// told is true where some drivers tell how the link is in place of what was
+	// reported is true where some drivers tell how the link is in place of what was
 	// asked for. What differs is set, and not missed afterwards.
-	told bool
+	reported bool
 	// aside tells of a setting that has no effect beside others, so that it is
 	// not compared; nil for none.
 	aside func(name string, all Settings) bool
@@ -102,17 +102,17 @@ func (c *Conn) RestoreSettings(ifname string, want Settings) error {
 
 func (c *Conn) restore(ifname string, want Settings) error {
 	have, unread := c.read(ifname, want)
-	told := c.write(ifname, differences(want, have, true), want, have)
+	reported := c.write(ifname, differences(want, have, true), want, have)
 	var failed error
 	for before := len(want) + 1; ; {
 		differ := keys(differences(want, have, false))
 		switch {
 		case len(differ) == 0:
-			return told
+			return reported
 		case len(differ) >= before && failed != nil:
-			return errors.Join(failed, told)
+			return errors.Join(failed, reported)
 		case len(differ) >= before:
-			return errors.Join(unread, told, &NotTakenError{Interface: ifname, What: "setting", Names: differ})
+			return errors.Join(unread, reported, &NotTakenError{Interface: ifname, What: "setting", Names: differ})
 		}
 		before = len(differ)
 		failed = c.write(ifname, differences(want, have, false), want, have)
@@ -132,8 +132,8 @@ func (c *Conn) write(ifname string, differ map[string][]string, want, have Setti
 			continue
 		}
 		err := g.write(c.kernel, ifname, differ[g.name], want.of(g.name), have.of(g.name))
-		// A driver that does not take what it told has told of the link.
-		if g.told && (errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL)) {
+		// A driver that does not take what it reported has told of the link.
+		if g.reported && (errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL)) {
 			continue
 		}
 		if err != nil {
@@ -145,7 +145,7 @@ func (c *Conn) write(ifname string, differ map[string][]string, want, have Setti
 
 // differences are the names by group, sorted: of those that some drivers tell of
 // the link, or of the others.
-func differences(want, have Settings, told bool) map[string][]string {
+func differences(want, have Settings, reported bool) map[string][]string {
 	differ := map[string][]string{}
 	for key, value := range want {
 		if have[key] == value {
@@ -153,7 +153,7 @@ func differences(want, have Settings, told bool) map[string][]string {
 		}
 		name, rest, _ := strings.Cut(key, ".")
 		g := groupNamed(name) // nil for one of another version of this program
-		if g == nil || g.told != told || g.aside != nil && g.aside(rest, want.of(name)) {
+		if g == nil || g.reported != reported || g.aside != nil && g.aside(rest, want.of(name)) {
 			continue
 		}
 		differ[name] = append(differ[name], rest)
