@@ -34,9 +34,9 @@ type DeviceRecord struct {
 	Edits Edits `json:"edits"`
 	// Plan is the driver's own typed plan for the device.
 	Plan json.RawMessage `json:"plan"`
-	// Told is what everybody may know of it: an object that goes into the claim's
+	// StatusData is what everybody may know of it: an object that goes into the claim's
 	// status.devices as data; nil for nothing.
-	Told json.RawMessage `json:"told,omitempty"`
+	StatusData json.RawMessage `json:"told,omitempty"`
 }
 
 // Edits are the container edits of one device, in CDI's terms.

@@ -64,7 +64,7 @@ func Of(r driver.Record, reason string, err error) Report {
 	out := Report{Driver: r.Driver, Claim: r.Claim, Pods: r.Pods}
 	for _, d := range r.Devices {
 		out.Devices = append(out.Devices, DeviceState{
-			Pool: d.Pool, Device: d.Device, ShareID: d.ShareID, Reason: reason, Err: err, RDMA: holdsRDMA(d), Data: d.Told,
+			Pool: d.Pool, Device: d.Device, ShareID: d.ShareID, Reason: reason, Err: err, RDMA: holdsRDMA(d), Data: d.StatusData,
 		})
 	}
 	return out

@@ -123,7 +123,7 @@ func asObject(c driver.Claim, r driver.Record) *resourceapi.ResourceClaim {
 			ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: c.Name + "-0", UID: types.UID(c.Name)}},
 			Allocation:  &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{result}}},
 			Devices: []resourceapi.AllocatedDeviceStatus{{
-				Driver: slicecodec.DriverCPU, Pool: device.Pool, Device: device.Device, ShareID: &shareText, Data: &runtime.RawExtension{Raw: device.Told},
+				Driver: slicecodec.DriverCPU, Pool: device.Pool, Device: device.Device, ShareID: &shareText, Data: &runtime.RawExtension{Raw: device.StatusData},
 			}},
 		},
 	}

@@ -73,7 +73,7 @@ func (d Driver) plan(c driver.Claim, m *model.Machine, others taken) (driver.Rec
 			Request: a.Request, Pool: a.Pool, Device: a.Device, AdminAccess: a.AdminAccess, Plan: text,
 		}
 		if !a.AdminAccess {
-			device.Told = text
+			device.StatusData = text
 		}
 		if a.ShareID != nil {
 			device.ShareID = string(*a.ShareID)
