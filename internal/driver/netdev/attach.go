@@ -247,7 +247,7 @@ func (t *transaction) attachInterface(plan Plan) (*rtnl.Link, error) {
 // keep the NIC from the pod: Renew asks for another address from there.
 func (t *transaction) ranOut(plan Plan) string {
 	lease := plan.lease()
-	if lease == nil || podstate.Lives(lease, t.now()) {
+	if lease == nil || podstate.LeaseValid(lease, t.now()) {
 		return ""
 	}
 	return fmt.Sprintf("the lease of %s ran out at %s, and the interface has no address until the DHCP server gives it one",

@@ -98,7 +98,7 @@ func (d *Driver) askAgain(ctx context.Context, namespace int, link *rtnl.Link, o
 	ctx, cancel := context.WithTimeout(ctx, dhcpTime)
 	defer cancel()
 	o := d.dhcpOptions(pods)
-	if podstate.Lives(&old, d.now()) {
+	if podstate.LeaseValid(&old, d.now()) {
 		lease, err := dhcp.Renew(ctx, namespace, link.Name, old, o)
 		if err == nil || !errors.Is(err, dhcp.ErrRefused) {
 			return lease, err

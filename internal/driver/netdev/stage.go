@@ -192,7 +192,7 @@ func dropPrograms(pod *podstate.Pod, index int, plan Plan) error {
 
 // stageLease asks for an address with the MAC that the pod will use.
 func (d *Driver) stageLease(ctx context.Context, link *rtnl.Link, plan *Plan, pods []driver.PodRef) error {
-	if l := plan.Stage.Lease; l != nil && podstate.Lives(l, d.now()) {
+	if l := plan.Stage.Lease; l != nil && podstate.LeaseValid(l, d.now()) {
 		return nil
 	}
 	mac := rtnl.Settings{MAC: plan.Pod.Settings.MAC}.Beyond(link.Settings)
@@ -272,7 +272,7 @@ func (d *Driver) giveBack(ctx context.Context, link *rtnl.Link, plan Plan) error
 	if plan.Stage == nil || !plan.Stage.DHCP {
 		return nil
 	}
-	if lease := plan.lease(); lease != nil && podstate.Lives(lease, d.now()) {
+	if lease := plan.lease(); lease != nil && podstate.LeaseValid(lease, d.now()) {
 		if err := d.setUp(link, true); err != nil {
 			return err
 		}

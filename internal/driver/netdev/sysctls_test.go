@@ -125,7 +125,7 @@ func TestSysctlThatIsNotThere(t *testing.T) {
 }
 
 // What the driver says of parameters alone it says of them on a node, too.
-func TestJudgeParameters(t *testing.T) {
+func TestCheckParameters(t *testing.T) {
 	of := func(parameters ...string) []driver.Allocation {
 		var all []driver.Allocation
 		for i, text := range parameters {

@@ -49,10 +49,10 @@ func (c *Conn) Addresses() ([]Address, error) { return c.addresses(0) }
 func (c *Conn) addresses(index int) ([]Address, error) {
 	var list []Address
 	var origins []origin
-	told := false
+	reported := false
 	err := c.eachAddress(index, func(body []byte) error {
 		a, o, err := parseAddress(body, c.now())
-		told = told || o.told
+		reported = reported || o.reported
 		list, origins = append(list, a), append(origins, o)
 		return err
 	})
@@ -60,7 +60,7 @@ func (c *Conn) addresses(index int) ([]Address, error) {
 		return nil, err
 	}
 	for i, o := range origins {
-		list[i].Kernel = o.kernel || o.likely && !told
+		list[i].Kernel = o.kernel || o.likely && !reported
 	}
 	return list, nil
 }
@@ -82,20 +82,20 @@ func (c *Conn) eachAddress(index int, take func(body []byte) error) error {
 // origin is who made an address. A kernel that tells (since Linux 5.18) does so
 // of each one that it made; of an older one the most likely is taken.
 type origin struct {
-	told, kernel, likely bool
+	reported, kernel, likely bool
 }
 
 func originOf(m message, flags uint32) origin {
 	if m.header[0] != unix.AF_INET6 {
 		proto := m.get(ifaProto)
-		return origin{told: proto != nil, kernel: kernelMade(proto)}
+		return origin{reported: proto != nil, kernel: kernelMade(proto)}
 	}
 	proto := m.get(ifaProto)
 	dynamic := flags&unix.IFA_F_PERMANENT == 0 && flags&unix.IFA_F_TENTATIVE == 0
 	return origin{
-		told:   proto != nil,
-		kernel: kernelMade(proto) || flags&unix.IFA_F_TEMPORARY != 0,
-		likely: proto == nil && (dynamic || m.header[3] == unix.RT_SCOPE_LINK),
+		reported: proto != nil,
+		kernel:   kernelMade(proto) || flags&unix.IFA_F_TEMPORARY != 0,
+		likely:   proto == nil && (dynamic || m.header[3] == unix.RT_SCOPE_LINK),
 	}
 }
 

@@ -39,15 +39,15 @@ func (c *Conn) Proxies(index int) ([]Saved, error) {
 	return c.entries("proxy neighbours", index, header, func(n neighbour) bool { return n.flags&unix.NTF_PROXY != 0 })
 }
 
-// Stations lists the unicast addresses that a link takes beside its own (bridge
-// fdb show self). Those of several stations cannot be told from those that the
+// UnicastEntries lists the unicast addresses that a link takes beside its own (bridge
+// fdb show self). Those of groups cannot be told from those that the
 // kernel has joined.
-func (c *Conn) Stations(index int) ([]Saved, error) {
+func (c *Conn) UnicastEntries(index int) ([]Saved, error) {
 	header := make(raw, unix.SizeofNdMsg)
 	header[0] = unix.AF_BRIDGE
-	const severalStations = 1
+	const groupBit = 1
 	return c.entries("forwarding entries", index, header, func(n neighbour) bool {
-		return n.state == nudPermanent && n.flags == unix.NTF_SELF && len(n.mac) == 6 && n.mac[0]&severalStations == 0
+		return n.state == nudPermanent && n.flags == unix.NTF_SELF && len(n.mac) == 6 && n.mac[0]&groupBit == 0
 	})
 }
 
@@ -126,7 +126,7 @@ func neighbourHeader(index int, ip netip.Addr) raw {
 	return header
 }
 
-// RestoreNeighbour puts back what Neighbours, Proxies and Stations save, in
+// RestoreNeighbour puts back what Neighbours, Proxies and UnicastEntries save, in
 // place of an entry for the same address.
 func (c *Conn) RestoreNeighbour(index int, s Saved) error {
 	m, err := parseMessage(s.Message, unix.SizeofNdMsg)

@@ -30,7 +30,7 @@ func TestProxiesAndStations(t *testing.T) {
 		}
 		return own.String()
 	}
-	read := map[string]func(int) ([]Saved, error){"proxies": conn.Proxies, "stations": conn.Stations}
+	read := map[string]func(int) ([]Saved, error){"proxies": conn.Proxies, "stations": conn.UnicastEntries}
 	want := map[string][]string{"proxies": {"proxy 10.0.0.7", "proxy fd00::7"}, "stations": {"02:00:00:00:00:77 self"}}
 	before := show()
 	for what, list := range read {

@@ -56,7 +56,7 @@ var Entries = []Entry{
 	{What: "permanent neighbours", Fate: Restored, State: []string{"neighbours"}, differs: neighboursDiffer,
 		Fields: []string{"neighbors[].ipAddress", "neighbors[].destination", "neighbors[].hardwareAddr"}},
 	{What: "proxy neighbours", Fate: Restored, State: []string{"proxies"}, differs: proxiesDiffer},
-	{What: "further unicast addresses of the link layer", Fate: Restored, State: []string{"stations"}, differs: stationsDiffer},
+	{What: "further unicast addresses of the link layer", Fate: Restored, State: []string{"stations"}, differs: unicastEntriesDiffer},
 	{What: "static multicast addresses of the link layer", Fate: Restored, State: []string{"multicast"}, differs: multicastDiffers},
 	{What: "sysctls", Fate: Restored, State: []string{"sysctls"}, differs: readBack,
 		Fields: []string{"interface.forwarding", "interface.arpIgnore", "interface.arpAnnounce"}},

@@ -22,8 +22,8 @@ func (h *Host) neighbourhood(index int, wanted *Neighbourhood) (Neighbourhood, e
 	if wanted == nil || len(wanted.Proxies) > 0 {
 		n.Proxies, errs[1] = h.Proxies(index)
 	}
-	if wanted == nil || len(wanted.Stations) > 0 {
-		n.Stations, errs[2] = h.Stations(index)
+	if wanted == nil || len(wanted.UnicastEntries) > 0 {
+		n.UnicastEntries, errs[2] = h.UnicastEntries(index)
 	}
 	if wanted == nil || len(wanted.Multicast) > 0 {
 		var static map[int][]string
@@ -38,7 +38,7 @@ func (h *Host) restoreNeighbourhood(index int, want *State) error {
 	have, err := h.neighbourhood(index, &want.Neighbourhood)
 	errs := []error{err}
 	for _, missing := range [][]rtnl.Saved{
-		without(want.Neighbours, have.Neighbours), without(want.Proxies, have.Proxies), without(want.Stations, have.Stations),
+		without(want.Neighbours, have.Neighbours), without(want.Proxies, have.Proxies), without(want.UnicastEntries, have.UnicastEntries),
 	} {
 		for _, n := range missing {
 			errs = append(errs, h.RestoreNeighbour(index, n))
@@ -70,8 +70,8 @@ func proxiesDiffer(c *comparison) []string {
 	return absent(without(c.want.Proxies, c.have.Proxies), c.now)
 }
 
-func stationsDiffer(c *comparison) []string {
-	return absent(without(c.want.Stations, c.have.Stations), c.now)
+func unicastEntriesDiffer(c *comparison) []string {
+	return absent(without(c.want.UnicastEntries, c.have.UnicastEntries), c.now)
 }
 
 func multicastDiffers(c *comparison) []string {

@@ -55,10 +55,10 @@ type Neighbourhood struct {
 	// Neighbours are the permanent ones, Proxies the addresses it answers for.
 	Neighbours []rtnl.Saved `json:"neighbours,omitempty"`
 	Proxies    []rtnl.Saved `json:"proxies,omitempty"`
-	// Stations and Multicast are addresses of the link layer that it takes
+	// UnicastEntries and Multicast are addresses of the link layer that it takes
 	// beside its own.
-	Stations  []rtnl.Saved `json:"stations,omitempty"`
-	Multicast []string     `json:"multicast,omitempty"`
+	UnicastEntries []rtnl.Saved `json:"stations,omitempty"`
+	Multicast      []string     `json:"multicast,omitempty"`
 }
 
 // Device is what belongs to the device wherever it is: what staging changes,

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
@@ -155,4 +156,63 @@ func (s *State) addRules(p *Pod, f *fitter) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// unfit are the kernel's answers to an entry that the interface's addresses, or
+// its want of a family, do not allow.
+var unfit = []syscall.Errno{
+	syscall.EINVAL,       // a source address that is not the namespace's; a gateway that is; no IPv6 on the interface
+	syscall.ENETUNREACH,  // a gateway of IPv4 that no route leads to
+	syscall.EHOSTUNREACH, // one of IPv6
+	syscall.ENODEV,       // IPv6 below its least MTU (net/ipv6/route.c, fib6_nh_init)
+	syscall.EACCES,       // IPv6 switched off
+}
+
+// fitter takes the host's entries into the pod that fit there.
+type fitter struct {
+	// strict takes none for unfit: the addresses are the host's, too.
+	strict bool
+	// leftOut are the unfit ones, and why.
+	leftOut []string
+}
+
+// fit returns the error of adding an entry of the host, unless the entry is to
+// be left out for it.
+func (f *fitter) fit(kind string, s rtnl.Saved, err error) error {
+	var errno syscall.Errno
+	if f.strict || !errors.As(err, &errno) || !slices.Contains(unfit, errno) {
+		return err
+	}
+	f.leftOut = append(f.leftOut, fmt.Sprintf("%s %s: %s", kind, s.Text, errno))
+	return nil
+}
+
+// setForwarding lets packets that come in by the interface go out by another,
+// or not. IPv4 decides by the interface (net/ipv4/route.c, ip_route_input_slow).
+// IPv6 decides by the whole namespace until Linux 6.17, which has
+// force_forwarding (net/ipv6/ip6_output.c, ip6_forward); the interface's own
+// forwarding says there whether it behaves as a router's.
+func setForwarding(net sysctl.Net, name string, on bool) error {
+	value := "0"
+	if on {
+		value = "1"
+	}
+	if err := net.Write(name, "ipv4/conf/forwarding", value); err != nil {
+		return err
+	}
+	err := net.Write(name, "ipv6/conf/forwarding", value)
+	if errors.Is(err, sysctl.ErrLacks) {
+		return nil // no IPv6 here
+	}
+	if err != nil {
+		return err
+	}
+	err = net.Write(name, "ipv6/conf/force_forwarding", value)
+	if !errors.Is(err, sysctl.ErrLacks) {
+		return err
+	}
+	if !on {
+		return nil // the namespace's own switch may be another's
+	}
+	return net.WriteAll("ipv6/conf/forwarding", value)
 }

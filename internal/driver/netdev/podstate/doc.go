@@ -5,10 +5,10 @@
 // configuration and the interface on the host, applied in the pod's namespace,
 // and taken away again.
 //
-//	from.go     configuration to a State, or a refusal
-//	sysctls.go  those of the pod's namespace
-//	apply.go    a State to the pod
-//	undo.go     what Apply made beside the interface, away
+//	from_config.go  configuration to a State, or a refusal
+//	sysctls.go      those of the pod's namespace
+//	apply.go        a State to the pod
+//	undo.go         what Apply made beside the interface, away
 //
 // Everything here happens in the pod's namespace. What belongs to the device,
 // and what takes time, the driver stages before.

@@ -14,9 +14,9 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// Lives tells whether a lease's address may be used. One without an end is for
+// LeaseValid tells whether a lease's address may be used. One without an end is for
 // ever.
-func Lives(lease *dhcp.Lease, now time.Time) bool {
+func LeaseValid(lease *dhcp.Lease, now time.Time) bool {
 	return lease.Expiry.IsZero() || now.Before(lease.Expiry)
 }
 
@@ -33,7 +33,7 @@ func setLease(conn *rtnl.Conn, index int, lease *dhcp.Lease) error {
 // renewed lease. The kernel took the address of one that ran out away, and its
 // routes with it.
 func (s *State) ChangeLease(p *Pod, index int, old, lease *dhcp.Lease, now time.Time) error {
-	if old.Address == lease.Address && Lives(old, now) {
+	if old.Address == lease.Address && LeaseValid(old, now) {
 		return setLease(p.Conn, index, lease)
 	}
 	// The old one first: the new one would be its secondary address, and go
