@@ -29,7 +29,7 @@ import (
 
 // apiServer has one pod, and remembers what it was asked.
 type apiServer struct {
-	promise verifytest.Promise
+	promise verifytest.AllocatedPod
 	mu      sync.Mutex
 	asked   []string
 }

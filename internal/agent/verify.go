@@ -11,7 +11,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/verifying"
 	"plumbline.dev/plumbline/internal/kube"
-	"plumbline.dev/plumbline/internal/verify/facts"
+	"plumbline.dev/plumbline/internal/verify/collect"
 )
 
 // VerifyPath answers with what the kernel says of the node's pods.
@@ -23,7 +23,7 @@ func (a *agent) verifyPods(ctx context.Context, known kube.Pods) {
 	if a.VerifyInterval == 0 {
 		return
 	}
-	kernel, err := facts.Open(facts.Options{Proc: a.ProcRoot, Sys: a.SysfsRoot})
+	kernel, err := collect.Open(collect.Options{Proc: a.ProcRoot, Sys: a.SysfsRoot})
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "pods are not verified")
 		a.events.Node(true, "NotVerified", err.Error())

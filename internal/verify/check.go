@@ -8,68 +8,68 @@ import (
 	"fmt"
 
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify/collect"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/facts"
-	"plumbline.dev/plumbline/internal/verify/judge"
 	"plumbline.dev/plumbline/internal/verify/nearest"
 )
 
-// Kernel is where facts come from; *facts.Reader is one.
+// Kernel is where observations come from; *collect.Reader is one.
 type Kernel interface {
-	Look(ctx context.Context, targets []facts.Target, detail bool) []facts.Pod
-	Interrupts(a model.PCIAddress) []facts.Interrupt
-	// Unanswered is how many looks into pods were given up and wait to this day.
+	Scan(ctx context.Context, targets []collect.Target, detail bool) []collect.Pod
+	Interrupts(a model.PCIAddress) []collect.Interrupt
+	// Unanswered is how many reads of pods were given up and still wait.
 	Unanswered() int
 }
 
-// Result is what became of one pod.
+// Result is one pod: what was expected of it, what was observed, and the verdict.
 type Result struct {
-	Promised expect.Pod
-	Found    facts.Pod
-	judge.Outcome
+	Expected expect.Pod
+	Observed collect.Pod
+	evaluate.Outcome
 	// Interrupts are those of its NICs; nil without detail.
-	Interrupts map[model.PCIAddress][]facts.Interrupt
+	Interrupts map[model.PCIAddress][]collect.Interrupt
 }
 
-// Check looks at pods of one node together and judges them, in their order. In
+// Check observes the pods of one node together and evaluates them, in their order. In
 // detail it also reads what no verdict depends on: interrupts, and where memory
 // lies.
-func Check(ctx context.Context, m *model.Machine, kernel Kernel, promised []expect.Pod, detail bool) []Result {
-	near := nearest.On(m)
-	targets := make([]facts.Target, len(promised))
-	for i, p := range promised {
+func Check(ctx context.Context, m *model.Machine, kernel Kernel, expected []expect.Pod, detail bool) []Result {
+	near := nearest.New(m)
+	targets := make([]collect.Target, len(expected))
+	for i, p := range expected {
 		targets[i] = target(p)
 	}
-	results := make([]Result, len(promised))
-	for i, found := range kernel.Look(ctx, targets, detail) {
-		results[i] = Result{Promised: promised[i], Found: found, Outcome: judge.Judge(near, promised[i], found)}
+	results := make([]Result, len(expected))
+	for i, observed := range kernel.Scan(ctx, targets, detail) {
+		results[i] = Result{Expected: expected[i], Observed: observed, Outcome: evaluate.Pod(near, expected[i], observed)}
 	}
 	exclusive(results)
 	if detail {
 		for i := range results {
-			results[i].Interrupts = interrupts(kernel, results[i].Things)
+			results[i].Interrupts = interrupts(kernel, results[i].Components)
 		}
 	}
 	return results
 }
 
-func target(p expect.Pod) facts.Target {
-	t := facts.Target{UID: p.UID}
+func target(p expect.Pod) collect.Target {
+	t := collect.Target{UID: p.UID}
 	if p.Ended {
 		return t
 	}
 	for _, c := range p.Containers {
-		t.Containers = append(t.Containers, facts.TargetContainer{Name: c.Name, ID: c.ID})
+		t.Containers = append(t.Containers, collect.TargetContainer{Name: c.Name, ID: c.ID})
 	}
 	return t
 }
 
-// exclusive convicts containers of different pods that share CPUs of claims.
+// exclusive flags containers of different pods that share CPUs of claims.
 func exclusive(results []Result) {
 	holder := map[int]*Result{}
 	for i := range results {
 		r := &results[i]
-		for _, t := range r.Things {
+		for _, t := range r.Components {
 			if t.Kind != expect.CPUs || t.Claim == "" {
 				continue
 			}
@@ -89,18 +89,18 @@ func exclusive(results []Result) {
 }
 
 func share(r, other *Result, claim string, cpu int) {
-	holder := other.Promised.Namespace + "/" + other.Promised.Name
-	r.Findings = append(r.Findings, judge.Finding{
-		State: judge.StateWrong, Code: judge.CPUsShared, Claim: claim, What: "no CPU serves two claims",
+	holder := other.Expected.Namespace + "/" + other.Expected.Name
+	r.Findings = append(r.Findings, evaluate.Finding{
+		State: evaluate.StateWrong, Code: evaluate.CPUsShared, Claim: claim, What: "no CPU serves two claims",
 		Why:     fmt.Sprintf("CPU %d is %s's too", cpu, holder),
-		Differs: &judge.Difference{Of: "the pod", Attribute: fmt.Sprintf("CPU %d", cpu), Claimed: "for it alone", Observed: holder + " has it too"},
+		Differs: &evaluate.Difference{Of: "the pod", Attribute: fmt.Sprintf("CPU %d", cpu), Claimed: "for it alone", Observed: holder + " has it too"},
 	})
-	r.Verdict = judge.Conclude(r.Findings)
+	r.Verdict = evaluate.Conclude(r.Findings)
 }
 
-func interrupts(kernel Kernel, things []judge.Thing) map[model.PCIAddress][]facts.Interrupt {
-	found := map[model.PCIAddress][]facts.Interrupt{}
-	for _, t := range things {
+func interrupts(kernel Kernel, components []evaluate.Component) map[model.PCIAddress][]collect.Interrupt {
+	found := map[model.PCIAddress][]collect.Interrupt{}
+	for _, t := range components {
 		if t.Kind == expect.NIC && t.PCI != nil {
 			found[*t.PCI] = kernel.Interrupts(*t.PCI)
 		}

@@ -3,13 +3,13 @@
 
 // Package verify answers two questions of running pods, by what the kernel says of
 // them and not by what anybody published: are they as their claims say, and are
-// their things as near to each other as the machine could have given them.
+// their components as near to each other as the machine could have given them.
 //
-//	claims, slices ─► expect ─┐
-//	/proc, /sys ────► facts ──┼─► judge ─► Result ─► Report
-//	machine ──────────────────┘
+//	claims, slices ─► expect ──┐
+//	/proc, /sys ────► collect ─┼─► evaluate ─► Result ─► Report
+//	machine ────────► nearest ─┘
 //
-// Here live the look at all pods of a node together, and the form a report has
-// outside the program. Who looks, when, and who is told is the agent's business
-// and the command line's.
+// Here live the check of all pods of a node together, and the form a report has
+// outside the program. Who checks, when, and who gets the verdict is the agent's
+// business and the command line's.
 package verify

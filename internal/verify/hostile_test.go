@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/judge"
 	"plumbline.dev/plumbline/internal/verify/verifytest"
 )
 
@@ -72,7 +72,7 @@ func TestHostileContainers(t *testing.T) {
 			p, promise := trainOn(t, n)
 			attack(t, n.Path(fmt.Sprintf("proc/%d/root", p.PID)), p)
 			got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, true)[0]
-			if got.Status != judge.Unknown {
+			if got.Status != evaluate.Unknown {
 				t.Error(explain(got))
 			}
 		})
@@ -83,9 +83,9 @@ func TestHostileContainers(t *testing.T) {
 // and the node of its CPUs.
 func TestUntold(t *testing.T) {
 	n, p, promise := tutorial(t)
-	p.Told = nil
+	p.EnvCPUs = nil
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.True {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.True {
 		t.Error(explain(got))
 	}
 }
@@ -95,7 +95,7 @@ func TestSysMustBeSysfs(t *testing.T) {
 	n, _, promise := tutorial(t)
 	r := n.RealReader(t)
 	got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
-	if got.Status != judge.Unknown || !strings.Contains(got.Message, "is not the kernel's") {
+	if got.Status != evaluate.Unknown || !strings.Contains(got.Message, "is not the kernel's") {
 		t.Error(explain(got))
 	}
 }
@@ -115,10 +115,10 @@ func TestHostileObjects(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			promised := promise.Expect()
-			change(&promised)
-			got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promised}, false)[0]
-			if got.Status != judge.Unknown {
+			expected := promise.Expect()
+			change(&expected)
+			got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{expected}, false)[0]
+			if got.Status != evaluate.Unknown {
 				t.Error(explain(got))
 			}
 		})

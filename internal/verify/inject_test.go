@@ -12,15 +12,15 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/collect"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/facts"
-	"plumbline.dev/plumbline/internal/verify/judge"
 	"plumbline.dev/plumbline/internal/verify/verifytest"
 )
 
 // tutorial is a pod of the tutorial's shape on its machine: one GPU, the NIC
 // beside it, four CPUs of their NUMA node.
-func tutorial(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Promise) {
+func tutorial(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.AllocatedPod) {
 	t.Helper()
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	p, promise := trainOn(t, n)
@@ -28,7 +28,7 @@ func tutorial(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Promi
 }
 
 // trainOn starts the tutorial's pod on a node, for the time of the test.
-func trainOn(t *testing.T, n *verifytest.Node) (*verifytest.Pod, verifytest.Promise) {
+func trainOn(t *testing.T, n *verifytest.Node) (*verifytest.Pod, verifytest.AllocatedPod) {
 	t.Helper()
 	p := n.NewPod("train")
 	promise := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5, 6, 7))
@@ -38,12 +38,12 @@ func trainOn(t *testing.T, n *verifytest.Node) (*verifytest.Pod, verifytest.Prom
 }
 
 // look looks twice: before the second look every thread has run where it is.
-func look(t *testing.T, n *verifytest.Node, r *facts.Reader, p *verifytest.Pod, promised expect.Pod) verify.Result {
+func look(t *testing.T, n *verifytest.Node, r *collect.Reader, p *verifytest.Pod, expected expect.Pod) verify.Result {
 	t.Helper()
-	verify.Check(t.Context(), n.Machine, r, []expect.Pod{promised}, false)
+	verify.Check(t.Context(), n.Machine, r, []expect.Pod{expected}, false)
 	p.Run()
 	n.Tick(t, p)
-	return verify.Check(t.Context(), n.Machine, r, []expect.Pod{promised}, true)[0]
+	return verify.Check(t.Context(), n.Machine, r, []expect.Pod{expected}, true)[0]
 }
 
 func explain(r verify.Result) string {
@@ -58,7 +58,7 @@ func explain(r verify.Result) string {
 func TestAligned(t *testing.T) {
 	n, p, promise := tutorial(t)
 	got := look(t, n, n.Reader(t), p, promise.Expect())
-	if got.Status != judge.True {
+	if got.Status != evaluate.True {
 		t.Fatal(explain(got))
 	}
 	classes := map[string]string{}
@@ -88,43 +88,43 @@ func TestTwoAnswers(t *testing.T) {
 		gpus, nics []int
 		cpus       cpuset.CPUSet
 		change     func(n *verifytest.Node, p *verifytest.Pod)
-		asClaimed  judge.Status
-		aligned    judge.Status
-		reason     judge.Code
-		word       judge.Word
+		asClaimed  evaluate.Status
+		aligned    evaluate.Status
+		reason     evaluate.Code
+		word       evaluate.Word
 		pairs      map[[2]string]string
 	}{
 		{
 			name: "the tutorial's aligned pod", gpus: []int{0}, nics: []int{0}, cpus: cpuset.New(4, 5, 6, 7),
-			asClaimed: judge.True, aligned: judge.True, reason: judge.Nearest, word: judge.WordAligned,
+			asClaimed: evaluate.True, aligned: evaluate.True, reason: evaluate.Nearest, word: evaluate.WordAligned,
 			pairs: map[[2]string]string{
 				{"/dev/nvidia0", "net0"}: "PIX PIX", {"/dev/nvidia0", "main CPUs"}: "NODE NODE", {"net0", "main CPUs"}: "NODE NODE",
 			},
 		},
 		{
 			name: "the tutorial's misaligned pod", gpus: []int{2}, nics: []int{2}, cpus: cpuset.New(60, 61, 62, 63),
-			asClaimed: judge.True, aligned: judge.False, reason: judge.FartherThanPossible, word: judge.WordAsClaimed,
+			asClaimed: evaluate.True, aligned: evaluate.False, reason: evaluate.FartherThanPossible, word: evaluate.WordAsClaimed,
 			pairs: map[[2]string]string{
 				{"/dev/nvidia2", "net0"}: "PIX PIX", {"/dev/nvidia2", "main CPUs"}: "SYS NODE", {"net0", "main CPUs"}: "SYS NODE",
 			},
 		},
 		{
 			name: "GPU and NIC without a constraint", gpus: []int{0}, nics: []int{7},
-			asClaimed: judge.True, aligned: judge.False, reason: judge.FartherThanPossible, word: judge.WordAsClaimed,
+			asClaimed: evaluate.True, aligned: evaluate.False, reason: evaluate.FartherThanPossible, word: evaluate.WordAsClaimed,
 			pairs: map[[2]string]string{{"/dev/nvidia0", "net0"}: "SYS PIX"},
 		},
 		{
 			name: "all GPUs and all NICs", gpus: []int{0, 1, 2, 3, 4, 5, 6, 7}, nics: []int{7, 6, 5, 4, 3, 2, 1, 0},
-			asClaimed: judge.True, aligned: judge.True, reason: judge.Nearest, word: judge.WordAligned,
+			asClaimed: evaluate.True, aligned: evaluate.True, reason: evaluate.Nearest, word: evaluate.WordAligned,
 		},
 		{
 			name: "a NIC alone", nics: []int{0},
-			asClaimed: judge.True, aligned: judge.True, reason: judge.NoPairs, word: judge.WordAligned,
+			asClaimed: evaluate.True, aligned: evaluate.True, reason: evaluate.NoPairs, word: evaluate.WordAligned,
 		},
 		{
 			name: "near, with a GPU that nobody claimed", gpus: []int{0}, nics: []int{0}, cpus: cpuset.New(4, 5),
 			change:    func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/nvidia5"] = n.GPUNumber(5) },
-			asClaimed: judge.False, aligned: judge.True, reason: judge.Nearest, word: judge.WordMisaligned,
+			asClaimed: evaluate.False, aligned: evaluate.True, reason: evaluate.Nearest, word: evaluate.WordMisaligned,
 			pairs: map[[2]string]string{{"/dev/nvidia5", "net0"}: "SYS ?"},
 		},
 		{
@@ -132,7 +132,7 @@ func TestTwoAnswers(t *testing.T) {
 			change: func(_ *verifytest.Node, p *verifytest.Pod) {
 				p.NICs, p.Files = nil, map[string]string{"/dev/nvidia0": "195:0"}
 			},
-			asClaimed: judge.False, aligned: judge.Unknown, reason: judge.DeviceMissing, word: judge.WordMisaligned,
+			asClaimed: evaluate.False, aligned: evaluate.Unknown, reason: evaluate.DeviceMissing, word: evaluate.WordMisaligned,
 		},
 	}
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
@@ -165,63 +165,63 @@ func TestInjected(t *testing.T) {
 	tests := []struct {
 		name   string
 		inject func(n *verifytest.Node, p *verifytest.Pod)
-		code   judge.Code
+		code   evaluate.Code
 		says   string
 	}{
 		{"cpuset moved to the other socket", func(n *verifytest.Node, p *verifytest.Pod) { p.Pin(cpuset.New(60, 61, 62, 63), p.Mems) },
-			judge.CPUsWrong, "CPUs 60-63, of which 60-63 are of NUMA node 1"},
+			evaluate.CPUsWrong, "CPUs 60-63, of which 60-63 are of NUMA node 1"},
 		{"cpuset moved on the same node", func(n *verifytest.Node, p *verifytest.Pod) { p.Pin(cpuset.New(8, 9, 10, 11), p.Mems) },
-			judge.CPUsWrong, "CPUs 8-11; the driver gave it 4-7"},
+			evaluate.CPUsWrong, "CPUs 8-11; the driver gave it 4-7"},
 		{"cpuset widened", func(n *verifytest.Node, p *verifytest.Pod) { p.Pin(cpuset.New(4, 5, 6, 7, 8), p.Mems) },
-			judge.CPUsWrong, "CPUs 4-8 are 5, not 4"},
+			evaluate.CPUsWrong, "CPUs 4-8 are 5, not 4"},
 		{"cpuset widened and its container told so", func(n *verifytest.Node, p *verifytest.Pod) {
 			p.Pin(cpuset.New(4, 5, 6, 7, 60), p.Mems)
-			for uid := range p.Told {
-				p.Told[uid] = p.CPUs
+			for uid := range p.EnvCPUs {
+				p.EnvCPUs[uid] = p.CPUs
 			}
-		}, judge.CPUsWrong, "of which 60"},
+		}, evaluate.CPUsWrong, "of which 60"},
 		{"mems widened", func(n *verifytest.Node, p *verifytest.Pod) { p.Mems = cpuset.New(0, 1) },
-			judge.MemoryWide, "memory of node 0-1, CPUs of node 0"},
+			evaluate.MemoryWide, "memory of node 0-1, CPUs of node 0"},
 		{"mems of the other node", func(n *verifytest.Node, p *verifytest.Pod) { p.Mems = cpuset.New(1) },
-			judge.MemoryWide, "memory of node 1"},
+			evaluate.MemoryWide, "memory of node 1"},
 		{"NIC swapped for the other socket's", func(n *verifytest.Node, p *verifytest.Pod) { p.NICs = map[string]int{"net0": 7} },
-			judge.DeviceMissing, "is not in the pod; there is net0 at"},
+			evaluate.DeviceMissing, "is not in the pod; there is net0 at"},
 		{"NIC swapped for its neighbour", func(n *verifytest.Node, p *verifytest.Pod) { p.NICs = map[string]int{"net0": 1} },
-			judge.DeviceMissing, "is not in the pod; there is net0 at"},
+			evaluate.DeviceMissing, "is not in the pod; there is net0 at"},
 		{"NIC gone", func(n *verifytest.Node, p *verifytest.Pod) { p.NICs = nil },
-			judge.DeviceMissing, "is not in the pod, nor any other NIC"},
+			evaluate.DeviceMissing, "is not in the pod, nor any other NIC"},
 		{"NIC added", func(n *verifytest.Node, p *verifytest.Pod) { p.NICs["net1"] = 7 },
-			judge.DeviceNotClaimed, "net1 at"},
+			evaluate.DeviceNotClaimed, "net1 at"},
 		{"GPU file added", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/nvidia5"] = n.GPUNumber(5) },
-			judge.DeviceNotClaimed, "/dev/nvidia5 at"},
+			evaluate.DeviceNotClaimed, "/dev/nvidia5 at"},
 		{"GPU file added under another name", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/x/y/z"] = n.GPUNumber(5) },
-			judge.DeviceNotClaimed, "/dev/x/y/z at"},
+			evaluate.DeviceNotClaimed, "/dev/x/y/z at"},
 		{"GPU file swapped, the name kept", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/nvidia0"] = n.GPUNumber(1) },
-			judge.DeviceMissing, "is in a container that names it; there is /dev/nvidia0 at"},
+			evaluate.DeviceMissing, "is in a container that names it; there is /dev/nvidia0 at"},
 		{"RDMA file of another NIC added", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/infiniband/uverbs7"] = n.RDMANumber(7) },
-			judge.DeviceNotClaimed, "/dev/infiniband/uverbs7 at"},
+			evaluate.DeviceNotClaimed, "/dev/infiniband/uverbs7 at"},
 		{"a process outside", func(n *verifytest.Node, p *verifytest.Pod) { p.Allowed = cpuset.New(4, 5, 6, 7, 9) },
-			judge.ProcessOutside, "is allowed CPUs 4-7,9"},
+			evaluate.ProcessOutside, "is allowed CPUs 4-7,9"},
 		{"a thread outside", func(n *verifytest.Node, p *verifytest.Pod) { p.Threads[1].CPU = 99 },
-			judge.ThreadOutside, "1 did, such as thread"},
+			evaluate.ThreadOutside, "1 did, such as thread"},
 	}
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			p, promise := trainOn(t, n)
 			r := n.Reader(t)
-			if got := look(t, n, r, p, promise.Expect()); got.Status != judge.True {
+			if got := look(t, n, r, p, promise.Expect()); got.Status != evaluate.True {
 				t.Fatalf("before: %s", explain(got))
 			}
 			test.inject(n, p)
 			p.Run()
 			n.Write(t, p)
 			got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
-			if got.Status != judge.False || got.Reason != test.code || !strings.Contains(got.Message, test.says) {
+			if got.Status != evaluate.False || got.Reason != test.code || !strings.Contains(got.Message, test.says) {
 				t.Errorf("want %s and %q, got %s", test.code, test.says, explain(got))
 			}
 			for _, f := range got.Findings {
-				if d := f.Differs; (f.State == judge.StateWrong) != (d != nil) || d != nil && (d.Of == "" || d.Attribute == "" || d.Claimed == "" || d.Observed == "") {
+				if d := f.Differs; (f.State == evaluate.StateWrong) != (d != nil) || d != nil && (d.Of == "" || d.Attribute == "" || d.Claimed == "" || d.Observed == "") {
 					t.Errorf("%s: %s: what differs is %+v", f.State, f.What, d)
 				}
 			}
@@ -238,7 +238,7 @@ func TestSleepingThreadIsNoAlarm(t *testing.T) {
 	for range 3 {
 		p.Threads[0].Ticks += 50
 		n.Tick(t, p)
-		if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.True {
+		if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.True {
 			t.Fatal(explain(got))
 		}
 	}
@@ -253,13 +253,13 @@ func TestSharedCPUs(t *testing.T) {
 	n.Write(t, other)
 	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect(), second.Expect()}, false)
 	for _, r := range got {
-		if r.Status != judge.False || r.Reason != judge.CPUsShared {
+		if r.Status != evaluate.False || r.Reason != evaluate.CPUsShared {
 			t.Error(explain(r))
 		}
 	}
 }
 
-// What the constraint asks is judged by where things are, whatever was allocated.
+// A constraint is checked by where the components are, whatever was allocated.
 func TestBrokenConstraint(t *testing.T) {
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("train")
@@ -273,7 +273,7 @@ func TestBrokenConstraint(t *testing.T) {
 	promise.Claim.Status.Allocation.Devices.Results[1].Request = "nic-0"
 	n.Write(t, p)
 	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
-	if got.Status != judge.False || got.Reason != judge.ConstraintBroken {
+	if got.Status != evaluate.False || got.Reason != evaluate.ConstraintBroken {
 		t.Error(explain(got))
 	}
 }
@@ -301,8 +301,8 @@ func TestVanishing(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, true)[0]
-		ignored := got.Status == judge.True && (containsAny(path, harmless) || strings.Contains(path, "/task/"))
-		if got.Status != judge.Unknown && !ignored {
+		ignored := got.Status == evaluate.True && (containsAny(path, harmless) || strings.Contains(path, "/task/"))
+		if got.Status != evaluate.Unknown && !ignored {
 			t.Errorf("without %s: %s", path, explain(got))
 		}
 	}

@@ -14,13 +14,13 @@ import (
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/judge"
 	"plumbline.dev/plumbline/internal/verify/verifytest"
 )
 
 // beside is the tutorial's pod with the drivers of others.
-func beside(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Promise) {
+func beside(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.AllocatedPod) {
 	t.Helper()
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("train")
@@ -41,12 +41,12 @@ func TestOriginals(t *testing.T) {
 	n, p, promise := beside(t)
 	r := n.Reader(t)
 	got := look(t, n, r, p, promise.Expect())
-	if got.Status != judge.True || !strings.Contains(explain(got), "the driver of these CPUs does not bind memory") {
+	if got.Status != evaluate.True || !strings.Contains(explain(got), "the driver of these CPUs does not bind memory") {
 		t.Fatal(explain(got))
 	}
 	p.NICs = map[string]int{"net0": 5}
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Reason != judge.DeviceMissing {
+	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Reason != evaluate.DeviceMissing {
 		t.Error(explain(got))
 	}
 }
@@ -66,12 +66,12 @@ func TestSingleCPUs(t *testing.T) {
 		},
 	}}))
 	r := n.Reader(t)
-	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Status != judge.True {
+	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Status != evaluate.True {
 		t.Error(explain(got))
 	}
 	p.Pin(cpuset.New(3), cpuset.New(0))
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Reason != judge.CPUsWrong {
+	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{second.Expect()}, false)[0]; got.Reason != evaluate.CPUsWrong {
 		t.Error(explain(got))
 	}
 }
@@ -86,7 +86,7 @@ func TestGPUWithoutAddress(t *testing.T) {
 			}
 		}
 	}
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.Unknown {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.Unknown {
 		t.Error(explain(got))
 	}
 }
@@ -107,7 +107,7 @@ func TestVirtualInterface(t *testing.T) {
 	p.PID -= 10
 	n.Give(p, verifytest.Originals(), []int{0}, nil, cpuset.New(4, 5, 6, 7))
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.True {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.True {
 		t.Error(explain(got))
 	}
 }
@@ -124,7 +124,7 @@ func TestGenerations(t *testing.T) {
 	for _, slices := range [][]resourceapi.ResourceSlice{append(promise.Slices, old), append([]resourceapi.ResourceSlice{old}, promise.Slices...)} {
 		mixed := promise
 		mixed.Slices = slices
-		if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{mixed.Expect()}, false)[0]; got.Status != judge.True {
+		if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{mixed.Expect()}, false)[0]; got.Status != evaluate.True {
 			t.Error(explain(got))
 		}
 	}
@@ -137,15 +137,15 @@ func TestWholeGroup(t *testing.T) {
 		promise.Claim.Status.Allocation.Devices.Results[i].ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{}
 	}
 	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
-	if got.Reason != judge.CPUsWrong {
+	if got.Reason != evaluate.CPUsWrong {
 		t.Errorf("4 CPUs of a whole group: %s", explain(got))
 	}
 	p.Pin(n.Machine.NUMANodes[0].CPUs, p.Mems)
-	for uid := range p.Told {
-		p.Told[uid] = p.CPUs
+	for uid := range p.EnvCPUs {
+		p.EnvCPUs[uid] = p.CPUs
 	}
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != judge.True {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.True {
 		t.Error(explain(got))
 	}
 }

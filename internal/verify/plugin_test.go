@@ -17,15 +17,15 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
 	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/judge"
 	"plumbline.dev/plumbline/internal/verify/verifytest"
 )
 
 // mpiWorker is the worker of rank 0 of the tutorial of the MPI operator, as its
 // published run had it: a claim of gpu2rdma0, which is on root 93, and a GPU of the
 // device plugin, which gave the one on root c8.
-func mpiWorker(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Promise) {
+func mpiWorker(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.AllocatedPod) {
 	t.Helper()
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("nccl-test-dranet-1gpu-1nic-worker-0")
@@ -36,7 +36,7 @@ func mpiWorker(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Prom
 	return n, p, promise
 }
 
-func check(t *testing.T, n *verifytest.Node, p *verifytest.Pod, promise verifytest.Promise) verify.Result {
+func check(t *testing.T, n *verifytest.Node, p *verifytest.Pod, promise verifytest.AllocatedPod) verify.Result {
 	t.Helper()
 	n.Write(t, p)
 	return verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
@@ -46,71 +46,73 @@ func check(t *testing.T, n *verifytest.Node, p *verifytest.Pod, promise verifyte
 func TestGPUOfADevicePlugin(t *testing.T) {
 	n, p, promise := mpiWorker(t)
 	got := check(t, n, p, promise)
-	if len(got.Things) == 0 || got.Things[0].Name != "/dev/nvidia7" || got.Things[0].Resource != "nvidia.com/gpu" || got.Things[0].Root != "pci0000:c8" {
-		t.Fatalf("%+v", got.Things)
+	if len(got.Components) == 0 || got.Components[0].Name != "/dev/nvidia7" || got.Components[0].Resource != "nvidia.com/gpu" || got.Components[0].Root != "pci0000:c8" {
+		t.Fatalf("%+v", got.Components)
 	}
 	if pair := got.Pairs[0]; pair.A != "/dev/nvidia7" || pair.B != "net0" || pair.Class != affinity.SYS || pair.Nearest != affinity.PIX {
 		t.Errorf("%+v", pair)
 	}
-	if near := got.Nearness(); near.Status != judge.False || near.Reason != judge.FartherThanPossible {
+	if near := got.Nearness(); near.Status != evaluate.False || near.Reason != evaluate.FartherThanPossible {
 		t.Errorf("%+v, want it farther than possible", near)
 	}
 	for _, want := range []string{
 		"container main has 1 of nvidia.com/gpu: /dev/nvidia7 at 0000:cc:00.0, root pci0000:c8, NUMA node 1",
 		"/dev/nvidia7 of nvidia.com/gpu beside net0: SYS, across the link between NUMA nodes: /dev/nvidia7 pci0000:c8, net0 pci0000:93",
 	} {
-		if !slices.ContainsFunc(got.Findings, func(f judge.Finding) bool { return f.String() == want }) {
+		if !slices.ContainsFunc(got.Findings, func(f evaluate.Finding) bool { return f.String() == want }) {
 			t.Errorf("no finding says %q:\n%s", want, explain(got))
 		}
 	}
 	report := verify.NewReport(n.Machine, n.Name, time.Time{}, []verify.Result{got})
-	if r := report.Pods[0].Things[0].Resource; r != "nvidia.com/gpu" {
+	if r := report.Pods[0].Components[0].Resource; r != "nvidia.com/gpu" {
 		t.Errorf("the report says %q of the GPU", r)
 	}
 }
 
 func TestNumberOfPluginGPUs(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.Promise)
-		state  judge.State
-		says   string
-		things int // of the plugin
+		change     func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.AllocatedPod)
+		state      evaluate.State
+		says       string
+		components int // of the plugin
 	}{
-		"more than asked for": {func(n *verifytest.Node, p *verifytest.Pod, _ *verifytest.Promise) {
+		"more than asked for": {func(n *verifytest.Node, p *verifytest.Pod, _ *verifytest.AllocatedPod) {
 			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
 		},
-			judge.StateWrong, "main has 1 of nvidia.com/gpu: /dev/nvidia2", 2},
-		"two names of one GPU": {func(n *verifytest.Node, p *verifytest.Pod, _ *verifytest.Promise) {
+			evaluate.StateWrong, "main has 1 of nvidia.com/gpu: /dev/nvidia2", 2},
+		"two names of one GPU": {func(n *verifytest.Node, p *verifytest.Pod, _ *verifytest.AllocatedPod) {
 			p.Files["/dev/gpu"] = n.GPUNumber(7)
 		},
-			judge.StateOK, "main has 1 of nvidia.com/gpu", 1},
-		"replicas of one GPU": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+			evaluate.StateOK, "main has 1 of nvidia.com/gpu", 1},
+		"replicas of one GPU": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
 			promise.Pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("2")
-		}, judge.StateNote, "main has 2 of nvidia.com/gpu: /dev/nvidia7", 1},
-		"the name of shared GPUs": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+		}, evaluate.StateNote, "main has 2 of nvidia.com/gpu: /dev/nvidia7", 1},
+		"the name of shared GPUs": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
 			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu.shared": resource.MustParse("1")}
-		}, judge.StateOK, "main has 1 of nvidia.com/gpu.shared", 1},
-		"none": {func(_ *verifytest.Node, p *verifytest.Pod, _ *verifytest.Promise) { delete(p.Files, "/dev/nvidia7") },
-			judge.StateNote, "no device file of such a GPU", 0},
-		"another vendor's": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+		}, evaluate.StateOK, "main has 1 of nvidia.com/gpu.shared", 1},
+		"none": {func(_ *verifytest.Node, p *verifytest.Pod, _ *verifytest.AllocatedPod) {
+			delete(p.Files, "/dev/nvidia7")
+		},
+			evaluate.StateNote, "no device file of such a GPU", 0},
+		"another vendor's": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
 			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"amd.com/gpu": resource.MustParse("1")}
-		}, judge.StateNote, "no device file of such a GPU", 0},
-		"no GPUs by name": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+		}, evaluate.StateNote, "no device file of such a GPU", 0},
+		"no GPUs by name": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
 			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/hostdev": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("0")}
 		}, "", "", 0},
-		"two resources of one vendor": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.Promise) {
+		"two resources of one vendor": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.AllocatedPod) {
 			promise.Pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu.shared"] = resource.MustParse("1")
 			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
-		}, judge.StateOK, "main has 2 of nvidia.com/gpu, nvidia.com/gpu.shared: /dev/nvidia2", 2},
-		"a privileged container": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.Promise) {
+		}, evaluate.StateOK, "main has 2 of nvidia.com/gpu, nvidia.com/gpu.shared: /dev/nvidia2", 2},
+		"a privileged container": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.AllocatedPod) {
 			promise.Pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
 			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
-		}, judge.StateNote, "it is privileged", 0},
-		"beside a claim that cannot be read": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.Promise) {
+		}, evaluate.StateNote, "it is privileged", 0},
+		"beside a claim that cannot be read": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.AllocatedPod) {
 			promise.Pod.Spec.ResourceClaims = append(promise.Pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "gone", ResourceClaimName: ptr.To("gone")})
 			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
-		}, judge.StateUnknown, "which GPUs its claims have is not known", 2},
-		"a DRA driver serves the resource": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.Promise) {
+		}, evaluate.StateUnknown, "which GPUs its claims have is not known", 2},
+		"a DRA driver serves the resource": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
 			promise.Pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
 				ResourceClaimName: promise.Claim.Name,
 				RequestMappings:   []corev1.ContainerExtendedResourceRequest{{ContainerName: "main", ResourceName: "nvidia.com/gpu", RequestName: "r"}},
@@ -121,7 +123,7 @@ func TestNumberOfPluginGPUs(t *testing.T) {
 			n, p, promise := mpiWorker(t)
 			tt.change(n, p, &promise)
 			got := check(t, n, p, promise)
-			var about []judge.Finding
+			var about []evaluate.Finding
 			for _, f := range got.Findings {
 				if strings.Contains(f.What, "container main has") {
 					about = append(about, f)
@@ -132,14 +134,14 @@ func TestNumberOfPluginGPUs(t *testing.T) {
 			case len(about) != 1 || about[0].State != tt.state || !strings.Contains(about[0].String(), tt.says):
 				t.Errorf("want %s and %q:\n%s", tt.state, tt.says, explain(got))
 			}
-			things := 0
-			for _, thing := range got.Things {
-				if thing.Resource != "" {
-					things++
+			components := 0
+			for _, component := range got.Components {
+				if component.Resource != "" {
+					components++
 				}
 			}
-			if things != tt.things {
-				t.Errorf("%d GPUs of the plugin, want %d: %+v", things, tt.things, got.Things)
+			if components != tt.components {
+				t.Errorf("%d GPUs of the plugin, want %d: %+v", components, tt.components, got.Components)
 			}
 		})
 	}
@@ -150,7 +152,7 @@ func TestPluginGPUOfAPrivilegedContainer(t *testing.T) {
 	n, p, promise := mpiWorker(t)
 	promise.Pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
 	got := check(t, n, p, promise)
-	if near := got.Nearness(); got.Status != judge.True || near.Status != judge.Unknown || near.Reason != judge.GPUNotKnown {
+	if near := got.Nearness(); got.Status != evaluate.True || near.Status != evaluate.Unknown || near.Reason != evaluate.GPUNotKnown {
 		t.Errorf("as claimed %s, %+v, want True and Unknown:\n%s", got.Status, near, explain(got))
 	}
 }
@@ -163,12 +165,12 @@ func TestPluginGPUBesideAClaimedOne(t *testing.T) {
 	promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 	p.Files["/dev/nvidia7"] = n.GPUNumber(7)
 	for _, f := range check(t, n, p, promise).Findings {
-		if f.State == judge.StateWrong || f.State == judge.StateUnknown {
+		if f.State == evaluate.StateWrong || f.State == evaluate.StateUnknown {
 			t.Errorf("%s", f)
 		}
 	}
 	p.Files["/dev/nvidia6"] = n.GPUNumber(6)
-	if got := check(t, n, p, promise); got.Reason != judge.DeviceNotClaimed {
+	if got := check(t, n, p, promise); got.Reason != evaluate.DeviceNotClaimed {
 		t.Error(explain(got))
 	}
 }

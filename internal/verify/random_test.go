@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/judge"
 	"plumbline.dev/plumbline/internal/verify/verifytest"
 )
 
@@ -26,11 +26,11 @@ func TestNoFalseAlarm(t *testing.T) {
 			r := n.Reader(t)
 			random := rand.New(rand.NewPCG(7, 7))
 			for round := range 5 {
-				pods, promised := crowd(t, n, random, round)
+				pods, expected := crowd(t, n, random, round)
 				for range 2 {
-					for _, result := range verify.Check(t.Context(), n.Machine, r, promised, true) {
-						if result.Status != judge.True {
-							t.Fatalf("round %d, pod %s: %s", round, result.Promised.Name, explain(result))
+					for _, result := range verify.Check(t.Context(), n.Machine, r, expected, true) {
+						if result.Status != evaluate.True {
+							t.Fatalf("round %d, pod %s: %s", round, result.Expected.Name, explain(result))
 						}
 					}
 					for _, p := range pods {
@@ -60,7 +60,7 @@ func crowd(t *testing.T, n *verifytest.Node, random *rand.Rand, round int) ([]*v
 		return taken
 	}
 	var pods []*verifytest.Pod
-	var promised []expect.Pod
+	var expected []expect.Pod
 	for i := range 1 + random.IntN(4) {
 		node := n.Machine.NUMANodes[random.IntN(len(n.Machine.NUMANodes))].ID
 		list := free[node].List()
@@ -70,9 +70,9 @@ func crowd(t *testing.T, n *verifytest.Node, random *rand.Rand, round int) ([]*v
 		p := n.NewPod(fmt.Sprintf("pod-%d-%d", round, i))
 		promise := n.Give(p, verifytest.Ours(), take(&gpus, 3), take(&nics, 3), cpus)
 		n.Write(t, p)
-		pods, promised = append(pods, p), append(promised, promise.Expect())
+		pods, expected = append(pods, p), append(expected, promise.Expect())
 	}
-	return pods, promised
+	return pods, expected
 }
 
 func nicsWithAddress(n *verifytest.Node, random *rand.Rand) []int {

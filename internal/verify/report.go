@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model"
-	"plumbline.dev/plumbline/internal/verify/facts"
-	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/collect"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 )
 
 // The report's version and kind.
@@ -47,11 +47,11 @@ type Pod struct {
 	// AsClaimed says whether the pod is as its claims say; Differs what is not.
 	AsClaimed Answer       `json:"asClaimed"`
 	Differs   []Difference `json:"differs,omitempty"`
-	// Aligned says whether every pair of claimed things is as near as the machine
+	// Aligned says whether every pair of claimed components is as near as the machine
 	// could have given it, claimed so or not.
 	Aligned Answer `json:"aligned"`
-	// Things are its devices and its containers' CPUs, with their places.
-	Things []Thing `json:"things"`
+	// Components are its devices and its containers' CPUs, with their places.
+	Components []Component `json:"things"`
 	// Pairs classify every two of them as nvidia-smi topo -m does, and say of
 	// claimed ones that belong together how near they could be.
 	Pairs []Pair `json:"pairs"`
@@ -75,8 +75,8 @@ type Difference struct {
 	Observed  string `json:"observed"`
 }
 
-// Thing is a device of a pod, or where a container of it runs.
-type Thing struct {
+// Component is a device of a pod, or where a container of it runs.
+type Component struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Claim, Request and Device are empty for what no claim of the pod has.
@@ -108,7 +108,7 @@ type Interrupts struct {
 	NUMANodes string `json:"numaNodes"`
 }
 
-// Pair is how near two things are, by their names.
+// Pair is how near two components are, by their names.
 type Pair struct {
 	A     string `json:"a"`
 	B     string `json:"b"`
@@ -146,14 +146,14 @@ func ComparePods(a, b Pod) int {
 func podOf(m *model.Machine, node string, r Result) Pod {
 	near := r.Nearness()
 	p := Pod{
-		Namespace: r.Promised.Namespace, Name: r.Promised.Name, UID: r.Promised.UID, Node: node,
+		Namespace: r.Expected.Namespace, Name: r.Expected.Name, UID: r.Expected.UID, Node: node,
 		Verdict: string(r.Word()), Reason: string(r.Reason), Message: r.Message,
-		AsClaimed: Answer{string(r.Status), string(r.Reason), r.Message},
-		Aligned:   Answer{string(near.Status), string(near.Reason), near.Message},
-		Things:    []Thing{}, Pairs: []Pair{}, Findings: []Finding{},
+		AsClaimed:  Answer{string(r.Status), string(r.Reason), r.Message},
+		Aligned:    Answer{string(near.Status), string(near.Reason), near.Message},
+		Components: []Component{}, Pairs: []Pair{}, Findings: []Finding{},
 	}
-	for _, t := range r.Things {
-		p.Things = append(p.Things, thingOf(m, r, t))
+	for _, t := range r.Components {
+		p.Components = append(p.Components, componentOf(m, r, t))
 	}
 	for _, pair := range r.Pairs {
 		p.Pairs = append(p.Pairs, pairOf(pair))
@@ -167,7 +167,7 @@ func podOf(m *model.Machine, node string, r Result) Pod {
 	return p
 }
 
-func pairOf(p judge.Pair) Pair {
+func pairOf(p evaluate.Pair) Pair {
 	out := Pair{A: p.A, B: p.B, Class: p.Class.String()}
 	if p.Nearest != 0 {
 		out.Nearest = p.Nearest.String()
@@ -175,8 +175,8 @@ func pairOf(p judge.Pair) Pair {
 	return out
 }
 
-func thingOf(m *model.Machine, r Result, t judge.Thing) Thing {
-	out := Thing{
+func componentOf(m *model.Machine, r Result, t evaluate.Component) Component {
+	out := Component{
 		Kind: string(t.Kind), Name: t.Name, Claim: t.Claim, Request: t.Request, Device: t.Device, Resource: t.Resource,
 		PCIeRoot: t.Root, NUMANodes: t.Nodes.String(), RDMA: t.RDMA, CPUs: t.CPUs.String(), MemoryNodes: t.Mems.String(),
 	}
@@ -184,7 +184,7 @@ func thingOf(m *model.Machine, r Result, t judge.Thing) Thing {
 		out.PCIAddress = t.PCI.String()
 		out.Interrupts = interruptsOf(m, r.Interrupts[*t.PCI])
 	}
-	for _, c := range r.Found.Containers {
+	for _, c := range r.Observed.Containers {
 		if t.Container != "" && c.Name == t.Container {
 			out.MemoryBytes = maps.Clone(c.MemoryBytes)
 		}
@@ -192,7 +192,7 @@ func thingOf(m *model.Machine, r Result, t judge.Thing) Thing {
 	return out
 }
 
-func interruptsOf(m *model.Machine, list []facts.Interrupt) *Interrupts {
+func interruptsOf(m *model.Machine, list []collect.Interrupt) *Interrupts {
 	if len(list) == 0 {
 		return nil
 	}

@@ -22,7 +22,7 @@ import (
 
 // Default are the packages whose tests need a kernel of their own, PCI NICs or
 // link types that few hosts have.
-var Default = []string{"./internal/driver/netdev", "./internal/driver/netdev/hoststate", "./internal/host/...", "./internal/inventory", "./internal/verify/facts"}
+var Default = []string{"./internal/driver/netdev", "./internal/driver/netdev/hoststate", "./internal/host/...", "./internal/inventory", "./internal/verify/collect"}
 
 // Modules are kernel modules that tests use and a node does not.
 var Modules = []string{"bonding", "tun", "ifb", "macvtap", "vxlan", "sch_ingress", "cls_bpf", "sch_fq", "sch_prio",

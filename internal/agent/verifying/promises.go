@@ -72,7 +72,7 @@ func (p *promises) of(ctx context.Context, pods []*corev1.Pod) []expect.Pod {
 	p.readSlices(ctx)
 	out := make([]expect.Pod, 0, len(live))
 	for _, pod := range live {
-		out = append(out, expect.Of(pod, p.claims[pod.UID].byName, p.published))
+		out = append(out, expect.PodOf(pod, p.claims[pod.UID].byName, p.published))
 	}
 	return out
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
-	"plumbline.dev/plumbline/internal/verify/facts"
+	"plumbline.dev/plumbline/internal/verify/collect"
 )
 
 // A pod whose file system does not answer is not known, the others are judged, who
@@ -23,7 +23,7 @@ func TestSilentPod(t *testing.T) {
 	s := newStation(t, "a3-ultragpu-8g")
 	options := s.node.Options(t)
 	options.Patience = 100 * time.Millisecond
-	kernel, err := facts.Open(options)
+	kernel, err := collect.Open(options)
 	if err != nil {
 		t.Fatal(err)
 	}

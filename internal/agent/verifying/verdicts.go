@@ -12,7 +12,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/verify"
-	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 )
 
 // Listeners are told of verdicts. Nil ones are not.
@@ -28,7 +28,7 @@ type Listeners struct {
 
 // told is what was last said of a pod.
 type told struct {
-	verdict judge.Verdict
+	verdict evaluate.Verdict
 	key     string
 	// claims are what was said of each claim, by UID.
 	claims map[types.UID]string
@@ -47,7 +47,7 @@ type verdicts struct {
 func (v *verdicts) take(results []verify.Result, claims func(verify.Result) map[string]types.UID) {
 	seen := map[types.UID]bool{}
 	for _, r := range results {
-		uid := types.UID(r.Promised.UID)
+		uid := types.UID(r.Expected.UID)
 		seen[uid] = true
 		if v.pods[uid] == nil {
 			v.pods[uid] = &told{claims: map[types.UID]string{}}
@@ -67,7 +67,7 @@ func (v *verdicts) take(results []verify.Result, claims func(verify.Result) map[
 func (v *verdicts) pod(t *told, r verify.Result, claims map[string]types.UID) {
 	// A pod that starts or ends is unknown for a moment: nobody is told until it
 	// is so at two looks.
-	if r.Status == judge.Unknown && !t.doubt && t.verdict.Status != judge.Unknown {
+	if r.Status == evaluate.Unknown && !t.doubt && t.verdict.Status != evaluate.Unknown {
 		t.doubt = true
 		return
 	}
@@ -91,22 +91,22 @@ func (v *verdicts) pod(t *told, r verify.Result, claims map[string]types.UID) {
 	}
 }
 
-func (v *verdicts) event(r verify.Result, before judge.Verdict) {
-	pod := driver.PodRef{UID: types.UID(r.Promised.UID), Name: r.Promised.Name}
+func (v *verdicts) event(r verify.Result, before evaluate.Verdict) {
+	pod := driver.PodRef{UID: types.UID(r.Expected.UID), Name: r.Expected.Name}
 	switch {
-	case r.Status == judge.False:
-		if before.Status != judge.False && v.listeners.Misaligned != nil {
+	case r.Status == evaluate.False:
+		if before.Status != evaluate.False && v.listeners.Misaligned != nil {
 			v.listeners.Misaligned(string(r.Reason))
 		}
-		v.say(r, pod, true, string(judge.WordMisaligned), r.Message)
-	case before.Status == judge.False && r.Status == judge.True:
-		v.say(r, pod, false, string(judge.AsClaimed), "everything is as claimed again")
+		v.say(r, pod, true, string(evaluate.WordMisaligned), r.Message)
+	case before.Status == evaluate.False && r.Status == evaluate.True:
+		v.say(r, pod, false, string(evaluate.AsClaimed), "everything is as claimed again")
 	}
 }
 
 func (v *verdicts) say(r verify.Result, pod driver.PodRef, warning bool, reason, message string) {
 	if v.listeners.Event != nil {
-		v.listeners.Event(r.Promised.Namespace, pod, warning, reason, message)
+		v.listeners.Event(r.Expected.Namespace, pod, warning, reason, message)
 	}
 }
 

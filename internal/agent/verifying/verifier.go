@@ -17,8 +17,8 @@ import (
 	"plumbline.dev/plumbline/internal/metrics"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/judge"
 )
 
 // Options are what a Verifier works with.
@@ -79,7 +79,7 @@ func (v *Verifier) Once(ctx context.Context) {
 		return
 	}
 	took := time.Duration(0)
-	results, err := verify.Settle(func() []verify.Result {
+	results, err := verify.Confirm(func() []verify.Result {
 		began := time.Now()
 		defer func() { took += time.Since(began) }()
 		return v.look(ctx, m, false)
@@ -87,7 +87,7 @@ func (v *Verifier) Once(ctx context.Context) {
 	if err != nil || ctx.Err() != nil {
 		return // a look that was broken off says nothing of anybody
 	}
-	v.verdicts.take(results, func(r verify.Result) map[string]types.UID { return v.promises.claimUIDs(r.Promised) })
+	v.verdicts.take(results, func(r verify.Result) map[string]types.UID { return v.promises.claimUIDs(r.Expected) })
 	v.count(took, results)
 }
 
@@ -98,7 +98,7 @@ func (v *Verifier) look(ctx context.Context, m *model.Machine, detail bool) []ve
 
 func (v *Verifier) count(took time.Duration, results []verify.Result) {
 	counts := map[string]int{}
-	for _, word := range judge.Words() {
+	for _, word := range evaluate.Words() {
 		counts[string(word)] = 0
 	}
 	for _, r := range results {
@@ -115,8 +115,8 @@ func (v *Verifier) now(ctx context.Context, chosen func(expect.Pod) bool) (*veri
 	if m == nil {
 		return nil, errNotScanned
 	}
-	results, err := verify.Settle(func() []verify.Result {
-		return slices.DeleteFunc(v.look(ctx, m, true), func(r verify.Result) bool { return !chosen(r.Promised) })
+	results, err := verify.Confirm(func() []verify.Result {
+		return slices.DeleteFunc(v.look(ctx, m, true), func(r verify.Result) bool { return !chosen(r.Expected) })
 	}, func() error { return v.pause(ctx, verify.ConfirmAfter) })
 	if err := cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func newStation(t testing.TB, machine string) *station {
 }
 
 // start runs a pod with a claim.
-func (s *station) start(t testing.TB, name string, gpus, nics []int, cpus cpuset.CPUSet) (*verifytest.Pod, verifytest.Promise) {
+func (s *station) start(t testing.TB, name string, gpus, nics []int, cpus cpuset.CPUSet) (*verifytest.Pod, verifytest.AllocatedPod) {
 	t.Helper()
 	p := s.node.NewPod(name)
 	promise := s.node.Give(p, verifytest.Ours(), gpus, nics, cpus)

@@ -16,7 +16,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/verify"
-	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 )
 
 // Exit codes beyond those of all commands.
@@ -154,9 +154,9 @@ func exitOf(report *verify.Report) error {
 	code := 0
 	for _, p := range report.Pods {
 		switch p.Verdict {
-		case string(judge.WordMisaligned):
+		case string(evaluate.WordMisaligned):
 			return cmdutil.ExitError{Code: exitMisaligned}
-		case string(judge.WordAligned), string(judge.WordAsClaimed):
+		case string(evaluate.WordAligned), string(evaluate.WordAsClaimed):
 		default:
 			code = exitUnknown
 		}

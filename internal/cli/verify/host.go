@@ -20,8 +20,8 @@ import (
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/verify"
+	"plumbline.dev/plumbline/internal/verify/collect"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/facts"
 )
 
 // ownSys is where every host has its own /sys.
@@ -32,7 +32,7 @@ type host struct {
 	client kubernetes.Interface
 	node   string
 	// options say where its /proc and /sys are.
-	options facts.Options
+	options collect.Options
 	// sample is how long threads are watched.
 	sample time.Duration
 }
@@ -46,7 +46,7 @@ func (o *options) source(client kubernetes.Interface) (source, error) {
 		}
 		return agents{client: client, namespace: o.agents, execute: byStream(config, client)}, nil
 	}
-	h := host{client: client, node: o.node, sample: o.sample, options: facts.Options{Proc: o.proc, Sys: o.sys}}
+	h := host{client: client, node: o.node, sample: o.sample, options: collect.Options{Proc: o.proc, Sys: o.sys}}
 	if h.node == "" {
 		name, err := os.Hostname()
 		if err != nil {
@@ -81,25 +81,25 @@ func (h host) look(ctx context.Context, node, _ string, pods []corev1.Pod) (_ *v
 	if err != nil {
 		return nil, fmt.Errorf("read this host: %w", err)
 	}
-	kernel, err := facts.Open(h.options)
+	kernel, err := collect.Open(h.options)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, kernel.Close()) }()
-	promised, err := h.promised(ctx, pods)
+	expected, err := h.expected(ctx, pods)
 	if err != nil {
 		return nil, err
 	}
-	return h.watch(ctx, m, kernel, promised)
+	return h.watch(ctx, m, kernel, expected)
 }
 
 // watch looks twice: where threads ran is known of the time between.
-func (h host) watch(ctx context.Context, m *model.Machine, kernel verify.Kernel, promised []expect.Pod) (*verify.Report, error) {
-	verify.Check(ctx, m, kernel, promised, false)
+func (h host) watch(ctx context.Context, m *model.Machine, kernel verify.Kernel, expected []expect.Pod) (*verify.Report, error) {
+	verify.Check(ctx, m, kernel, expected, false)
 	if err := wait(ctx, h.sample); err != nil {
 		return nil, err
 	}
-	results, err := verify.Settle(func() []verify.Result { return verify.Check(ctx, m, kernel, promised, true) },
+	results, err := verify.Confirm(func() []verify.Result { return verify.Check(ctx, m, kernel, expected, true) },
 		func() error { return wait(ctx, verify.ConfirmAfter) })
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (h host) promised(ctx context.Context, pods []corev1.Pod) ([]expect.Pod, error) {
+func (h host) expected(ctx context.Context, pods []corev1.Pod) ([]expect.Pod, error) {
 	list, err := h.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, h.node).String(),
 	})
@@ -124,7 +124,7 @@ func (h host) promised(ctx context.Context, pods []corev1.Pod) ([]expect.Pod, er
 		return nil, fmt.Errorf("list the ResourceSlices of node %s: %w", h.node, err)
 	}
 	published := expect.PublishedIn(list.Items)
-	var promised []expect.Pod
+	var expected []expect.Pod
 	for i := range pods {
 		claims := map[string]*resourceapi.ResourceClaim{}
 		for _, name := range expect.ClaimNames(&pods[i]) {
@@ -133,7 +133,7 @@ func (h host) promised(ctx context.Context, pods []corev1.Pod) ([]expect.Pod, er
 				claims[name] = c
 			}
 		}
-		promised = append(promised, expect.Of(&pods[i], claims, published))
+		expected = append(expected, expect.PodOf(&pods[i], claims, published))
 	}
-	return promised, nil
+	return expected, nil
 }

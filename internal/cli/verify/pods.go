@@ -24,7 +24,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/verify"
-	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 )
 
 // selection says which pods are looked at.
@@ -129,11 +129,11 @@ func found(report *verify.Report, pod corev1.Pod, node string, err error) verify
 			}
 		}
 	}
-	f := verify.Finding{State: string(judge.StateUnknown), Code: string(judge.NotRead), What: "the pod", Why: why}
-	unknown := verify.Answer{Status: string(judge.Unknown), Reason: string(judge.NotRead), Message: f.What + ": " + f.Why}
+	f := verify.Finding{State: string(evaluate.StateUnknown), Code: string(evaluate.NotRead), What: "the pod", Why: why}
+	unknown := verify.Answer{Status: string(evaluate.Unknown), Reason: string(evaluate.NotRead), Message: f.What + ": " + f.Why}
 	return verify.Pod{
-		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: node, Verdict: string(judge.WordUnknown),
-		Reason: unknown.Reason, Message: unknown.Message, AsClaimed: unknown, Aligned: unknown, Things: []verify.Thing{}, Pairs: []verify.Pair{}, Findings: []verify.Finding{f},
+		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: node, Verdict: string(evaluate.WordUnknown),
+		Reason: unknown.Reason, Message: unknown.Message, AsClaimed: unknown, Aligned: unknown, Components: []verify.Component{}, Pairs: []verify.Pair{}, Findings: []verify.Finding{f},
 	}
 }
 
@@ -143,11 +143,11 @@ func withAnswers(p verify.Pod) verify.Pod {
 	if p.AsClaimed.Status != "" {
 		return p
 	}
-	status := map[string]judge.Status{string(judge.WordAligned): judge.True, string(judge.WordMisaligned): judge.False}[p.Verdict]
-	p.AsClaimed = verify.Answer{Status: string(cmp.Or(status, judge.Unknown)), Reason: p.Reason, Message: p.Message}
-	p.Aligned = verify.Answer{Status: string(judge.Unknown), Reason: string(judge.NotRead), Message: "the node's agent is of an older version, which does not say"}
-	if status == judge.True {
-		p.Verdict = string(judge.WordAsClaimed)
+	status := map[string]evaluate.Status{string(evaluate.WordAligned): evaluate.True, string(evaluate.WordMisaligned): evaluate.False}[p.Verdict]
+	p.AsClaimed = verify.Answer{Status: string(cmp.Or(status, evaluate.Unknown)), Reason: p.Reason, Message: p.Message}
+	p.Aligned = verify.Answer{Status: string(evaluate.Unknown), Reason: string(evaluate.NotRead), Message: "the node's agent is of an older version, which does not say"}
+	if status == evaluate.True {
+		p.Verdict = string(evaluate.WordAsClaimed)
 	}
 	return p
 }

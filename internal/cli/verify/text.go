@@ -14,7 +14,7 @@ import (
 	"unicode"
 
 	"plumbline.dev/plumbline/internal/verify"
-	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 )
 
 // writeText prints one pod whole, and of several a line each with what is not
@@ -32,7 +32,7 @@ func writeText(w io.Writer, r *verify.Report) error {
 		return err
 	}
 	for _, p := range r.Pods {
-		if p.Verdict == string(judge.WordAligned) {
+		if p.Verdict == string(evaluate.WordAligned) {
 			continue
 		}
 		fmt.Fprintf(w, "\n%s/%s: %s\n", p.Namespace, p.Name, p.Verdict)
@@ -45,7 +45,7 @@ func writeText(w io.Writer, r *verify.Report) error {
 
 // short is an answer; a good one needs no reason.
 func short(a verify.Answer) string {
-	if a.Status == string(judge.True) {
+	if a.Status == string(evaluate.True) {
 		return a.Status
 	}
 	return fmt.Sprintf("%s (%s)", a.Status, a.Reason)
@@ -53,7 +53,7 @@ func short(a verify.Answer) string {
 
 func devices(p verify.Pod) string {
 	var names []string
-	for _, t := range p.Things {
+	for _, t := range p.Components {
 		if t.Kind != "cpus" || t.Claim != "" {
 			names = append(names, clean(t.Name))
 		}
@@ -64,7 +64,7 @@ func devices(p verify.Pod) string {
 func writePod(w io.Writer, p verify.Pod) error {
 	fmt.Fprintf(w, "%s/%s on %s: %s\n\n", p.Namespace, p.Name, p.Node, p.Verdict)
 	fmt.Fprintf(w, "as claimed  %s (%s)\naligned     %s (%s)\n\n", p.AsClaimed.Status, p.AsClaimed.Reason, p.Aligned.Status, p.Aligned.Reason)
-	for _, part := range []func(io.Writer, verify.Pod) error{writeDifferences, writeThings, writeMatrix, writePairs} {
+	for _, part := range []func(io.Writer, verify.Pod) error{writeDifferences, writeComponents, writeMatrix, writePairs} {
 		if err := part(w, p); err != nil {
 			return err
 		}
@@ -108,27 +108,27 @@ func endTable(w io.Writer, t *tabwriter.Writer) error {
 	return err
 }
 
-func writeThings(w io.Writer, p verify.Pod) error {
-	if len(p.Things) == 0 {
+func writeComponents(w io.Writer, p verify.Pod) error {
+	if len(p.Components) == 0 {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "IN THE POD\tCLAIMED AS\tPCI\tROOT\tNUMA\tMORE")
-	for _, thing := range p.Things {
+	for _, component := range p.Components {
 		claimed := "-"
-		if thing.Request != "" {
-			claimed = thing.Request + " = " + thing.Device
+		if component.Request != "" {
+			claimed = component.Request + " = " + component.Device
 		}
-		if thing.Resource != "" {
-			claimed = "(" + clean(thing.Resource) + ")"
+		if component.Resource != "" {
+			claimed = "(" + clean(component.Resource) + ")"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(thing.Name), claimed, dash(thing.PCIAddress), dash(thing.PCIeRoot), dash(thing.NUMANodes), dash(more(thing)))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(component.Name), claimed, dash(component.PCIAddress), dash(component.PCIeRoot), dash(component.NUMANodes), dash(more(component)))
 	}
 	return endTable(w, t)
 }
 
-// more is what a thing has besides its place.
-func more(t verify.Thing) string {
+// more is what a component has besides its place.
+func more(t verify.Component) string {
 	var parts []string
 	if t.RDMA != "" && t.RDMA != t.Name {
 		parts = append(parts, "RDMA "+clean(t.RDMA))
@@ -164,13 +164,13 @@ func writeMatrix(w io.Writer, p verify.Pod) error {
 		class[[2]string{pair.A, pair.B}], class[[2]string{pair.B, pair.A}] = pair.Class, pair.Class
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, thing := range p.Things {
-		fmt.Fprintf(t, "\t%s", clean(thing.Name))
+	for _, component := range p.Components {
+		fmt.Fprintf(t, "\t%s", clean(component.Name))
 	}
 	fmt.Fprintln(t)
-	for i, row := range p.Things {
+	for i, row := range p.Components {
 		fmt.Fprint(t, clean(row.Name))
-		for j, column := range p.Things {
+		for j, column := range p.Components {
 			cell := dash(class[[2]string{row.Name, column.Name}])
 			if i == j {
 				cell = "X"
@@ -185,7 +185,7 @@ func writeMatrix(w io.Writer, p verify.Pod) error {
 func writeFindings(w io.Writer, p verify.Pod, all bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range p.Findings {
-		if all || f.State == string(judge.StateWrong) || f.State == string(judge.StateUnknown) {
+		if all || f.State == string(evaluate.StateWrong) || f.State == string(evaluate.StateUnknown) {
 			fmt.Fprintf(t, "  %s\t%s\n  \t  %s\n", f.State, clean(f.What), clean(f.Why))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
-// Pod is what a pod was promised.
+// Pod is what a pod should have.
 type Pod struct {
 	Namespace, Name, UID, Node string
 	// HostNetwork pods see all interfaces of the host.
@@ -64,8 +64,8 @@ func ClaimNames(pod *corev1.Pod) map[string]string {
 	return names
 }
 
-// Of reads a pod, its claims by name, and what the slices of its node publish.
-func Of(pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, published Published) Pod {
+// PodOf reads a pod, its claims by name, and what the slices of its node publish.
+func PodOf(pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, published Published) Pod {
 	p := Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName,
 		HostNetwork: pod.Spec.HostNetwork,

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What a claim of any driver's device promises is read as topologies read it.
+// What a claim promises of any driver's device is read as topologies read it.
 func TestClaimsOfOtherDrivers(t *testing.T) {
 	const bus = "resource.kubernetes.io/pciBusID"
 	text := func(s string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{StringValue: &s} }

@@ -14,7 +14,7 @@ import (
 )
 
 // Machine is a machine with the classes that were asked for already. It is for
-// one look at its pods, and not for use by several goroutines.
+// one check of its pods, and not for use by several goroutines.
 type Machine struct {
 	*model.Machine
 	classes map[[2]model.PCIAddress]affinity.Class
@@ -26,8 +26,8 @@ type deviceNode struct {
 	node   int
 }
 
-// On answers for a machine.
-func On(m *model.Machine) *Machine {
+// New answers for a machine.
+func New(m *model.Machine) *Machine {
 	return &Machine{Machine: m, classes: map[[2]model.PCIAddress]affinity.Class{}, nodes: map[deviceNode]affinity.Class{}}
 }
 

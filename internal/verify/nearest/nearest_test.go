@@ -122,7 +122,7 @@ func TestPairs(t *testing.T) {
 			for _, i := range test.nics {
 				g.NICs = append(g.NICs, nics[i])
 			}
-			if got := said(On(m).Pairs(g)); got != test.want {
+			if got := said(New(m).Pairs(g)); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
@@ -139,22 +139,22 @@ func TestNotToBeHad(t *testing.T) {
 	} {
 		m, gpus, nics := tree(t, "0/a: gpu nic; 1/b: nic")
 		g := Group{GPUs: gpus, NICs: nics[1:]}
-		if got := said(On(m).Pairs(g)); got != "PIX<SYS" {
+		if got := said(New(m).Pairs(g)); got != "PIX<SYS" {
 			t.Errorf("to be had: %q", got)
 		}
 		change(m, &g, nics[0])
-		if got := said(On(m).Pairs(g)); got != "SYS" {
+		if got := said(New(m).Pairs(g)); got != "SYS" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
 	m, gpus, nics := tree(t, "0/a: gpu nic; 1/b: nic")
 	m.NICs = []model.NIC{{PCI: &nics[0], Withheld: ptr.To("its network interface is in another network namespace")}}
-	if got := said(On(m).Pairs(Group{GPUs: gpus, NICs: nics[1:]})); got != "PIX<SYS" {
+	if got := said(New(m).Pairs(Group{GPUs: gpus, NICs: nics[1:]})); got != "PIX<SYS" {
 		t.Errorf("held by another pod: %q", got)
 	}
 	m, _, nics = tree(t, "0/a: nic; 1/b: gpu")
 	g := Group{NICs: nics, CPUs: cpuset.New(4), OtherCPUs: cpuset.New(0, 1, 2, 3)}
-	if got := said(On(m).Pairs(g)); got != "SYS" {
+	if got := said(New(m).Pairs(g)); got != "SYS" {
 		t.Errorf("the CPUs beside the NIC are had besides: %q", got)
 	}
 }
@@ -163,7 +163,7 @@ func TestNotToBeHad(t *testing.T) {
 func TestUnknownPlaces(t *testing.T) {
 	m, gpus, nics := tree(t, "0/a: gpu nic; 1/b: nic")
 	m.Function(nics[1]).NUMANode, m.Roots[1].NUMANode = nil, nil
-	if got := said(On(m).Pairs(Group{GPUs: gpus, NICs: nics[1:]})); got != "?" {
+	if got := said(New(m).Pairs(Group{GPUs: gpus, NICs: nics[1:]})); got != "?" {
 		t.Errorf("%q", got)
 	}
 }
@@ -182,7 +182,7 @@ func TestEveryPlacement(t *testing.T) {
 		if random.IntN(3) > 0 {
 			g.CPUs = cpuset.New(random.IntN(4 * len(m.NUMANodes)))
 		}
-		on := On(m)
+		on := New(m)
 		answer := on.Pairs(g)
 		better := false
 		for _, other := range placements(m, gpus, nics, g) {
@@ -270,7 +270,7 @@ func TestManyFunctions(t *testing.T) {
 		text += fmt.Sprintf("; 1/r%d:%s", i, strings.Repeat(" nic", 30))
 	}
 	m, gpus, nics := tree(t, text)
-	on := On(m)
+	on := New(m)
 	if got := on.Pairs(Group{GPUs: gpus, NICs: nics[300:301]}); got[0].Is != affinity.SYS || got[0].Could != affinity.PIX {
 		t.Errorf("%s", said(got))
 	}

@@ -20,16 +20,16 @@ import (
 	"plumbline.dev/plumbline/internal/verify/expect"
 )
 
-// Promise is a pod with its claim, as the API server has them.
-type Promise struct {
+// AllocatedPod is a pod with its claim, as the API server has them.
+type AllocatedPod struct {
 	Pod    *corev1.Pod
 	Claim  *resourceapi.ResourceClaim
 	Slices []resourceapi.ResourceSlice
 }
 
 // Expect is what verify makes of it.
-func (p Promise) Expect() expect.Pod {
-	return expect.Of(p.Pod, map[string]*resourceapi.ResourceClaim{p.Claim.Name: p.Claim}, expect.PublishedIn(p.Slices))
+func (p AllocatedPod) Expect() expect.Pod {
+	return expect.PodOf(p.Pod, map[string]*resourceapi.ResourceClaim{p.Claim.Name: p.Claim}, expect.PublishedIn(p.Slices))
 }
 
 // Names are how drivers call things and what they publish.
@@ -63,7 +63,7 @@ func SliceOf(n *Node, driver string, devices []resourceapi.Device) resourceapi.R
 // Give makes the pod hold GPUs and NICs of the machine's lists and CPUs of one
 // NUMA node, and returns the claim that says so, with constraints: GPU i and NIC
 // i below one root where they are, everything on one NUMA node where it is.
-func (n *Node) Give(p *Pod, names Names, gpus, nics []int, cpus cpuset.CPUSet) Promise {
+func (n *Node) Give(p *Pod, names Names, gpus, nics []int, cpus cpuset.CPUSet) AllocatedPod {
 	b := builder{n: n, p: p, names: names}
 	b.claim = &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: types.UID("claim-" + p.UID)},
@@ -82,7 +82,7 @@ func (n *Node) Give(p *Pod, names Names, gpus, nics []int, cpus cpuset.CPUSet) P
 		b.cpus(cpus)
 	}
 	b.constrain(gpus, nics)
-	return Promise{Pod: b.pod(), Claim: b.claim, Slices: names.Slices(n)}
+	return AllocatedPod{Pod: b.pod(), Claim: b.claim, Slices: names.Slices(n)}
 }
 
 type builder struct {
@@ -142,7 +142,7 @@ func (b *builder) cpus(cpus cpuset.CPUSet) {
 	r := b.result("cpu-req", slicecodec.DriverCPU, slicecodec.CPUGroupName(node))
 	r.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{slicecodec.CapacityCPU: *resource.NewQuantity(int64(cpus.Size()), resource.DecimalSI)}
 	b.p.Pin(cpus, cpuset.New(node))
-	b.p.Told[string(b.claim.UID)] = cpus
+	b.p.EnvCPUs[string(b.claim.UID)] = cpus
 	b.on(&node)
 }
 

@@ -20,7 +20,7 @@ import (
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
-	"plumbline.dev/plumbline/internal/verify/facts"
+	"plumbline.dev/plumbline/internal/verify/collect"
 )
 
 // Node is a machine with pods.
@@ -126,34 +126,34 @@ func (n *Node) GPUNumber(i int) string { return fmt.Sprintf("195:%d", i) }
 func (n *Node) RDMANumber(i int) string { return fmt.Sprintf("231:%d", 192+i) }
 
 // Options are what it takes to read the node.
-func (n *Node) Options(t testing.TB) facts.Options {
+func (n *Node) Options(t testing.TB) collect.Options {
 	t.Helper()
 	var s unix.Statfs_t
 	if err := unix.Statfs(n.dir, &s); err != nil {
 		t.Fatal(err)
 	}
-	return facts.Options{
+	return collect.Options{
 		Proc: filepath.Join(n.dir, "proc"), Sys: filepath.Join(n.dir, "sys"), SysfsType: s.Type, Device: deviceFile,
 	}
 }
 
 // Reader opens the node.
-func (n *Node) Reader(t testing.TB) *facts.Reader {
+func (n *Node) Reader(t testing.TB) *collect.Reader {
 	t.Helper()
 	return n.open(t, n.Options(t))
 }
 
 // RealReader opens the node as if the kernel itself showed it, which it does
 // not: nothing there is a sysfs.
-func (n *Node) RealReader(t testing.TB) *facts.Reader {
+func (n *Node) RealReader(t testing.TB) *collect.Reader {
 	t.Helper()
 	o := n.Options(t)
 	o.SysfsType = 0
 	return n.open(t, o)
 }
 
-func (n *Node) open(t testing.TB, o facts.Options) *facts.Reader {
-	r, err := facts.Open(o)
+func (n *Node) open(t testing.TB, o collect.Options) *collect.Reader {
+	r, err := collect.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,10 @@ type Pod struct {
 	Namespace, Name, UID, ContainerID string
 	PID                               int
 	// CPUs and Mems are the container's control group's; Allowed the process's
-	// CPUs; Told what stands in its environment, by claim UID.
+	// CPUs; EnvCPUs what its environment says, by claim UID.
 	CPUs, Mems cpuset.CPUSet
 	Allowed    cpuset.CPUSet
-	Told       map[string]cpuset.CPUSet
+	EnvCPUs    map[string]cpuset.CPUSet
 	// Threads are where they ran last, and for how long.
 	Threads []Thread
 	// NICs are interfaces of PCI functions in its network namespace: name to
@@ -46,7 +46,7 @@ func (n *Node) NewPod(name string) *Pod {
 	sum := sha256.Sum256([]byte(name))
 	p := &Pod{
 		Namespace: "default", Name: name, UID: fmt.Sprintf("%x-%x-%x", sum[:4], sum[4:6], sum[6:12]), ContainerID: fmt.Sprintf("%x", sum),
-		PID: n.nextPID, Told: map[string]cpuset.CPUSet{}, NICs: map[string]int{}, Veth: true, Files: map[string]string{"/dev/null": "1:3", "/dev/pts/0": "136:0"},
+		PID: n.nextPID, EnvCPUs: map[string]cpuset.CPUSet{}, NICs: map[string]int{}, Veth: true, Files: map[string]string{"/dev/null": "1:3", "/dev/pts/0": "136:0"},
 		Threads: []Thread{{CPU: 0, Ticks: 100}, {CPU: 0, Ticks: 5}},
 	}
 	var all, mems []int
@@ -121,7 +121,7 @@ func (n *Node) Write(t testing.TB, p *Pod) {
 	n.write(t, dir+"/stat", statLine(p.PID, p.Threads[0]))
 	n.Tick(t, p)
 	environ := "PATH=/bin\x00SECRET=x\x00"
-	for uid, cpus := range p.Told {
+	for uid, cpus := range p.EnvCPUs {
 		environ += fmt.Sprintf("DRA_CPUSET_%s=%s\x00", uid, cpus)
 	}
 	n.write(t, dir+"/environ", environ)

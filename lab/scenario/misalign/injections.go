@@ -3,7 +3,7 @@
 
 package misalign
 
-import "plumbline.dev/plumbline/internal/verify/judge"
+import "plumbline.dev/plumbline/internal/verify/evaluate"
 
 // injection makes the suspect misaligned and undoes it again. Its scripts get the
 // container's id; the first says so with exit code 77 where this node has no such
@@ -11,7 +11,7 @@ import "plumbline.dev/plumbline/internal/verify/judge"
 type injection struct {
 	what       string
 	begin, end string
-	code       judge.Code
+	code       evaluate.Code
 }
 
 // notHere is the exit code of a script that the node cannot run.
@@ -38,7 +38,7 @@ var injections = []injection{
 echo "$own" >$flag
 ( while [ -e $flag ]; do echo "$wide" >"$group/cpuset.cpus"; sleep 0.05; done ) >/dev/null 2>&1 &`,
 		end:  `was=$(cat $flag); rm -f $flag; sleep 0.2; echo "$was" >"$group/cpuset.cpus"`,
-		code: judge.CPUsWrong,
+		code: evaluate.CPUsWrong,
 	},
 	{
 		what: "a process is let out of its CPUs",
@@ -59,7 +59,7 @@ until rmdir "$out" 2>/dev/null || [ $i -eq 50 ]; do
 	i=$((i+1))
 done
 [ ! -e "$out" ]`,
-		code: judge.ProcessOutside,
+		code: evaluate.ProcessOutside,
 	},
 	{
 		what: "another interface has its NIC's name",
@@ -67,6 +67,6 @@ done
 ip link set plumbproof0 netns "$pid"
 nsenter -t "$pid" -n sh -c 'ip link set net1 down; ip link set net1 name claimed0; ip link set plumbproof0 name net1'`,
 		end:  `nsenter -t "$pid" -n sh -c 'ip link del net1; ip link set claimed0 name net1; ip link set net1 up'`,
-		code: judge.DeviceMissing,
+		code: evaluate.DeviceMissing,
 	},
 }

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plumbline.dev/plumbline/internal/verify"
-	"plumbline.dev/plumbline/internal/verify/judge"
+	"plumbline.dev/plumbline/internal/verify/evaluate"
 	"plumbline.dev/plumbline/lab/scenario"
 	"plumbline.dev/plumbline/lab/scenario/await"
 )
@@ -149,7 +149,7 @@ func (r *run) agree(ctx context.Context) error {
 	}
 	// When a thread last ran differs from look to look.
 	threads := cmpopts.IgnoreSliceElements(func(f verify.Finding) bool { return strings.HasPrefix(f.What, "no thread of") })
-	memory := cmpopts.IgnoreFields(verify.Thing{}, "MemoryBytes")
+	memory := cmpopts.IgnoreFields(verify.Component{}, "MemoryBytes")
 	diff := cmp.Diff(answers[0], answers[1], threads, memory)
 	r.judge(diff == "", "both agents say the same", "%s", diff)
 	return nil
@@ -157,7 +157,7 @@ func (r *run) agree(ctx context.Context) error {
 
 func allAsClaimed(answer map[string]verify.Pod) bool {
 	for _, p := range answer {
-		if p.AsClaimed.Status != string(judge.True) {
+		if p.AsClaimed.Status != string(evaluate.True) {
 			return false
 		}
 	}
@@ -201,7 +201,7 @@ func (r *run) inject(ctx context.Context, i injection) error {
 		return sayErr
 	}
 	r.judge(sayErr == nil, i.what, "%s after %.1fs", said, took.Seconds())
-	said, err = r.said(ctx, judge.AsClaimed, metav1.ConditionTrue, before, 1)
+	said, err = r.said(ctx, evaluate.AsClaimed, metav1.ConditionTrue, before, 1)
 	if err != nil && !errors.Is(err, await.ErrLate) {
 		return err
 	}
@@ -211,11 +211,11 @@ func (r *run) inject(ctx context.Context, i injection) error {
 
 // said waits until both agents say it, the condition of the suspect's claim does,
 // and each agent has told it by so many more events than before.
-func (r *run) said(ctx context.Context, code judge.Code, condition metav1.ConditionStatus, before map[string]int, more int) (string, error) {
+func (r *run) said(ctx context.Context, code evaluate.Code, condition metav1.ConditionStatus, before map[string]int, more int) (string, error) {
 	var words []string
-	event := string(judge.WordMisaligned)
-	if code == judge.AsClaimed {
-		event = string(judge.AsClaimed)
+	event := string(evaluate.WordMisaligned)
+	if code == evaluate.AsClaimed {
+		event = string(evaluate.AsClaimed)
 	}
 	err := await.Until(ctx, poll, found, func() (bool, error) {
 		words = nil

@@ -1,13 +1,15 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package facts is what the kernel says of running pods: their network
+// Package collect reads what the kernel says of running pods: their network
 // interfaces, device files, CPUs, memory and threads, read from the host's /proc
 // and /sys and from the containers' own mounts of them.
 //
-//	scan.go      which processes belong to which container
+//	pod.go       the form of what was observed
+//	reader.go    one scan of many pods
+//	processes.go which processes belong to which container
 //	container.go processes, where they may run, where their threads ran
-//	lookout.go   looks into pods, which may never be answered
+//	unanswered.go reads of a pod's own files, which may never be answered
 //	view.go      what is asked of a container itself
 //	inside.go    paths inside a container, which no link leads out of
 //	network.go   interfaces of the pod's network namespace
@@ -18,12 +20,13 @@
 // Nothing is written, entered or signalled: it takes the capability SYS_PTRACE,
 // which the kernel wants for /proc/PID/root, and no other. Nothing here asks
 // plumbline, a driver or the API server. What cannot be read is an error in the
-// facts and never an empty fact: a pod may end at any moment, and a container may
+// observation and never an empty one: a pod may end at any moment, and a container may
 // hide what it likes.
 //
 // A pod may also let its reader wait for ever: behind a file system of its own
 // (FUSE), a server that is gone (NFS), a mapping of either in its memory. So mounts
 // that the kernel does not answer for by itself are not entered, nothing of a pod's
 // is opened but directories, and what is asked of it at all is asked beside the
-// Reader, which gives up on it and goes on. What the facts mean is judged elsewhere.
-package facts
+// Reader, which gives up on it and goes on. What it means is package evaluate's
+// question.
+package collect

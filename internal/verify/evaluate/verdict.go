@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package evaluate
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ const (
 	Unknown Status = "Unknown"
 )
 
-// State is what becomes of one thing that is looked at.
+// State is the result of one check.
 type State string
 
 // The states. A note changes no verdict.
@@ -35,11 +35,11 @@ type Code string
 
 // The codes.
 const (
-	// Nearest: no pair of the pod's things could be nearer on this machine.
+	// Nearest: no pair of the pod's components could be nearer on this machine.
 	Nearest Code = "Nearest"
 	// FartherThanPossible: the machine could have given a nearer pair.
 	FartherThanPossible Code = "FartherThanPossible"
-	// NoPairs: there are no two things of which the machine decides how near.
+	// NoPairs: there are no two components of which the machine decides how near.
 	NoPairs Code = "NoPairs"
 	// AsClaimed: everything is.
 	AsClaimed Code = "AsClaimed"
@@ -77,13 +77,13 @@ type Difference struct {
 	Claimed, Observed string
 }
 
-// Finding is one thing that was looked at.
+// Finding is one check and its result.
 type Finding struct {
 	State State
 	Code  Code
 	// Claim is the ResourceClaim it is about; empty for the pod as a whole.
 	Claim string
-	// What was promised, such as "nic-req is pci-0000-91-00-0".
+	// What is expected, such as "nic-req is pci-0000-91-00-0".
 	What string
 	// Why gives the values that decided.
 	Why string
@@ -91,7 +91,7 @@ type Finding struct {
 	Differs *Difference
 }
 
-// wrong convicts.
+// wrong flags what differs from the claim.
 func (f *Finding) wrong(code Code, why string, d Difference) {
 	f.State, f.Code, f.Why, f.Differs = StateWrong, code, why, &d
 }

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package evaluate
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ import (
 	"plumbline.dev/plumbline/internal/verify/expect"
 )
 
-// constraints judges the constraints of a claim by where its devices are.
-func (c *court) constraints(claim expect.Claim) {
+// constraints checks the constraints of a claim by where its devices are.
+func (e *evaluator) constraints(claim expect.Claim) {
 	for _, k := range claim.Constraints {
 		f := Finding{Claim: claim.Name}
 		var attribute string
@@ -32,7 +32,7 @@ func (c *court) constraints(claim expect.Claim) {
 			f.What = "distinct " + short(attribute)
 		default:
 			f.State, f.Code, f.What, f.Why = StateUnknown, NotRead, "a constraint", "it is of a kind that is not known here"
-			c.add(f)
+			e.add(f)
 			continue
 		}
 		requests := k.Requests
@@ -40,8 +40,8 @@ func (c *court) constraints(claim expect.Claim) {
 			requests = requestsOf(claim)
 		}
 		f.What = strings.Join(requests, ", ") + ": " + f.What
-		c.constraint(&f, claim, requests, attribute, k.MatchAttribute != nil)
-		c.add(f)
+		e.constraint(&f, claim, requests, attribute, k.MatchAttribute != nil)
+		e.add(f)
 	}
 }
 
@@ -69,7 +69,7 @@ type valued struct {
 	spread bool
 }
 
-func (c *court) constraint(f *Finding, claim expect.Claim, requests []string, attribute string, match bool) {
+func (e *evaluator) constraint(f *Finding, claim expect.Claim, requests []string, attribute string, match bool) {
 	var list []valued
 	for i := range claim.Devices {
 		d := &claim.Devices[i]
@@ -80,7 +80,7 @@ func (c *court) constraint(f *Finding, claim expect.Claim, requests []string, at
 			f.State, f.Why = StateNote, "not a fact of the hardware: the scheduler's to keep"
 			return
 		}
-		v := c.valueOf(claim.Name, d, attribute)
+		v := e.valueOf(claim.Name, d, attribute)
 		if len(v.values) == 0 {
 			f.State, f.Code, f.Why = StateUnknown, NotRead, fmt.Sprintf("the kernel does not say it of %s (%s)", d.Name, d.Request)
 			return
@@ -176,23 +176,23 @@ func fromKernel(attribute string) bool {
 	}, attribute)
 }
 
-func (c *court) valueOf(claim string, d *expect.Device, attribute string) valued {
+func (e *evaluator) valueOf(claim string, d *expect.Device, attribute string) valued {
 	v := valued{device: d}
 	cpus := cpuset.New()
 	var pci *model.PCIAddress
-	for _, p := range c.places[claim][d.Request] {
+	for _, p := range e.places[claim][d.Request] {
 		if p.device == d {
 			pci, cpus = p.pci, cpus.Union(p.cpus)
 		}
 	}
 	if !cpus.IsEmpty() {
-		v.values, v.spread = c.cpuValues(cpus, attribute)
+		v.values, v.spread = e.cpuValues(cpus, attribute)
 		return v
 	}
 	if pci == nil {
 		return v
 	}
-	f := c.m.Function(*pci)
+	f := e.m.Function(*pci)
 	if f == nil {
 		return v
 	}
@@ -206,7 +206,7 @@ func (c *court) valueOf(claim string, d *expect.Device, attribute string) valued
 			v.values = []string{strconv.Itoa(*f.NUMANode)}
 		}
 	case slicecodec.AttrSocket:
-		if socket := c.m.Socket(f.NUMANode); socket != nil {
+		if socket := e.m.Socket(f.NUMANode); socket != nil {
 			v.values = []string{strconv.Itoa(*socket)}
 		}
 	}
@@ -214,13 +214,13 @@ func (c *court) valueOf(claim string, d *expect.Device, attribute string) valued
 }
 
 // cpuValues are what the kernel says of a set of CPUs.
-func (c *court) cpuValues(cpus cpuset.CPUSet, attribute string) (values []string, spread bool) {
-	nodes := c.nodesOf(cpus)
+func (e *evaluator) cpuValues(cpus cpuset.CPUSet, attribute string) (values []string, spread bool) {
+	nodes := e.nodesOf(cpus)
 	switch attribute {
 	case slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode, attrNodeOfCPUs:
 		return numbers(nodes), false
 	case slicecodec.AttrPCIeRoot:
-		for _, r := range c.m.Roots {
+		for _, r := range e.m.Roots {
 			if r.NUMANode != nil && nodes.Contains(*r.NUMANode) {
 				values = append(values, r.Name)
 			}
@@ -228,7 +228,7 @@ func (c *court) cpuValues(cpus cpuset.CPUSet, attribute string) (values []string
 		return values, true
 	}
 	var ids []int
-	for _, cpu := range c.m.CPUs {
+	for _, cpu := range e.m.CPUs {
 		switch {
 		case !cpus.Contains(cpu.ID):
 		case attribute == slicecodec.AttrSocket && cpu.Core != nil:

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package evaluate
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
+	"plumbline.dev/plumbline/internal/verify/collect"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/facts"
 	"plumbline.dev/plumbline/internal/verify/nearest"
 )
 
@@ -48,7 +48,7 @@ func (o Outcome) Word() Word {
 	return WordAsClaimed
 }
 
-// Nearness says whether a pod's things, or those of one claim, are as near to each
+// Nearness says whether a pod's components, or those of one claim, are as near to each
 // other as the machine could have given them.
 type Nearness struct {
 	Status  Status
@@ -114,19 +114,19 @@ func answer(v Verdict, pairs []Pair) Nearness {
 
 // group are devices, and the CPUs of containers that name them.
 type group struct {
-	devices, cpus []*Thing
+	devices, cpus []*Component
 }
 
-// compared adds to the pairs of claimed things the nearest that the machine could
+// compared adds to the pairs of claimed components the nearest that the machine could
 // have given.
-func (c *court) compared(m *nearest.Machine, pairs []Pair) []Pair {
-	groups := c.groups()
+func (e *evaluator) compared(m *nearest.Machine, pairs []Pair) []Pair {
+	groups := e.groups()
 	for i := range groups {
 		g := &groups[i]
 		for _, p := range m.Pairs(question(groups, i)) {
-			a := thingAt(g.devices, p.A)
+			a := componentAt(g.devices, p.A)
 			if p.B != nil {
-				could(pairs, a, thingAt(g.devices, *p.B), p.Could)
+				could(pairs, a, componentAt(g.devices, *p.B), p.Could)
 				continue
 			}
 			for _, t := range g.cpus {
@@ -137,25 +137,25 @@ func (c *court) compared(m *nearest.Machine, pairs []Pair) []Pair {
 	return pairs
 }
 
-// groups puts the things together that are to be near each other: the CPUs of a
+// groups puts the components together that are to be near each other: the CPUs of a
 // container and the devices that it names, or has of a device plugin. Containers that name the same
 // device are one group: no device can be beside each of them alone.
-func (c *court) groups() []group {
+func (e *evaluator) groups() []group {
 	var list []group
 	rest := group{}
-	for i := range c.things {
-		t := &c.things[i]
+	for i := range e.components {
+		t := &e.components[i]
 		switch {
 		case t.Claim == "" && t.Resource == "" || t.virtual():
 		case t.Kind == expect.CPUs:
-			list = append(list, group{cpus: []*Thing{t}})
+			list = append(list, group{cpus: []*Component{t}})
 		default:
 			rest.devices = append(rest.devices, t)
 		}
 	}
-	var free []*Thing
+	var free []*Component
 	for _, d := range rest.devices {
-		if !c.join(&list, d) {
+		if !e.join(&list, d) {
 			free = append(free, d)
 		}
 	}
@@ -164,11 +164,11 @@ func (c *court) groups() []group {
 
 // join adds a device to the group of the containers that name it, and makes one
 // group of several.
-func (c *court) join(list *[]group, d *Thing) bool {
+func (e *evaluator) join(list *[]group, d *Component) bool {
 	at := -1
 	for i := 0; i < len(*list); i++ {
 		g := &(*list)[i]
-		if !slices.ContainsFunc(g.cpus, func(t *Thing) bool { return c.names(t.Container, d) }) {
+		if !slices.ContainsFunc(g.cpus, func(t *Component) bool { return e.names(t.Container, d) }) {
 			continue
 		}
 		if at < 0 {
@@ -188,18 +188,18 @@ func (c *court) join(list *[]group, d *Thing) bool {
 }
 
 // names says whether a container names a device's request, or has it of a plugin.
-func (c *court) names(container string, d *Thing) bool {
+func (e *evaluator) names(container string, d *Component) bool {
 	if d.Resource != "" {
-		return slices.ContainsFunc(c.found.Containers, func(f facts.Container) bool {
-			return f.Name == container && c.pluginOf(&f, *d.PCI) != nil &&
-				slices.ContainsFunc(f.Files, func(file facts.File) bool { return file.PCI == *d.PCI })
+		return slices.ContainsFunc(e.observed.Containers, func(f collect.Container) bool {
+			return f.Name == container && e.pluginOf(&f, *d.PCI) != nil &&
+				slices.ContainsFunc(f.Files, func(file collect.File) bool { return file.PCI == *d.PCI })
 		})
 	}
 	// What no container names is all containers' (docs/decisions/2026-11-22-claims-that-no-container-names.md).
-	if !slices.ContainsFunc(c.promised.Containers, func(p expect.Container) bool { return len(p.Uses[d.Claim]) > 0 }) {
+	if !slices.ContainsFunc(e.expected.Containers, func(p expect.Container) bool { return len(p.Uses[d.Claim]) > 0 }) {
 		return true
 	}
-	return slices.ContainsFunc(c.promised.Containers, func(p expect.Container) bool {
+	return slices.ContainsFunc(e.expected.Containers, func(p expect.Container) bool {
 		return p.Name == container && p.Names(d.Claim, d.Request)
 	})
 }
@@ -231,13 +231,13 @@ func question(groups []group, of int) nearest.Group {
 	return q
 }
 
-func thingAt(list []*Thing, a model.PCIAddress) *Thing {
-	return list[slices.IndexFunc(list, func(t *Thing) bool { return *t.PCI == a })]
+func componentAt(list []*Component, a model.PCIAddress) *Component {
+	return list[slices.IndexFunc(list, func(t *Component) bool { return *t.PCI == a })]
 }
 
 // could says of a pair how near the machine could have given it. CPUs of several
 // containers are asked about together: one of them may be nearer than all are.
-func could(pairs []Pair, a, b *Thing, class affinity.Class) {
+func could(pairs []Pair, a, b *Component, class affinity.Class) {
 	for i := range pairs {
 		p := &pairs[i]
 		if p.a == a && p.b == b || p.a == b && p.b == a {

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package collect
 
 import (
 	"k8s.io/utils/cpuset"
@@ -9,7 +9,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Target is a pod to look at.
+// Target is a pod to observe.
 type Target struct {
 	UID        string
 	Containers []TargetContainer
@@ -56,16 +56,17 @@ type Interface struct {
 type Container struct {
 	Name, ID string
 	// Err says why nothing is known of the container: it has no process, or
-	// ended while it was looked at.
+	// ended while it was read.
 	Err error
 	// Granted is what its control group grants; GrantedErr says why that is not
 	// known.
 	Granted    Sets
 	GrantedErr error
-	// Told are the CPUs that a driver told the container, by claim UID
-	// (DRA_CPUSET_<claimUID>); the container's word. ToldErr says why not known.
-	Told    map[string]cpuset.CPUSet
-	ToldErr error
+	// EnvCPUs are the CPUs in its environment (DRA_CPUSET_<claimUID>), by claim UID:
+	// a driver put them there, and the container can change them. EnvErr says why
+	// they are not known.
+	EnvCPUs map[string]cpuset.CPUSet
+	EnvErr  error
 	// Processes are all in its control group.
 	Processes []Process
 	// Files are device files of PCI functions; FilesErr says why not known.
@@ -93,7 +94,7 @@ type Thread struct {
 	ID int
 	// CPU is where it ran last.
 	CPU int
-	// Ran is true when it ran since the look before this one, for a clock tick
+	// Ran is true when it ran since the scan before this one, for a clock tick
 	// (10 ms) at least: a thread that sleeps says nothing of today.
 	Ran bool
 }

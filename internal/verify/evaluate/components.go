@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package evaluate
 
 import (
 	"slices"
@@ -11,16 +11,16 @@ import (
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
+	"plumbline.dev/plumbline/internal/verify/collect"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/facts"
 )
 
-// Thing is something of the pod: a device, or where a container runs.
-type Thing struct {
+// Component is something of the pod: a device, or where a container runs.
+type Component struct {
 	// Name is the pod's: an interface, a device file, or the container's CPUs.
 	Name string
 	Kind expect.Kind
-	// Claim, Request and Device say whose promise it is; empty for what nobody
+	// Claim, Request and Device say which claim it is of; empty for what nobody
 	// claimed.
 	Claim, Request, Device string
 	// Resource is the extended resource that a container of the pod has the GPU
@@ -39,17 +39,17 @@ type Thing struct {
 }
 
 // virtual says that it is nowhere on the machine.
-func (t Thing) virtual() bool { return t.Kind == expect.NIC && t.PCI == nil }
+func (t Component) virtual() bool { return t.Kind == expect.NIC && t.PCI == nil }
 
-// Pair is how near two things are.
+// Pair is how near two components are.
 type Pair struct {
 	A, B  string
 	Class affinity.Class
 	// Nearest is the nearest that the machine could have given; 0 where that is
-	// not asked, as of things that nobody claimed.
+	// not asked, as of components that nobody claimed.
 	Nearest affinity.Class
-	// a and b are the things themselves.
-	a, b *Thing
+	// a and b are the components themselves.
+	a, b *Component
 }
 
 // farther says whether the machine could have given a nearer one.
@@ -58,65 +58,65 @@ func (p Pair) farther() bool { return p.Nearest != 0 && p.Nearest < p.Class }
 // of says whether the pair is a claim's.
 func (p Pair) of(claim string) bool { return p.a.Claim == claim || p.b.Claim == claim }
 
-// thingsFound lists what is in the pod: GPUs, NICs, then containers' CPUs.
-func (c *court) thingsFound() {
+// findComponents lists what is in the pod: GPUs, NICs, then containers' CPUs.
+func (e *evaluator) findComponents() {
 	for _, kind := range []expect.Kind{expect.GPU, expect.NIC} {
-		var list []Thing
-		for _, t := range c.devicesFound() {
+		var list []Component
+		for _, t := range e.devicesFound() {
 			if t.Kind == kind {
 				list = append(list, t)
 			}
 		}
-		slices.SortStableFunc(list, func(a, b Thing) int { return strings.Compare(a.PCI.String(), b.PCI.String()) })
-		c.things = append(c.things, list...)
+		slices.SortStableFunc(list, func(a, b Component) int { return strings.Compare(a.PCI.String(), b.PCI.String()) })
+		e.components = append(e.components, list...)
 	}
-	c.things = append(c.things, c.virtualFound()...)
-	for _, container := range c.found.Containers {
+	e.components = append(e.components, e.virtualFound()...)
+	for _, container := range e.observed.Containers {
 		if container.Err != nil || container.GrantedErr != nil {
 			continue
 		}
-		t := Thing{
+		t := Component{
 			Name: container.Name + " CPUs", Kind: expect.CPUs, Container: container.Name,
-			CPUs: container.Granted.CPUs, Mems: container.Granted.Mems, Nodes: c.nodesOf(container.Granted.CPUs),
+			CPUs: container.Granted.CPUs, Mems: container.Granted.Mems, Nodes: e.nodesOf(container.Granted.CPUs),
 		}
-		for _, claim := range c.promised.Claims {
+		for _, claim := range e.expected.Claims {
 			for _, d := range claim.Devices {
-				if p := c.promisedContainer(container.ID); p != nil && d.Kind == expect.CPUs && p.Names(claim.Name, d.Request) {
+				if p := e.expectedContainer(container.ID); p != nil && d.Kind == expect.CPUs && p.Names(claim.Name, d.Request) {
 					t.Claim, t.Request, t.Device = claim.Name, d.Request, d.Name
 				}
 			}
 		}
-		c.things = append(c.things, t)
+		e.components = append(e.components, t)
 	}
 }
 
 // devicesFound joins interfaces and device files of one PCI function.
-func (c *court) devicesFound() []Thing {
-	var list []Thing
+func (e *evaluator) devicesFound() []Component {
+	var list []Component
 	at := map[model.PCIAddress]int{}
-	thing := func(a model.PCIAddress, kind expect.Kind) *Thing {
+	component := func(a model.PCIAddress, kind expect.Kind) *Component {
 		i, ok := at[a]
 		if !ok {
 			i = len(list)
 			at[a] = i
-			list = append(list, c.thing(a, kind))
+			list = append(list, e.component(a, kind))
 		}
 		return &list[i]
 	}
-	if !c.promised.HostNetwork {
-		for _, i := range c.found.Network.Interfaces {
+	if !e.expected.HostNetwork {
+		for _, i := range e.observed.Network.Interfaces {
 			if i.PCI != nil {
-				thing(*i.PCI, expect.NIC).addName(i.Name)
+				component(*i.PCI, expect.NIC).addName(i.Name)
 			}
 		}
 	}
-	for _, container := range c.found.Containers {
+	for _, container := range e.observed.Containers {
 		for _, f := range container.Files {
 			switch {
-			case f.Kind == facts.FileGPU || isGPU(c.m.Function(f.PCI)):
-				thing(f.PCI, expect.GPU).addName(f.Path)
+			case f.Kind == collect.FileGPU || isGPU(e.m.Function(f.PCI)):
+				component(f.PCI, expect.GPU).addName(f.Path)
 			default:
-				thing(f.PCI, expect.NIC).RDMA = f.Path
+				component(f.PCI, expect.NIC).RDMA = f.Path
 			}
 		}
 	}
@@ -130,16 +130,16 @@ func (c *court) devicesFound() []Thing {
 
 // virtualFound lists claimed interfaces that are no PCI function: they have no
 // place, and are the pod's all the same.
-func (c *court) virtualFound() []Thing {
-	var list []Thing
-	for _, claim := range c.promised.Claims {
+func (e *evaluator) virtualFound() []Component {
+	var list []Component
+	for _, claim := range e.expected.Claims {
 		for i := range claim.Devices {
 			d := &claim.Devices[i]
 			if d.Kind != expect.NIC || d.PCI != nil || d.Admin {
 				continue
 			}
-			if name, _ := c.interfaceOf(d); name != "" {
-				list = append(list, Thing{Name: name, Kind: expect.NIC, Claim: claim.Name, Request: d.Request, Device: d.Name})
+			if name, _ := e.interfaceOf(d); name != "" {
+				list = append(list, Component{Name: name, Kind: expect.NIC, Claim: claim.Name, Request: d.Request, Device: d.Name})
 			}
 		}
 	}
@@ -148,21 +148,21 @@ func (c *court) virtualFound() []Thing {
 
 // addName keeps the shorter of the names of one function, such as card0 of
 // card0 and renderD128.
-func (t *Thing) addName(name string) {
+func (t *Component) addName(name string) {
 	if t.Name == "" || len(name) < len(t.Name) || len(name) == len(t.Name) && name < t.Name {
 		t.Name = name
 	}
 }
 
-func (c *court) thing(a model.PCIAddress, kind expect.Kind) Thing {
-	t := Thing{Kind: kind, PCI: &a}
-	if f := c.m.Function(a); f != nil {
+func (e *evaluator) component(a model.PCIAddress, kind expect.Kind) Component {
+	t := Component{Kind: kind, PCI: &a}
+	if f := e.m.Function(a); f != nil {
 		t.Root = f.Root
 		if f.NUMANode != nil {
 			t.Nodes = cpuset.New(*f.NUMANode)
 		}
 	}
-	for _, claim := range c.promised.Claims {
+	for _, claim := range e.expected.Claims {
 		for _, d := range claim.Devices {
 			if d.PCI != nil && *d.PCI == a && !d.Admin {
 				t.Claim, t.Request, t.Device = claim.Name, d.Request, d.Name
@@ -170,18 +170,18 @@ func (c *court) thing(a model.PCIAddress, kind expect.Kind) Thing {
 		}
 	}
 	if t.Claim == "" && kind == expect.GPU {
-		t.Resource = c.resourceOf(a)
+		t.Resource = e.resourceOf(a)
 	}
 	return t
 }
 
-// pairsOf classifies every two things that have a place, but containers among
+// pairsOf classifies every two components that have a place, but containers among
 // each other.
-func pairsOf(m *model.Machine, things []Thing) []Pair {
+func pairsOf(m *model.Machine, components []Component) []Pair {
 	var pairs []Pair
-	for i := range things {
-		for j := i + 1; j < len(things); j++ {
-			a, b := &things[i], &things[j]
+	for i := range components {
+		for j := i + 1; j < len(components); j++ {
+			a, b := &components[i], &components[j]
 			if a.Kind == expect.CPUs && b.Kind == expect.CPUs || a.virtual() || b.virtual() {
 				continue
 			}
@@ -192,7 +192,7 @@ func pairsOf(m *model.Machine, things []Thing) []Pair {
 }
 
 // classOf is the farthest of the classes of all nodes that CPUs are on.
-func classOf(m *model.Machine, a, b Thing) affinity.Class {
+func classOf(m *model.Machine, a, b Component) affinity.Class {
 	far := affinity.Class(0)
 	for _, pa := range placesOf(a) {
 		for _, pb := range placesOf(b) {
@@ -205,7 +205,7 @@ func classOf(m *model.Machine, a, b Thing) affinity.Class {
 	return far
 }
 
-func placesOf(t Thing) []affinity.Place {
+func placesOf(t Component) []affinity.Place {
 	if t.PCI != nil {
 		return []affinity.Place{{PCI: t.PCI}}
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package evaluate
 
 import (
 	"fmt"
@@ -11,11 +11,11 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/verify/collect"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/facts"
 )
 
-// grant is what a container was promised of CPUs.
+// grant is what a container should have of CPUs.
 type grant struct {
 	// claim is the first one's name, what all of them.
 	claim string
@@ -24,45 +24,45 @@ type grant struct {
 	count int
 	sized bool
 	of    cpuset.CPUSet
-	// told is the union of what the driver told the container; untold are claims
-	// it was not told of.
-	told        cpuset.CPUSet
-	untold      []string
+	// inEnv is the union of the CPUs in the container's DRA_CPUSET_ variables;
+	// notInEnv are claims that have no such variable.
+	inEnv       cpuset.CPUSet
+	notInEnv    []string
 	bindsMemory bool
 	devices     []*expect.Device
 }
 
-// containers judges where each container runs that has CPUs of a claim.
-func (c *court) containers() {
-	for i := range c.found.Containers {
-		found := &c.found.Containers[i]
-		p := c.promisedContainer(found.ID)
+// containers checks where each container runs that has CPUs of a claim.
+func (e *evaluator) containers() {
+	for i := range e.observed.Containers {
+		found := &e.observed.Containers[i]
+		p := e.expectedContainer(found.ID)
 		if p == nil || found.Err != nil {
 			continue
 		}
-		g := c.grantOf(p, found)
+		g := e.grantOf(p, found)
 		if len(g.devices) == 0 {
 			continue
 		}
 		if found.GrantedErr != nil {
-			c.add(Finding{State: StateUnknown, Code: NotRead, Claim: g.claim, What: "CPUs of container " + found.Name, Why: found.GrantedErr.Error()})
+			e.add(Finding{State: StateUnknown, Code: NotRead, Claim: g.claim, What: "CPUs of container " + found.Name, Why: found.GrantedErr.Error()})
 			continue
 		}
 		for _, d := range g.devices {
-			c.setPlace(g.claim, place{device: d, cpus: found.Granted.CPUs})
+			e.setPlace(g.claim, place{device: d, cpus: found.Granted.CPUs})
 		}
-		c.add(c.cpusOf(g, found))
-		c.add(c.memoryOf(g, found))
-		c.add(c.processesOf(g, found))
-		c.add(c.threadsOf(g, found))
+		e.add(e.cpusOf(g, found))
+		e.add(e.memoryOf(g, found))
+		e.add(e.processesOf(g, found))
+		e.add(e.threadsOf(g, found))
 	}
-	c.unnamedCPUs()
+	e.unnamedCPUs()
 }
 
-func (c *court) grantOf(p *expect.Container, found *facts.Container) grant {
+func (e *evaluator) grantOf(p *expect.Container, found *collect.Container) grant {
 	var g grant
 	g.sized, g.bindsMemory = true, true
-	for _, claim := range c.promised.Claims {
+	for _, claim := range e.expected.Claims {
 		before := len(g.devices)
 		for i := range claim.Devices {
 			d := &claim.Devices[i]
@@ -76,16 +76,16 @@ func (c *court) grantOf(p *expect.Container, found *facts.Container) grant {
 			g.what = append(g.what, fmt.Sprintf("%s: %s", d.Request, cpuWords(d)))
 			g.count += d.CPUCount
 			g.sized = g.sized && d.CPUCount > 0
-			g.of = g.of.Union(c.group(d))
+			g.of = g.of.Union(e.group(d))
 			g.bindsMemory = g.bindsMemory && d.BindsMemory
 		}
 		if len(g.devices) == before {
 			continue
 		}
-		if told, ok := found.Told[claim.UID]; ok {
-			g.told = g.told.Union(told)
+		if inEnv, ok := found.EnvCPUs[claim.UID]; ok {
+			g.inEnv = g.inEnv.Union(inEnv)
 		} else {
-			g.untold = append(g.untold, claim.Name)
+			g.notInEnv = append(g.notInEnv, claim.Name)
 		}
 	}
 	return g
@@ -107,18 +107,18 @@ func number(n int, one, more string) string {
 }
 
 // group are the CPUs a device stands for, as the kernel numbers them now.
-func (c *court) group(d *expect.Device) cpuset.CPUSet {
+func (e *evaluator) group(d *expect.Device) cpuset.CPUSet {
 	switch {
 	case d.CPU != nil:
 		return cpuset.New(*d.CPU)
 	case d.NUMANode != nil:
-		if n := c.m.NUMANode(*d.NUMANode); n != nil {
+		if n := e.m.NUMANode(*d.NUMANode); n != nil {
 			return n.CPUs
 		}
 		return cpuset.New()
 	}
 	var ids []int
-	for _, cpu := range c.m.CPUs {
+	for _, cpu := range e.m.CPUs {
 		if cpu.Online && (d.Socket == nil || cpu.Core != nil && cpu.Core.Package == *d.Socket) {
 			ids = append(ids, cpu.ID)
 		}
@@ -126,32 +126,32 @@ func (c *court) group(d *expect.Device) cpuset.CPUSet {
 	return cpuset.New(ids...)
 }
 
-func (c *court) cpusOf(g grant, found *facts.Container) Finding {
+func (e *evaluator) cpusOf(g grant, found *collect.Container) Finding {
 	has := found.Granted.CPUs
 	f := Finding{
 		State: StateOK, Claim: g.claim, What: fmt.Sprintf("container %s runs on %s", found.Name, strings.Join(g.what, ", ")),
-		Why: fmt.Sprintf("CPUs %s, %s", has, nodeWords(c.nodesOf(has))),
+		Why: fmt.Sprintf("CPUs %s, %s", has, nodeWords(e.nodesOf(has))),
 	}
 	differs := Difference{Of: "container " + found.Name, Attribute: "CPUs", Claimed: strings.Join(g.what, ", "), Observed: f.Why}
 	outside := has.Difference(g.of)
 	switch {
 	case !outside.IsEmpty():
-		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s, of which %s are of %s", has, outside, nodeWords(c.nodesOf(outside))), differs)
+		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s, of which %s are of %s", has, outside, nodeWords(e.nodesOf(outside))), differs)
 	case g.sized && has.Size() != g.count:
 		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s are %d, not %d", has, has.Size(), g.count), differs)
-	case len(g.untold) == 0 && !g.told.Equals(has):
-		differs.Claimed += ": CPUs " + g.told.String()
-		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s; the driver gave it %s", has, g.told), differs)
-	case found.ToldErr != nil:
-		f.State, f.Code, f.Why = StateUnknown, NotRead, found.ToldErr.Error()
+	case len(g.notInEnv) == 0 && !g.inEnv.Equals(has):
+		differs.Claimed += ": CPUs " + g.inEnv.String()
+		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s; the driver gave it %s", has, g.inEnv), differs)
+	case found.EnvErr != nil:
+		f.State, f.Code, f.Why = StateUnknown, NotRead, found.EnvErr.Error()
 	case !g.sized:
 		f.State, f.Code, f.Why = StateUnknown, NotRead, fmt.Sprintf("CPUs %s; neither the claim nor a slice says how many", has)
 	}
 	return f
 }
 
-func (c *court) memoryOf(g grant, found *facts.Container) Finding {
-	has, near := found.Granted.Mems, c.nodesOf(found.Granted.CPUs)
+func (e *evaluator) memoryOf(g grant, found *collect.Container) Finding {
+	has, near := found.Granted.Mems, e.nodesOf(found.Granted.CPUs)
 	f := Finding{
 		State: StateOK, Claim: g.claim, What: fmt.Sprintf("memory of container %s is beside its CPUs", found.Name),
 		Why: fmt.Sprintf("memory of node %s, CPUs of node %s", has, near),
@@ -160,7 +160,7 @@ func (c *court) memoryOf(g grant, found *facts.Container) Finding {
 		return f
 	}
 	switch {
-	case c.lacksMemory(near):
+	case e.lacksMemory(near):
 		f.State, f.Why = StateNote, f.Why+", which has none"
 	case !g.bindsMemory:
 		f.State, f.Why = StateNote, f.Why+"; the driver of these CPUs does not bind memory"
@@ -171,14 +171,14 @@ func (c *court) memoryOf(g grant, found *facts.Container) Finding {
 }
 
 // lacksMemory says whether one of the nodes has no memory of its own.
-func (c *court) lacksMemory(nodes cpuset.CPUSet) bool {
+func (e *evaluator) lacksMemory(nodes cpuset.CPUSet) bool {
 	return slices.ContainsFunc(nodes.List(), func(id int) bool {
-		n := c.m.NUMANode(id)
+		n := e.m.NUMANode(id)
 		return n != nil && n.MemoryBytes != nil && *n.MemoryBytes == 0
 	})
 }
 
-func (c *court) processesOf(g grant, found *facts.Container) Finding {
+func (e *evaluator) processesOf(g grant, found *collect.Container) Finding {
 	f := Finding{
 		State: StateOK, Claim: g.claim, What: fmt.Sprintf("no process of container %s may leave its CPUs", found.Name),
 		Why: number(len(found.Processes), "process", "processes"),
@@ -197,7 +197,7 @@ func (c *court) processesOf(g grant, found *facts.Container) Finding {
 	return f
 }
 
-func (c *court) threadsOf(g grant, found *facts.Container) Finding {
+func (e *evaluator) threadsOf(g grant, found *collect.Container) Finding {
 	f := Finding{State: StateOK, Claim: g.claim, What: fmt.Sprintf("no thread of container %s ran outside its CPUs", found.Name)}
 	ran, all, outside := cpuset.New(), 0, 0
 	first := ""
@@ -229,22 +229,22 @@ func (c *court) threadsOf(g grant, found *facts.Container) Finding {
 }
 
 // unnamedCPUs notes CPUs that no container names: nobody is pinned to them.
-func (c *court) unnamedCPUs() {
-	for _, claim := range c.promised.Claims {
+func (e *evaluator) unnamedCPUs() {
+	for _, claim := range e.expected.Claims {
 		for i := range claim.Devices {
 			d := &claim.Devices[i]
 			if d.Kind != expect.CPUs || d.Admin {
 				continue
 			}
-			if !c.named(claim.Name, d) {
-				c.add(Finding{State: StateNote, Claim: claim.Name, What: d.Request + ": " + cpuWords(d), Why: "no running container names them"})
+			if !e.named(claim.Name, d) {
+				e.add(Finding{State: StateNote, Claim: claim.Name, What: d.Request + ": " + cpuWords(d), Why: "no running container names them"})
 			}
 		}
 	}
 }
 
 // nodesOf are the NUMA nodes of CPUs.
-func (c *court) nodesOf(cpus cpuset.CPUSet) cpuset.CPUSet { return nodesOf(c.m, cpus) }
+func (e *evaluator) nodesOf(cpus cpuset.CPUSet) cpuset.CPUSet { return nodesOf(e.m, cpus) }
 
 func nodesOf(m *model.Machine, cpus cpuset.CPUSet) cpuset.CPUSet {
 	var nodes []int

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package collect
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 // its memory, where its environment lies and where it may have mapped any file.
 // Either may let one wait for ever.
 type view struct {
-	told       map[string]cpuset.CPUSet
-	toldErr    error
+	env        map[string]cpuset.CPUSet
+	envErr     error
 	devices    []deviceFile
 	devicesErr error
 	links      []link
@@ -37,10 +37,10 @@ func viewPod(o Options, pids []int) []view {
 		v := &views[i]
 		in, err := enter(o, pid)
 		if err != nil {
-			v.toldErr, v.devicesErr, v.linksErr = err, err, err
+			v.envErr, v.devicesErr, v.linksErr = err, err, err
 			continue
 		}
-		v.told, v.toldErr = in.told()
+		v.env, v.envErr = in.envCPUs()
 		v.devices, v.devicesErr = in.devices()
 		if !shown {
 			v.links, v.linksErr = in.links()
@@ -51,8 +51,8 @@ func viewPod(o Options, pids []int) []view {
 	return views
 }
 
-// told reads what the container's first process was told.
-func (in *inside) told() (map[string]cpuset.CPUSet, error) {
+// envCPUs reads the CPUs in the environment of the container's first process.
+func (in *inside) envCPUs() (map[string]cpuset.CPUSet, error) {
 	text, err := in.read("environ", maxEnviron)
 	if err != nil {
 		return nil, fmt.Errorf("environment of the container's first process: %w", err)
@@ -71,11 +71,11 @@ func (r *Reader) shown(p *Pod, views []view, err error) {
 			continue
 		}
 		if err != nil {
-			c.ToldErr, c.FilesErr, p.Network.Err = err, err, err
+			c.EnvErr, c.FilesErr, p.Network.Err = err, err, err
 			continue
 		}
 		v := &views[i]
-		c.Told, c.ToldErr = v.told, v.toldErr
+		c.EnvCPUs, c.EnvErr = v.env, v.envErr
 		if c.FilesErr = v.devicesErr; c.FilesErr == nil {
 			c.Files, c.FilesErr = r.files(v.devices)
 		}

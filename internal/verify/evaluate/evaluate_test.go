@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package evaluate
 
 import (
 	"encoding/json"
@@ -15,8 +15,8 @@ import (
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/verify/collect"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/facts"
 	"plumbline.dev/plumbline/internal/verify/nearest"
 )
 
@@ -49,10 +49,10 @@ func machine(t testing.TB, sockets ...int) *model.Machine {
 
 // pod has both NICs, and CPUs; the NICs publish their near nodes as a list where
 // lists is set.
-func pod(cpus cpuset.CPUSet, lists bool, c resourceapi.DeviceConstraint) (expect.Pod, facts.Pod) {
+func pod(cpus cpuset.CPUSet, lists bool, c resourceapi.DeviceConstraint) (expect.Pod, collect.Pod) {
 	id := strings.Repeat("a", 64)
 	claim := expect.Claim{Name: "c", UID: "u", Constraints: []resourceapi.DeviceConstraint{c}}
-	var network facts.Network
+	var network collect.Network
 	for i, bus := range []uint8{0x11, 0x21} {
 		a := model.PCIAddress{Bus: bus}
 		d := expect.Device{Request: []string{"near", "far"}[i], Driver: slicecodec.DriverNet, Name: a.String(), Kind: expect.NIC, PCI: &a}
@@ -60,12 +60,12 @@ func pod(cpus cpuset.CPUSet, lists bool, c resourceapi.DeviceConstraint) (expect
 			d.Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{slicecodec.AttrNUMANode: {IntValues: []int64{0, 1}}}
 		}
 		claim.Devices = append(claim.Devices, d)
-		network.Interfaces = append(network.Interfaces, facts.Interface{Name: "net" + a.String()[5:7], PCI: &a})
+		network.Interfaces = append(network.Interfaces, collect.Interface{Name: "net" + a.String()[5:7], PCI: &a})
 	}
 	claim.Devices = append(claim.Devices, expect.Device{Request: "cpus", Driver: slicecodec.DriverCPU, Name: "group", Kind: expect.CPUs, CPUCount: cpus.Size()})
-	granted := facts.Sets{CPUs: cpus, Mems: cpuset.New(0, 1)}
+	granted := collect.Sets{CPUs: cpus, Mems: cpuset.New(0, 1)}
 	return expect.Pod{Name: "p", Containers: []expect.Container{{Name: "main", ID: id, Uses: map[string][]string{"c": {""}}}}, Claims: []expect.Claim{claim}},
-		facts.Pod{Network: network, Containers: []facts.Container{{Name: "main", ID: id, Granted: granted, Processes: []facts.Process{{PID: 1, Allowed: granted}}}}}
+		collect.Pod{Network: network, Containers: []collect.Container{{Name: "main", ID: id, Granted: granted, Processes: []collect.Process{{PID: 1, Allowed: granted}}}}}
 }
 
 func TestConstraints(t *testing.T) {
@@ -95,8 +95,8 @@ func TestConstraints(t *testing.T) {
 		{"a socket that the kernel does not tell", cpuset.New(0), false, match("dra.cpu/socketID", "cpus"), Unknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			promised, found := pod(test.cpus, test.lists, test.c)
-			if got := Judge(nearest.On(machine(t)), promised, found); got.Status != test.want {
+			expected, found := pod(test.cpus, test.lists, test.c)
+			if got := Pod(nearest.New(machine(t)), expected, found); got.Status != test.want {
 				t.Errorf("%s, want %s: %+v", got.Status, test.want, got.Findings)
 			}
 		})
@@ -121,13 +121,13 @@ func TestSockets(t *testing.T) {
 		{"NICs of sockets that nobody tells", nil, cpuset.New(0), []string{"near", "far"}, Unknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			promised, found := pod(test.cpus, false, resourceapi.DeviceConstraint{
+			expected, found := pod(test.cpus, false, resourceapi.DeviceConstraint{
 				Requests: test.between, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(slicecodec.AttrSocket)),
 			})
-			for i := range promised.Claims[0].Devices {
-				promised.Claims[0].Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{slicecodec.AttrSocket: {IntValue: ptr.To[int64](0)}}
+			for i := range expected.Claims[0].Devices {
+				expected.Claims[0].Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{slicecodec.AttrSocket: {IntValue: ptr.To[int64](0)}}
 			}
-			if got := Judge(nearest.On(machine(t, test.sockets...)), promised, found); got.Status != test.want {
+			if got := Pod(nearest.New(machine(t, test.sockets...)), expected, found); got.Status != test.want {
 				t.Errorf("%s, want %s: %+v", got.Status, test.want, got.Findings)
 			}
 		})
@@ -147,12 +147,12 @@ func FuzzJudge(f *testing.F) {
 		if json.Unmarshal([]byte(podText), &p) != nil || json.Unmarshal([]byte(claimText), &claim) != nil {
 			return
 		}
-		promised := expect.Of(&p, map[string]*resourceapi.ResourceClaim{claim.Name: &claim}, nil)
-		found := facts.Pod{Network: facts.Network{Err: facts.ErrGone}}
-		for _, c := range promised.Containers {
-			found.Containers = append(found.Containers, facts.Container{Name: c.Name, ID: c.ID, Err: facts.ErrGone})
+		expected := expect.PodOf(&p, map[string]*resourceapi.ResourceClaim{claim.Name: &claim}, nil)
+		found := collect.Pod{Network: collect.Network{Err: collect.ErrGone}}
+		for _, c := range expected.Containers {
+			found.Containers = append(found.Containers, collect.Container{Name: c.Name, ID: c.ID, Err: collect.ErrGone})
 		}
-		if got := Judge(nearest.On(machine(t)), promised, found); got.Status == True {
+		if got := Pod(nearest.New(machine(t)), expected, found); got.Status == True {
 			t.Errorf("aligned although nothing was read: %+v", got.Findings)
 		}
 	})
@@ -160,11 +160,11 @@ func FuzzJudge(f *testing.F) {
 
 // What no container names is all containers', and belongs to the CPUs of one of them.
 func TestUnnamedClaimIsComparedWithCPUs(t *testing.T) {
-	promised, found := pod(cpuset.New(0, 1), false, resourceapi.DeviceConstraint{})
-	devices := promised.Claims[0].Devices
-	promised.Claims = []expect.Claim{{Name: "c", UID: "u", Devices: devices[2:]}, {Name: "unnamed", UID: "v", Devices: devices[1:2]}}
+	expected, found := pod(cpuset.New(0, 1), false, resourceapi.DeviceConstraint{})
+	devices := expected.Claims[0].Devices
+	expected.Claims = []expect.Claim{{Name: "c", UID: "u", Devices: devices[2:]}, {Name: "unnamed", UID: "v", Devices: devices[1:2]}}
 	found.Network.Interfaces = found.Network.Interfaces[1:]
-	got := Judge(nearest.On(machine(t)), promised, found)
+	got := Pod(nearest.New(machine(t)), expected, found)
 	if near := got.Nearness(); got.Status != True || near.Status != False || near.Reason != FartherThanPossible {
 		t.Errorf("as claimed %s (%s), %+v; want True, and farther than possible", got.Status, got.Message, near)
 	}
@@ -181,16 +181,16 @@ func TestPluginExcusesNoVFIO(t *testing.T) {
 	}
 	a, b := m.Functions[0].Address, m.Functions[1].Address
 	id := strings.Repeat("a", 64)
-	promised := expect.Pod{
+	expected := expect.Pod{
 		Name:       "p",
 		Containers: []expect.Container{{Name: "main", ID: id, Uses: map[string][]string{"c": {""}}, GPUs: []expect.PluginGPUs{{Resource: "nvidia.com/gpu", Count: 1, Vendor: 0x10de}}}},
 		Claims:     []expect.Claim{{Name: "c", UID: "u", Devices: []expect.Device{{Request: "gpu", Driver: slicecodec.DriverGPU, Name: "gpu-0", Kind: expect.GPU, PCI: &a}}}},
 	}
-	for kind, want := range map[facts.FileKind]Status{facts.FileGPU: True, facts.FileVFIO: False} {
-		found := facts.Pod{Containers: []facts.Container{{Name: "main", ID: id, Processes: []facts.Process{{PID: 1}}, Files: []facts.File{
-			{Kind: facts.FileGPU, Path: "/dev/nvidia0", PCI: a}, {Kind: kind, Path: "/dev/other", PCI: b},
+	for kind, want := range map[collect.FileKind]Status{collect.FileGPU: True, collect.FileVFIO: False} {
+		found := collect.Pod{Containers: []collect.Container{{Name: "main", ID: id, Processes: []collect.Process{{PID: 1}}, Files: []collect.File{
+			{Kind: collect.FileGPU, Path: "/dev/nvidia0", PCI: a}, {Kind: kind, Path: "/dev/other", PCI: b},
 		}}}}
-		if got := Judge(nearest.On(m), promised, found); got.Status != want {
+		if got := Pod(nearest.New(m), expected, found); got.Status != want {
 			t.Errorf("%s: %s (%s), want %s", kind, got.Status, got.Message, want)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package judge
+package evaluate
 
 import (
 	"cmp"
@@ -11,17 +11,17 @@ import (
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/verify/collect"
 	"plumbline.dev/plumbline/internal/verify/expect"
-	"plumbline.dev/plumbline/internal/verify/facts"
 )
 
 // claim looks for every device of a claim but CPUs, which belong to containers.
-func (c *court) claim(claim *expect.Claim) {
+func (e *evaluator) claim(claim *expect.Claim) {
 	for i := range claim.Devices {
 		d := &claim.Devices[i]
-		d.Kind = c.kindOf(d)
+		d.Kind = e.kindOf(d)
 		if d.PCI != nil {
-			c.claimed[*d.PCI] = d
+			e.claimed[*d.PCI] = d
 		}
 		f := Finding{Claim: claim.Name, What: fmt.Sprintf("%s is %s", d.Request, d.Name)}
 		switch {
@@ -30,24 +30,24 @@ func (c *court) claim(claim *expect.Claim) {
 		case d.Kind == expect.CPUs:
 			continue
 		case d.Kind == expect.NIC:
-			c.nic(claim, d, &f)
+			e.nic(claim, d, &f)
 		case d.Kind == expect.GPU:
-			c.gpu(claim, d, &f)
+			e.gpu(claim, d, &f)
 		default:
 			f.State, f.Why = StateNote, fmt.Sprintf("a device of %s: nothing of the kernel's to compare it with", d.Driver)
-			c.setPlace(claim.Name, place{device: d, pci: d.PCI})
+			e.setPlace(claim.Name, place{device: d, pci: d.PCI})
 		}
-		c.add(f)
+		e.add(f)
 	}
 }
 
 // kindOf tells by the class of the PCI function what a device of a driver is
 // that nobody here knows.
-func (c *court) kindOf(d *expect.Device) expect.Kind {
+func (e *evaluator) kindOf(d *expect.Device) expect.Kind {
 	if d.Kind != expect.PCI {
 		return d.Kind
 	}
-	switch f := c.m.Function(*d.PCI); {
+	switch f := e.m.Function(*d.PCI); {
 	case f == nil:
 		return ""
 	case f.ClassByte() == model.PCIClassNetwork:
@@ -62,35 +62,35 @@ func isGPU(f *model.PCIFunction) bool {
 	return f != nil && (f.ClassByte() == model.PCIClassDisplay || f.ClassByte() == model.PCIClassAccelerator)
 }
 
-func (c *court) nic(claim *expect.Claim, d *expect.Device, f *Finding) {
-	name, known := c.interfaceOf(d)
-	rdma := c.fileOf(claim.Name, d, facts.FileRDMA, facts.FileVFIO)
+func (e *evaluator) nic(claim *expect.Claim, d *expect.Device, f *Finding) {
+	name, known := e.interfaceOf(d)
+	rdma := e.fileOf(claim.Name, d, collect.FileRDMA, collect.FileVFIO)
 	switch {
 	case d.PCI == nil && name != "":
 		f.State, f.Why = StateOK, "interface "+name+", which is no PCI function"
-		c.setPlace(claim.Name, place{device: d})
+		e.setPlace(claim.Name, place{device: d})
 	case name != "" || rdma != "" && d.Interface == "":
-		f.State, f.Why = StateOK, strings.Join(withoutEmpty(name, rdma), ", ")+" "+c.where(*d.PCI)
-		c.setPlace(claim.Name, place{device: d, pci: d.PCI})
-	case c.promised.HostNetwork:
+		f.State, f.Why = StateOK, strings.Join(withoutEmpty(name, rdma), ", ")+" "+e.where(*d.PCI)
+		e.setPlace(claim.Name, place{device: d, pci: d.PCI})
+	case e.expected.HostNetwork:
 		f.State, f.Code, f.Why = StateUnknown, NotRead, "a pod in the host's network sees all interfaces"
 	case !known:
 		f.State, f.Code, f.Why = StateUnknown, NotRead, "the pod's interfaces are not known"
 	case d.PCI == nil && d.Interface == "":
 		f.State, f.Code, f.Why = StateUnknown, NotRead, "neither a slice nor the claim's status says which interface that is"
 	default:
-		c.missingNIC(d, f)
+		e.missingNIC(d, f)
 	}
 }
 
-// missingNIC convicts of a NIC that is not there.
-func (c *court) missingNIC(d *expect.Device, f *Finding) {
+// missingNIC flags a NIC that is not there.
+func (e *evaluator) missingNIC(d *expect.Device, f *Finding) {
 	differs := Difference{Of: deviceWords(d), Attribute: slicecodec.AttrPCIBusID, Claimed: d.Interface}
 	if d.PCI != nil {
 		differs.Claimed = d.PCI.String()
 	}
 	var there []string
-	for _, i := range c.found.Network.Interfaces {
+	for _, i := range e.observed.Network.Interfaces {
 		switch {
 		case i.PCI != nil:
 			there = append(there, i.Name+" at "+i.PCI.String())
@@ -115,28 +115,28 @@ func (c *court) missingNIC(d *expect.Device, f *Finding) {
 func deviceWords(d *expect.Device) string { return d.Request + " = " + d.Name }
 
 // interfaceOf finds a claimed NIC among the pod's interfaces.
-func (c *court) interfaceOf(d *expect.Device) (name string, known bool) {
-	if c.found.Network.Err != nil {
+func (e *evaluator) interfaceOf(d *expect.Device) (name string, known bool) {
+	if e.observed.Network.Err != nil {
 		return "", false
 	}
-	for _, i := range c.found.Network.Interfaces {
-		if d.PCI != nil && i.PCI != nil && *i.PCI == *d.PCI && !c.promised.HostNetwork {
+	for _, i := range e.observed.Network.Interfaces {
+		if d.PCI != nil && i.PCI != nil && *i.PCI == *d.PCI && !e.expected.HostNetwork {
 			return i.Name, true
 		}
 	}
 	if d.PCI != nil {
 		return "", true
 	}
-	return c.virtualOf(d), true
+	return e.virtualOf(d), true
 }
 
 // virtualOf finds a claimed interface that is no PCI function: by the address
 // that the driver says it has, whatever its pod calls it; only where that is not
 // said by its name. Where another interface has its name, the pod was given that
 // in its place.
-func (c *court) virtualOf(d *expect.Device) string {
+func (e *evaluator) virtualOf(d *expect.Device) string {
 	name := ""
-	for _, i := range c.found.Network.Interfaces {
+	for _, i := range e.observed.Network.Interfaces {
 		called := i.Name == d.Interface || d.Interface == "" && i.Name == d.Name
 		addressed := d.MAC == "" || i.MAC == "" || strings.EqualFold(d.MAC, i.MAC)
 		switch {
@@ -153,21 +153,21 @@ func (c *court) virtualOf(d *expect.Device) string {
 	return name
 }
 
-func (c *court) gpu(claim *expect.Claim, d *expect.Device, f *Finding) {
-	file := c.fileOf(claim.Name, d, facts.FileGPU, facts.FileVFIO)
+func (e *evaluator) gpu(claim *expect.Claim, d *expect.Device, f *Finding) {
+	file := e.fileOf(claim.Name, d, collect.FileGPU, collect.FileVFIO)
 	switch {
-	case !c.named(claim.Name, d):
+	case !e.named(claim.Name, d):
 		f.State, f.Why = StateNote, "no running container names it"
-		c.setPlace(claim.Name, place{device: d, pci: d.PCI})
+		e.setPlace(claim.Name, place{device: d, pci: d.PCI})
 	case d.PCI == nil:
 		f.State, f.Code, f.Why = StateUnknown, NotRead, "no slice publishes its PCI address"
 	case file != "":
-		f.State, f.Why = StateOK, file+" "+c.where(*d.PCI)
-		c.setPlace(claim.Name, place{device: d, pci: d.PCI})
-	case c.filesUnread():
+		f.State, f.Why = StateOK, file+" "+e.where(*d.PCI)
+		e.setPlace(claim.Name, place{device: d, pci: d.PCI})
+	case e.filesUnread():
 		f.State, f.Code, f.Why = StateUnknown, NotRead, "the device files of a container are not known"
 	default:
-		there := c.otherGPUs()
+		there := e.otherGPUs()
 		why := fmt.Sprintf("no device file of %s is in a container that names it", d.PCI)
 		if there != "" {
 			why += "; there is " + there
@@ -178,11 +178,11 @@ func (c *court) gpu(claim *expect.Claim, d *expect.Device, f *Finding) {
 	}
 }
 
-func (c *court) otherGPUs() string {
+func (e *evaluator) otherGPUs() string {
 	var there []string
-	for _, container := range c.found.Containers {
+	for _, container := range e.observed.Containers {
 		for _, f := range container.Files {
-			if f.Kind == facts.FileGPU {
+			if f.Kind == collect.FileGPU {
 				there = append(there, f.Path+" at "+f.PCI.String())
 			}
 		}
@@ -193,18 +193,18 @@ func (c *court) otherGPUs() string {
 
 // fileOf finds a device's file in the containers that name its request; in all
 // where none names it, as drivers give it to all then.
-func (c *court) fileOf(claim string, d *expect.Device, kinds ...facts.FileKind) string {
+func (e *evaluator) fileOf(claim string, d *expect.Device, kinds ...collect.FileKind) string {
 	if d.PCI == nil {
 		return ""
 	}
-	named := c.named(claim, d)
+	named := e.named(claim, d)
 	path := ""
-	for _, container := range c.found.Containers {
-		p := c.promisedContainer(container.ID)
+	for _, container := range e.observed.Containers {
+		p := e.expectedContainer(container.ID)
 		if named && (p == nil || !p.Names(claim, d.Request)) {
 			continue
 		}
-		at := slices.IndexFunc(container.Files, func(f facts.File) bool { return f.PCI == *d.PCI && slices.Contains(kinds, f.Kind) })
+		at := slices.IndexFunc(container.Files, func(f collect.File) bool { return f.PCI == *d.PCI && slices.Contains(kinds, f.Kind) })
 		if at < 0 {
 			return ""
 		}
@@ -214,17 +214,17 @@ func (c *court) fileOf(claim string, d *expect.Device, kinds ...facts.FileKind) 
 }
 
 // named says whether a running container names a device's request.
-func (c *court) named(claim string, d *expect.Device) bool {
-	return slices.ContainsFunc(c.promised.Containers, func(p expect.Container) bool { return p.Names(claim, d.Request) })
+func (e *evaluator) named(claim string, d *expect.Device) bool {
+	return slices.ContainsFunc(e.expected.Containers, func(p expect.Container) bool { return p.Names(claim, d.Request) })
 }
 
-func (c *court) filesUnread() bool {
-	return slices.ContainsFunc(c.found.Containers, func(f facts.Container) bool { return f.Err != nil || f.FilesErr != nil })
+func (e *evaluator) filesUnread() bool {
+	return slices.ContainsFunc(e.observed.Containers, func(f collect.Container) bool { return f.Err != nil || f.FilesErr != nil })
 }
 
 // where says in words where a function is.
-func (c *court) where(a model.PCIAddress) string {
-	f := c.m.Function(a)
+func (e *evaluator) where(a model.PCIAddress) string {
+	f := e.m.Function(a)
 	if f == nil {
 		return fmt.Sprintf("at %s, which the node does not show", a)
 	}
@@ -238,32 +238,32 @@ func (c *court) where(a model.PCIAddress) string {
 // nothingElse catches devices that no claim of the pod has. It is silent on
 // kinds that the pod claims nothing of: device plugins and CNI plugins give
 // devices too.
-func (c *court) nothingElse() {
-	nics, gpus := c.exact(expect.NIC), c.exact(expect.GPU)
-	if nics && !c.promised.HostNetwork && c.found.Network.Err == nil {
-		c.noOtherNIC()
+func (e *evaluator) nothingElse() {
+	nics, gpus := e.exact(expect.NIC), e.exact(expect.GPU)
+	if nics && !e.expected.HostNetwork && e.observed.Network.Err == nil {
+		e.noOtherNIC()
 	}
-	for _, container := range c.found.Containers {
-		p := c.promisedContainer(container.ID)
+	for _, container := range e.observed.Containers {
+		p := e.expectedContainer(container.ID)
 		if p != nil && p.Privileged {
-			c.add(Finding{State: StateNote, What: "container " + container.Name, Why: "it is privileged: it reaches every device of the node"})
+			e.add(Finding{State: StateNote, What: "container " + container.Name, Why: "it is privileged: it reaches every device of the node"})
 			continue
 		}
-		c.noOtherFile(container, nics, gpus)
+		e.noOtherFile(container, nics, gpus)
 	}
 }
 
 // exact says whether the pod claims devices of a kind, and it is known of all of
 // them which they are.
-func (c *court) exact(kind expect.Kind) bool {
+func (e *evaluator) exact(kind expect.Kind) bool {
 	some := false
-	for _, claim := range c.promised.Claims {
+	for _, claim := range e.expected.Claims {
 		for i := range claim.Devices {
 			d := &claim.Devices[i]
 			if d.Kind != kind || d.Admin {
 				continue
 			}
-			if name, _ := c.interfaceOf(d); d.PCI == nil && name == "" {
+			if name, _ := e.interfaceOf(d); d.PCI == nil && name == "" {
 				return false
 			}
 			some = true
@@ -272,27 +272,27 @@ func (c *court) exact(kind expect.Kind) bool {
 	return some
 }
 
-func (c *court) noOtherNIC() {
+func (e *evaluator) noOtherNIC() {
 	f := Finding{State: StateOK, What: "no other network interface"}
 	var names []string
-	for _, i := range c.found.Network.Interfaces {
+	for _, i := range e.observed.Network.Interfaces {
 		// What carries the pod's default route came with its network.
-		if i.PCI == nil || i.Default || c.claimed[*i.PCI] != nil {
+		if i.PCI == nil || i.Default || e.claimed[*i.PCI] != nil {
 			continue
 		}
-		names = append(names, i.Name+" "+c.where(*i.PCI))
+		names = append(names, i.Name+" "+e.where(*i.PCI))
 	}
-	f.Why = fmt.Sprintf("%d of PCI functions, all claimed", c.countNICs())
+	f.Why = fmt.Sprintf("%d of PCI functions, all claimed", e.countNICs())
 	if len(names) > 0 {
 		there := strings.Join(names, ", ")
-		f.wrong(DeviceNotClaimed, there, Difference{Of: "the pod", Attribute: "network interfaces", Claimed: c.claimedNames(expect.NIC), Observed: "also " + there})
+		f.wrong(DeviceNotClaimed, there, Difference{Of: "the pod", Attribute: "network interfaces", Claimed: e.claimedNames(expect.NIC), Observed: "also " + there})
 	}
-	c.add(f)
+	e.add(f)
 }
 
-func (c *court) countNICs() int {
+func (e *evaluator) countNICs() int {
 	n := 0
-	for _, i := range c.found.Network.Interfaces {
+	for _, i := range e.observed.Network.Interfaces {
 		if i.PCI != nil && !i.Default {
 			n++
 		}
@@ -300,32 +300,32 @@ func (c *court) countNICs() int {
 	return n
 }
 
-func (c *court) noOtherFile(container facts.Container, nics, gpus bool) {
+func (e *evaluator) noOtherFile(container collect.Container, nics, gpus bool) {
 	var others []string
 	for _, f := range container.Files {
 		kind := f.Kind
-		if kind == facts.FileVFIO && isGPU(c.m.Function(f.PCI)) {
-			kind = facts.FileGPU
+		if kind == collect.FileVFIO && isGPU(e.m.Function(f.PCI)) {
+			kind = collect.FileGPU
 		}
-		judged := kind == facts.FileGPU && gpus || kind != facts.FileGPU && nics
-		if judged && c.claimed[f.PCI] == nil && (f.Kind != facts.FileGPU || c.pluginOf(&container, f.PCI) == nil) {
-			others = append(others, f.Path+" "+c.where(f.PCI))
+		judged := kind == collect.FileGPU && gpus || kind != collect.FileGPU && nics
+		if judged && e.claimed[f.PCI] == nil && (f.Kind != collect.FileGPU || e.pluginOf(&container, f.PCI) == nil) {
+			others = append(others, f.Path+" "+e.where(f.PCI))
 		}
 	}
 	if len(others) > 0 {
 		f := Finding{What: "no other device in container " + container.Name}
 		there := strings.Join(others, ", ")
 		f.wrong(DeviceNotClaimed, there, Difference{
-			Of: "container " + container.Name, Attribute: "device files", Claimed: c.claimedNames(expect.GPU, expect.NIC), Observed: "also " + there,
+			Of: "container " + container.Name, Attribute: "device files", Claimed: e.claimedNames(expect.GPU, expect.NIC), Observed: "also " + there,
 		})
-		c.add(f)
+		e.add(f)
 	}
 }
 
 // claimedNames are the requests of all claimed devices of some kinds.
-func (c *court) claimedNames(kinds ...expect.Kind) string {
+func (e *evaluator) claimedNames(kinds ...expect.Kind) string {
 	var names []string
-	for _, claim := range c.promised.Claims {
+	for _, claim := range e.expected.Claims {
 		for _, d := range claim.Devices {
 			if slices.Contains(kinds, d.Kind) && !d.Admin {
 				names = append(names, d.Request)

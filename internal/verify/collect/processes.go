@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package collect
 
 import (
 	"errors"
@@ -14,10 +14,10 @@ import (
 	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
-// scan lists the processes of the targets' containers, ascending, by container
+// listProcesses lists the processes of the targets' containers, ascending, by container
 // id. cgroup.procs would be shorter, but shows no process of another process
 // namespace than the reader's (kernel/cgroup/cgroup.c, cgroup_procs_show).
-func (r *Reader) scan(targets []Target) (map[string][]int, error) {
+func (r *Reader) listProcesses(targets []Target) (map[string][]int, error) {
 	wanted := map[string]bool{}
 	for _, t := range targets {
 		for _, c := range t.Containers {

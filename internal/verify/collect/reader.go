@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package collect
 
 import (
 	"context"
@@ -33,22 +33,22 @@ type Options struct {
 	// character device; nil asks the kernel. A directory that plays a
 	// container's /dev needs another answer.
 	Device func(directory int, name string) (number string, isDevice bool, err error)
-	// Patience is how long a look waits for pods that do not answer; 0 is 3 s.
+	// Patience is how long a scan waits for pods that do not answer; 0 is 3 s.
 	Patience time.Duration
 }
 
-// history is how long the threads of a container had run at a look.
+// history is how long the threads of a container had run at a scan.
 type history struct {
-	look  int
+	scan  int
 	ticks map[threadKey]uint64
 }
 
-// rememberedLooks is for how many looks a container is remembered that nobody
-// asked for: one look may be at some pods alone.
-const rememberedLooks = 16
+// rememberedScans is for how many scans a container is remembered that nobody
+// asked for: one scan may be of some pods alone.
+const rememberedScans = 16
 
-// Reader looks at pods. It remembers of the look before how long threads had
-// run. Its methods are for one caller at a time each; they take turns.
+// Reader observes pods. It remembers of the scan before how long threads had run. Its
+// methods may be called by several goroutines, and run one at a time.
 type Reader struct {
 	options Options
 	proc    *sysfs.Dir
@@ -58,11 +58,11 @@ type Reader struct {
 
 	mu      sync.Mutex
 	ran     map[string]*history // by container id
-	looks   int
+	scans   int
 	parents []string // of control groups of pods
 	buf     []byte
-	pods    lookouts
-	// Of the look at hand: whether it is one in detail, NVIDIA's GPUs by their
+	pods    pendingViews
+	// Of the scan at hand: whether it is one in detail, NVIDIA's GPUs by their
 	// minors, and the host's NICs by the index of their interfaces, nil until
 	// somebody asks.
 	detail   bool
@@ -89,7 +89,7 @@ func Open(o Options) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, procDir.Close())
 	}
-	r := &Reader{options: o, proc: procDir, sys: sys, ran: map[string]*history{}, pods: lookouts{}, buf: make([]byte, 64<<10)}
+	r := &Reader{options: o, proc: procDir, sys: sys, ran: map[string]*history{}, pods: pendingViews{}, buf: make([]byte, 64<<10)}
 	r.groups, r.noGroup = cgroup.Open(r.groupRoot())
 	return r, nil
 }
@@ -103,20 +103,20 @@ func (r *Reader) Close() error {
 	return errors.Join(errs...)
 }
 
-// Look reads every target, in their order. In detail it also says where memory
-// lies, which costs the kernel a summing up. A look in detail is somebody's
-// question: which threads ran since the look before counts from the last one
-// without, so that no question hides anything from who looks all the time.
+// Scan reads every target, in their order. In detail it also says where memory
+// lies, which costs the kernel a summing up. A scan in detail answers a person: which
+// threads ran since the scan before counts from the last one without detail, so that
+// it hides nothing from the agent's own loop.
 //
-// All pods are looked into at the same time, and waited for no longer than the
-// Reader's patience, or ctx: of one that does not answer, or not yet to the look
+// All pods are read at the same time, and waited for no longer than the
+// Reader's patience, or ctx: of one that does not answer, or not yet to the scan
 // before, what it alone could tell is an ErrUnanswered.
-func (r *Reader) Look(ctx context.Context, targets []Target, detail bool) []Pod {
+func (r *Reader) Scan(ctx context.Context, targets []Target, detail bool) []Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.detail, r.gpus, r.hostNICs = detail, r.gpuMinors(), nil
 	r.pods.forget()
-	pids, err := r.scan(targets)
+	pids, err := r.listProcesses(targets)
 	pods := make([]Pod, 0, len(targets))
 	for _, t := range targets {
 		p := Pod{UID: t.UID}
@@ -132,12 +132,12 @@ func (r *Reader) Look(ctx context.Context, targets []Target, detail bool) []Pod 
 		}
 		pods = append(pods, p)
 	}
-	r.lookInto(ctx, pods)
+	r.awaitViews(ctx, pods)
 	if detail {
 		return pods
 	}
-	r.looks++
-	maps.DeleteFunc(r.ran, func(_ string, h *history) bool { return r.looks-h.look > rememberedLooks })
+	r.scans++
+	maps.DeleteFunc(r.ran, func(_ string, h *history) bool { return r.scans-h.scan > rememberedScans })
 	return pods
 }
 
@@ -152,8 +152,8 @@ func firstProcesses(containers []Container) (pids []int, some bool) {
 	return pids, some
 }
 
-// lookInto waits for what the pods themselves show.
-func (r *Reader) lookInto(ctx context.Context, pods []Pod) {
+// awaitViews waits for what the pods themselves show.
+func (r *Reader) awaitViews(ctx context.Context, pods []Pod) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
 	defer cancel()
 	for i := range pods {
@@ -168,7 +168,7 @@ func (r *Reader) lookInto(ctx context.Context, pods []Pod) {
 	}
 }
 
-// Unanswered is how many looks into pods were given up and wait to this day.
+// Unanswered is how many reads of pods were given up and still wait.
 func (r *Reader) Unanswered() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

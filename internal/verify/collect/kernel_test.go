@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package collect
 
 import (
 	"bufio"
@@ -146,7 +146,7 @@ func TestKernelContainer(t *testing.T) {
 	write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(pid))
 	write(filepath.Join(group, "cpuset.cpus"), "1")
 	write(filepath.Join(group, "cpuset.mems"), "0")
-	found := realKernel(t).Look(t.Context(), []Target{{UID: uid, Containers: []TargetContainer{{Name: "main", ID: id}}}}, true)[0]
+	found := realKernel(t).Scan(t.Context(), []Target{{UID: uid, Containers: []TargetContainer{{Name: "main", ID: id}}}}, true)[0]
 	c := found.Containers[0]
 	if c.Err != nil || c.GrantedErr != nil || found.Network.Err != nil {
 		t.Fatalf("%v, %v, %v", c.Err, c.GrantedErr, found.Network.Err)

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package collect
 
 import (
 	"cmp"
@@ -46,7 +46,7 @@ func (r *Reader) container(c *Container, podUID string, pids []int) {
 		c.Processes = append(c.Processes, p)
 	}
 	if !r.detail {
-		r.ran[c.ID] = &history{look: r.looks, ticks: now}
+		r.ran[c.ID] = &history{scan: r.scans, ticks: now}
 	}
 	if len(c.Processes) == 0 {
 		c.Err = ErrGone

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package collect
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func within(t *testing.T, silent *hosttest.Silent, fn func()) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Error("the look does not return")
+		t.Error("the read does not return")
 		silent.End()
 		<-done
 	}
@@ -71,26 +71,26 @@ func TestSilentDevAndSys(t *testing.T) {
 	}
 }
 
-// A look that is not answered is given up and not begun again, others go on, and
+// A read that is not answered is given up and not begun again, others go on, and
 // it is begun again once it was answered.
-func TestLookouts(t *testing.T) {
-	l := lookouts{}
+func TestPendingViews(t *testing.T) {
+	l := pendingViews{}
 	answer := make(chan struct{})
 	began := make(chan string, 10)
-	look := func(uid string, wait <-chan struct{}) func() []view {
+	read := func(uid string, wait <-chan struct{}) func() []view {
 		return func() []view {
 			began <- uid
 			<-wait
-			return []view{{told: nil}}
+			return []view{{env: nil}}
 		}
 	}
 	now := make(chan struct{})
 	close(now)
-	// A round's time is over as soon as those have answered that do.
-	round := func(answering ...string) (silent, good error) {
+	// A pass's time is over as soon as those have answered that do.
+	pass := func(answering ...string) (silent, good error) {
 		l.forget()
-		l.start("silent", look("silent", answer))
-		l.start("good", look("good", now))
+		l.start("silent", read("silent", answer))
+		l.start("good", read("good", now))
 		for _, uid := range answering {
 			<-l[uid].done
 		}
@@ -101,9 +101,9 @@ func TestLookouts(t *testing.T) {
 		return silent, good
 	}
 	for i := range 3 {
-		silent, good := round("good")
+		silent, good := pass("good")
 		if !errors.Is(silent, ErrUnanswered) || good != nil || l.late() != 1 {
-			t.Fatalf("look %d: %v, %v, %d late", i, silent, good, l.late())
+			t.Fatalf("read %d: %v, %v, %d late", i, silent, good, l.late())
 		}
 	}
 	counts := map[string]int{}
@@ -111,19 +111,19 @@ func TestLookouts(t *testing.T) {
 		counts[<-began]++
 	}
 	if len(began) > 0 || counts["silent"] != 1 || counts["good"] != 3 {
-		t.Errorf("looks begun: %v", counts)
+		t.Errorf("reads begun: %v", counts)
 	}
 	one := l["silent"]
 	close(answer)
 	<-one.done
-	if silent, good := round("silent", "good"); silent != nil || good != nil || len(l) != 0 {
+	if silent, good := pass("silent", "good"); silent != nil || good != nil || len(l) != 0 {
 		t.Errorf("once it answers: %v, %v, %d under way", silent, good, len(l))
 	}
 }
 
-// Beyond a number of looks that nobody waits for no more are begun.
-func TestLookoutsAreBounded(t *testing.T) {
-	l := lookouts{}
+// Beyond a number of reads that nobody waits for no more are begun.
+func TestPendingViewsAreBounded(t *testing.T) {
+	l := pendingViews{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	answer := make(chan struct{})
@@ -136,6 +136,6 @@ func TestLookoutsAreBounded(t *testing.T) {
 		}
 	}
 	if len(l) != maxUnanswered {
-		t.Errorf("%d looks under way, want %d", len(l), maxUnanswered)
+		t.Errorf("%d reads under way, want %d", len(l), maxUnanswered)
 	}
 }
