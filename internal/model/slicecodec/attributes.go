@@ -3,6 +3,11 @@
 
 package slicecodec
 
+import (
+	"maps"
+	"slices"
+)
+
 // DRA driver names.
 const (
 	DriverNet = "dra.net"
@@ -63,16 +68,16 @@ const (
 
 // Attributes and capacities of CPUs.
 const (
-	attrCPUNUMANode = "dra.cpu/numaNodeID"
-	attrNumCPUs     = "dra.cpu/numCPUs"
+	AttrCPUNUMANode = "dra.cpu/numaNodeID"
+	AttrNumCPUs     = "dra.cpu/numCPUs"
 	attrSMT         = "dra.cpu/smtEnabled"
-	attrL3          = "dra.cpu/cacheL3ID"
-	attrCPU         = "dra.cpu/cpuID"
+	AttrL3          = "dra.cpu/cacheL3ID"
+	AttrCPUID       = "dra.cpu/cpuID"
 	attrCore        = "dra.cpu/coreID" // as the kernel numbers it: anew in every package
 	attrCoreType    = "dra.cpu/coreType"
-	// attrCPUList says which CPUs the group has, as a cpulist; left out where
+	// AttrCPUList says which CPUs the group has, as a cpulist; left out where
 	// that takes more than an attribute can hold.
-	attrCPUList = "plumbline.dev/cpuList"
+	AttrCPUList = "plumbline.dev/cpuList"
 	// attrReserved says the same of the CPUs beside them that nobody is given; left
 	// out where there are none.
 	attrReserved = "plumbline.dev/reservedCPUs"
@@ -119,4 +124,67 @@ var ownAttributes = map[string]bool{
 	attrPFName: true, attrPFAddress: true, attrVirtual: true, attrPCIAddress: true, attrPCIVendor: true,
 	attrPCIDevice: true, attrPCISubsystem: true, attrRDMADevice: true, attrRDMALinkLayer: true,
 	attrLinkSpeed: true, attrKernelDriver: true, attrEBPF: true, attrTCFilters: true, attrTCXPrograms: true,
+}
+
+// AttributeNames lists, sorted and with their domains, the attributes that our
+// drivers publish by themselves; a cloud adds others to NICs.
+func AttributeNames() []string {
+	var all []string
+	for _, driver := range Drivers() {
+		all = append(all, AttributesOf(driver)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// AttributesOf are those that one driver publishes by itself, sorted and with
+// their domains.
+func AttributesOf(driver string) []string {
+	var names []string
+	switch driver {
+	case DriverNet:
+		names = slices.Collect(maps.Keys(ownAttributes))
+	case DriverCPU:
+		names = []string{
+			AttrNUMANode, AttrLegacyNUMANode, AttrSocket, AttrPCIeRoot,
+			AttrCPUNUMANode, AttrNumCPUs, attrSMT, AttrL3, AttrCPUID, attrCore, attrCoreType, AttrCPUList, attrReserved,
+		}
+	case DriverGPU:
+		names = []string{AttrPCIeRoot, AttrPCIBusID, AttrNUMANode, AttrLegacyNUMANode, AttrSocket, AttrSimulated}
+		for _, bare := range []string{
+			attrGPUType, attrUUID, attrProductName, attrBrand, attrArchitecture, attrComputeCap, attrDriverVersion, attrCUDAVersion,
+		} {
+			names = append(names, DriverGPU+"/"+bare)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// AlwaysPublished lists the attributes that no device of a driver lacks, NVIDIA's own
+// driver among them in every kind that it publishes (a GPU, a MIG device, one for
+// vfio-pci).
+func AlwaysPublished(driver string) []string {
+	switch driver {
+	case DriverNet:
+		return []string{AttrRDMA}
+	case DriverGPU:
+		return []string{AttrPCIBusID, DriverGPU + "/" + attrGPUType, DriverGPU + "/" + attrProductName}
+	}
+	return nil
+}
+
+// IndividualCPUAttributes are those that devices of dra.cpu have in individual mode only.
+func IndividualCPUAttributes() []string { return []string{AttrCPUID, attrCore, attrCoreType} }
+
+// ProductAttribute is the attribute with the product's name of a driver's GPUs, in the
+// driver's domain; "" where it is not known.
+func ProductAttribute(driver string) string {
+	switch driver {
+	case DriverGPU, "gpu.amd.com":
+		return driver + "/" + attrProductName
+	case "gpu.intel.com":
+		return driver + "/model"
+	}
+	return ""
 }

@@ -23,7 +23,7 @@ import (
 const typeDevice = "device"
 
 func (d *decoder) nic(id model.DeviceID, read Reading, r *reader) {
-	n := model.NIC{Published: &id, NUMANode: read.NUMANode, PCI: read.PCI, Attributes: r.foreign()}
+	n := model.NIC{Published: &id, NUMANode: read.NUMANode, PCI: read.PCI, Attributes: r.cloudAttributes()}
 	// Drivers of others do not all say what the RDMA device is called.
 	if dev := r.text(attrRDMADevice); dev != nil || read.RDMA {
 		n.RDMA = &model.RDMADevice{Name: ptr.Deref(dev, ""), LinkLayer: r.text(attrRDMALinkLayer)}
@@ -119,17 +119,17 @@ func (r *reader) nicFunction(a model.PCIAddress, node *int) model.PCIFunction {
 
 func (d *decoder) cpuGroup(device resourceapi.Device, r *reader) {
 	g := CPUGroup{
-		Device: device.Name, NUMANode: cmp.Or(r.number(attrCPUNUMANode), r.node()), Socket: r.number(AttrSocket),
-		L3: r.number(attrL3), SMT: r.flag(attrSMT), Count: ptr.Deref(r.number(attrNumCPUs), 0),
+		Device: device.Name, NUMANode: cmp.Or(r.number(AttrCPUNUMANode), r.node()), Socket: r.number(AttrSocket),
+		L3: r.number(AttrL3), SMT: r.flag(attrSMT), Count: ptr.Deref(r.number(AttrNumCPUs), 0),
 	}
 	g.Roots = r.texts(AttrPCIeRoot)
 	if kind := r.text(attrCoreType); kind != nil {
 		g.CoreType = model.CoreType(*kind)
 	}
-	if id := r.number(attrCPU); id != nil && *id < mostCPUs {
+	if id := r.number(AttrCPUID); id != nil && *id < mostCPUs {
 		g.Count, g.CPUs = 1, ptr.To(cpuset.New(*id))
 	}
-	if cpus := r.cpus(attrCPUList); cpus != nil {
+	if cpus := r.cpus(AttrCPUList); cpus != nil {
 		g.CPUs = cpus
 	}
 	if g.Reserved = r.cpus(attrReserved); r.err != nil {

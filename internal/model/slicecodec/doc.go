@@ -6,7 +6,7 @@
 // asks "what is this device called" or "which NIC is pci-0000-91-00-0" asks
 // here.
 //
-// Drivers of others are read too (vendors.go): what a device is and where, by the
+// Drivers of others are read too (other_drivers.go): what a device is and where, by the
 // standard attributes and by those that a driver has in their place.
 //
 // Encoding is a pure function of the machine: same machine, same bytes, devices

@@ -28,7 +28,7 @@ func encodeNIC(m *model.Machine, n model.NIC) *builder {
 	if n.Simulated != nil {
 		b.flag(AttrSimulated, true)
 	}
-	b.foreign(n.Attributes)
+	b.cloudAttributes(n.Attributes)
 	return b
 }
 
@@ -91,7 +91,7 @@ func bounded(names []string) []string {
 
 func (b *builder) pci(m *model.Machine, a model.PCIAddress) {
 	b.text(attrPCIAddress, ptr.To(a.String()))
-	b.standardPCI(m, a)
+	b.pciAddressAndRoot(m, a)
 	f := m.Function(a)
 	if f == nil {
 		return
@@ -110,14 +110,6 @@ func (b *builder) pci(m *model.Machine, a model.PCIAddress) {
 		b.flag(attrIsVF, true)
 		b.text(attrPFAddress, ptr.To(f.PhysicalFunction.String()))
 		b.text(attrPFName, interfaceAt(m, *f.PhysicalFunction))
-	}
-}
-
-// standardPCI sets pciBusID, and pcieRoot where the upstream helper would.
-func (b *builder) standardPCI(m *model.Machine, a model.PCIAddress) {
-	b.text(AttrPCIBusID, ptr.To(a.String()))
-	if root := m.RootOf(a); root != nil && root.Published {
-		b.text(AttrPCIeRoot, &root.Name)
 	}
 }
 
@@ -144,7 +136,7 @@ func encodeGPU(m *model.Machine, g model.GPU) *builder {
 	b.version(attrComputeCap, g.ComputeCapability)
 	b.version(attrDriverVersion, g.DriverVersion)
 	b.version(attrCUDAVersion, g.CUDAVersion)
-	b.standardPCI(m, g.PCI)
+	b.pciAddressAndRoot(m, g.PCI)
 	if g.Simulated != nil {
 		b.flag(AttrSimulated, true)
 	}

@@ -163,16 +163,11 @@ func publishedMatch(list []valued, attribute string) bool {
 	return lists && len(common) > 0
 }
 
-// Attributes beyond the codec's that the kernel has a value for.
-const (
-	attrNodeOfCPUs = "dra.cpu/numaNodeID"
-	attrL3         = "dra.cpu/cacheL3ID"
-)
-
+// fromKernel says whether the kernel has a value for an attribute.
 func fromKernel(attribute string) bool {
 	return slices.Contains([]string{
 		slicecodec.AttrPCIeRoot, slicecodec.AttrPCIBusID, slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode,
-		slicecodec.AttrSocket, attrNodeOfCPUs, attrL3,
+		slicecodec.AttrSocket, slicecodec.AttrCPUNUMANode, slicecodec.AttrL3,
 	}, attribute)
 }
 
@@ -201,7 +196,7 @@ func (e *evaluator) valueOf(claim string, d *expect.Device, attribute string) va
 		v.values = []string{f.Root}
 	case slicecodec.AttrPCIBusID:
 		v.values = []string{pci.String()}
-	case slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode, attrNodeOfCPUs:
+	case slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode, slicecodec.AttrCPUNUMANode:
 		if f.NUMANode != nil {
 			v.values = []string{strconv.Itoa(*f.NUMANode)}
 		}
@@ -217,7 +212,7 @@ func (e *evaluator) valueOf(claim string, d *expect.Device, attribute string) va
 func (e *evaluator) cpuValues(cpus cpuset.CPUSet, attribute string) (values []string, spread bool) {
 	nodes := e.nodesOf(cpus)
 	switch attribute {
-	case slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode, attrNodeOfCPUs:
+	case slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode, slicecodec.AttrCPUNUMANode:
 		return numbers(nodes), false
 	case slicecodec.AttrPCIeRoot:
 		for _, r := range e.m.Roots {
@@ -233,7 +228,7 @@ func (e *evaluator) cpuValues(cpus cpuset.CPUSet, attribute string) (values []st
 		case !cpus.Contains(cpu.ID):
 		case attribute == slicecodec.AttrSocket && cpu.Core != nil:
 			ids = append(ids, cpu.Core.Package)
-		case attribute == attrL3 && cpu.L3 != nil:
+		case attribute == slicecodec.AttrL3 && cpu.L3 != nil:
 			ids = append(ids, *cpu.L3)
 		}
 	}

@@ -104,27 +104,20 @@ func (d *Device) fill() {
 	}
 }
 
-// Attributes of dra.cpu, ours and dra-driver-cpu's.
-const (
-	attrCPUNode  = "dra.cpu/numaNodeID"
-	attrCPU      = "dra.cpu/cpuID"
-	attrNumCPUs  = "dra.cpu/numCPUs"
-	attrCPUsOurs = "plumbline.dev/cpuList"
-)
-
+// fillCPUs reads the attributes of CPUs, ours and those of dra-driver-cpu.
 func (d *Device) fillCPUs() {
-	if node := d.number(attrCPUNode); node != nil {
+	if node := d.number(slicecodec.AttrCPUNUMANode); node != nil {
 		d.NUMANode = node
 	}
-	d.Socket, d.CPU = d.number(slicecodec.AttrSocket), d.number(attrCPU)
+	d.Socket, d.CPU = d.number(slicecodec.AttrSocket), d.number(slicecodec.AttrCPUID)
 	// dra-driver-cpu leaves cpuset.mems alone, under the same driver name.
-	d.BindsMemory = d.attribute(attrCPUsOurs) != nil
+	d.BindsMemory = d.attribute(slicecodec.AttrCPUList) != nil
 	switch {
 	case d.CPU != nil:
 		d.CPUCount = 1
 	default:
 		// A request that names no capacity takes the whole device.
-		if n := d.number(attrNumCPUs); n != nil {
+		if n := d.number(slicecodec.AttrNumCPUs); n != nil {
 			d.CPUCount = *n
 		}
 	}

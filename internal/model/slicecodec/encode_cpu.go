@@ -17,20 +17,20 @@ import (
 func encodeCPUs(m *model.Machine, d CPUDevice, o CPUOptions) *builder {
 	b := newBuilder(d.Name)
 	b.numaNode(d.NUMANode)
-	b.number(attrCPUNUMANode, d.NUMANode)
+	b.number(AttrCPUNUMANode, d.NUMANode)
 	b.number(AttrSocket, d.Socket)
 	shared := sharedTraits(m, d.CPUs)
-	b.number(attrL3, shared.l3)
+	b.number(AttrL3, shared.l3)
 	b.flag(attrSMT, shared.smt)
 	if d.CPU != nil {
-		b.number(attrCPU, &d.CPU.ID)
+		b.number(AttrCPUID, &d.CPU.ID)
 		if d.CPU.Core != nil {
 			b.number(attrCore, &d.CPU.Core.Core)
 		}
 		b.text(attrCoreType, ptr.To(string(d.CPU.CoreType())))
 	} else {
-		b.number(attrNumCPUs, ptr.To(d.CPUs.Size()))
-		b.cpus(attrCPUList, d.CPUs)
+		b.number(AttrNumCPUs, ptr.To(d.CPUs.Size()))
+		b.cpus(AttrCPUList, d.CPUs)
 		b.cpus(attrReserved, reservedBeside(m, d, o))
 		b.device.AllowMultipleAllocations = ptr.To(true)
 		b.device.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{CapacityCPU: cpuCapacity(int64(d.CPUs.Size()))}
@@ -39,7 +39,7 @@ func encodeCPUs(m *model.Machine, d CPUDevice, o CPUOptions) *builder {
 		}
 	}
 	if o.PCIeRoots {
-		b.roots(rootsNear(m, d))
+		b.pcieRoots(rootsNear(m, d))
 	}
 	return b
 }
@@ -61,29 +61,6 @@ func reservedBeside(m *model.Machine, d CPUDevice, o CPUOptions) cpuset.CPUSet {
 		}
 	}
 	return cpuset.New(beside...)
-}
-
-// roots sets the list form of AttrPCIeRoot, as far as a device has room for
-// values.
-func (b *builder) roots(names []string) {
-	if room := resourceapi.ResourceSliceMaxAttributeValuesPerDevice - len(b.device.Attributes); len(names) > room {
-		b.omit("%d of %d PCIe roots: a device has room for %d values", len(names)-room, len(names), resourceapi.ResourceSliceMaxAttributeValuesPerDevice)
-		names = names[:room]
-	}
-	if len(names) > 0 {
-		b.set(AttrPCIeRoot, resourceapi.DeviceAttribute{StringValues: names})
-	}
-}
-
-// rootsNear are the published roots on the device's NUMA nodes.
-func rootsNear(m *model.Machine, d CPUDevice) []string {
-	var names []string
-	for _, r := range m.Roots {
-		if r.Published && r.NUMANode != nil && slices.Contains(d.Nodes, *r.NUMANode) {
-			names = append(names, r.Name)
-		}
-	}
-	return names
 }
 
 // cpuCapacity lets claims take whole CPUs, the whole group when they name no

@@ -6,7 +6,6 @@ package slicecodec
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -95,7 +94,7 @@ func Read(driver, device string, attributes map[resourceapi.QualifiedName]resour
 
 func (r *reader) reading(device string) Reading {
 	d := Reading{
-		Kind: KindOfDriver(r.domain), PCI: r.function(device), Root: r.root(),
+		Kind: KindOfDriver(r.domain), PCI: r.function(device), Root: r.pcieRoot(),
 		NUMANode: r.node(), Socket: r.number(AttrSocket),
 	}
 	if name, ok := r.first(rdmaNames); ok {
@@ -158,24 +157,6 @@ func addressOfName(name string) *model.PCIAddress {
 		return nil
 	}
 	return &address
-}
-
-// rootName is the kernel's (drivers/pci/probe.c, pci_register_host_bridge).
-var rootName = regexp.MustCompile(`^pci[0-9a-f]{4,8}:[0-9a-f]{2}$`)
-
-// root is nil where the name is empty, as dra-driver-sriov leaves one it does not
-// know, and where another name than the standard one says something else: Intel's
-// was the bus alone.
-func (r *reader) root() *string {
-	name, ok := r.first(rootNames)
-	if !ok {
-		return nil
-	}
-	values := r.texts(name)
-	if len(values) == 0 || values[0] == "" || name != AttrPCIeRoot && !rootName.MatchString(values[0]) {
-		return nil
-	}
-	return &values[0]
 }
 
 // mostNodes is beyond any machine's number of NUMA nodes (CONFIG_NODES_SHIFT is

@@ -19,10 +19,10 @@ import (
 // by the standard names, and ours tell a stand-in from hardware.
 var reservedDomains = []string{"resource.kubernetes.io", "plumbline.dev"}
 
-// foreign sets the attributes that a cloud told of a NIC. What the host itself
+// cloudAttributes sets the attributes that a cloud gives a NIC. What the host itself
 // says stands; a name the API would refuse, which would cost the whole slice,
 // is left out.
-func (b *builder) foreign(attributes map[string]model.Attribute) {
+func (b *builder) cloudAttributes(attributes map[string]model.Attribute) {
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		if !ForeignName(name) {
 			b.omit("attribute %q of the cloud: want domain/name, the domain not one of %s, the name at most %d letters, digits and _",
@@ -54,8 +54,8 @@ func ForeignName(name string) bool {
 		!slices.Contains(reservedDomains, domain)
 }
 
-// foreign are the attributes of a NIC that no fact of the model stands for.
-func (r *reader) foreign() map[string]model.Attribute {
+// cloudAttributes are the attributes of a NIC that no fact of the model stands for.
+func (r *reader) cloudAttributes() map[string]model.Attribute {
 	var all map[string]model.Attribute
 	for name, v := range r.attributes {
 		full := string(name)
