@@ -23,5 +23,4 @@ func RootNumbers(name string) (domain uint32, bus uint8, ok bool) {
 }
 
 // RootName is the name of a root bus, such as "pci0000:8c".
-// RootName is the name of a root bus, such as "pci0000:8c".
 func RootName(domain uint32, bus uint8) string { return fmt.Sprintf("pci%04x:%02x", domain, bus) }
