@@ -6,22 +6,18 @@ package v1alpha1_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	generator "github.com/invopop/jsonschema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/api/v1alpha1/configtest"
+	"plumbline.dev/plumbline/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the published schema")
 
 // published is where the schema of a configuration lies, which editors and other
 // programs read.
@@ -57,18 +53,7 @@ func requireSchema(t *testing.T, kind string, config any) {
 	if err := e.Encode(s); err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile(published(kind), text.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(published(kind))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), text.String()); diff != "" {
-		t.Errorf("%s is not of these types; -update rewrites it (-is +want):\n%s", published(kind), diff)
-	}
+	golden.Assert(t, published(kind), text.String())
 }
 
 // limitSysctls says of a map's names and values what a tag cannot.

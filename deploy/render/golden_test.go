@@ -5,18 +5,13 @@ package render_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/deploy/render"
+	"plumbline.dev/plumbline/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden renderings in deploy/")
 
 const header = `# Copyright The plumbline authors
 # SPDX-License-Identifier: Apache-2.0
@@ -73,19 +68,7 @@ func TestGolden(t *testing.T) {
 					got += "---\n" + text
 				}
 			}
-			path := "../" + tc.file
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s differs from the chart (make generate):\n%s", tc.file, diff)
-			}
+			golden.Assert(t, "../"+tc.file, got)
 		})
 	}
 }

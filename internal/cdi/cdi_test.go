@@ -4,20 +4,17 @@
 package cdi
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const uid = types.UID("6a0c2f2e-53b5-4f4f-a2a4-0d7d3f7c9b11")
 
@@ -67,19 +64,7 @@ func TestGoldenSpecs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := filepath.Join("testdata", name+".json")
-			if *update {
-				if err := os.WriteFile(golden, append(got, '\n'), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
-				t.Errorf("%s differs (-want +got); -update rewrites it:\n%s", golden, diff)
-			}
+			golden.Assert(t, filepath.Join("testdata", name+".json"), string(got)+"\n")
 			resolves(t, path, r)
 		})
 	}

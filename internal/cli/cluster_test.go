@@ -6,12 +6,9 @@ package cli
 import (
 	"bytes"
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -102,19 +99,7 @@ func TestTopoOfANode(t *testing.T) {
 	if err := topoview.Text(&out, topology, topoview.TextOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	golden := filepath.Join("testdata", "topo-node.txt")
-	if *update {
-		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Errorf("-want +got, -update rewrites it:\n%s", diff)
-	}
+	golden(t, "topo-node.txt", out.String())
 }
 
 // Who may not list claims still sees the hardware, and reads why not more.

@@ -17,7 +17,7 @@ import (
 // documented compares a block of a page with what a command prints.
 func documented(t *testing.T, page, kind, name, got string) {
 	t.Helper()
-	clitest.Documented(t, *update, page, kind, name, got)
+	clitest.Documented(t, page, kind, name, got)
 }
 
 // fixture is the golden of another test.

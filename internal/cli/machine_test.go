@@ -6,7 +6,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +15,6 @@ import (
 
 	"plumbline.dev/plumbline/internal/machine"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // runMachine runs plumbline machine ARGS and returns what it prints.
 func runMachine(t *testing.T, args ...string) (stdout, stderr string, err error) {
@@ -39,22 +36,7 @@ func TestMachineSlicesGolden(t *testing.T) {
 			if err != nil || stderr != "" {
 				t.Fatalf("%v, stderr %q", err, stderr)
 			}
-			golden := filepath.Join("testdata", "slices", name+".yaml")
-			if *update {
-				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("%s (-) and the output (+) differ; -update rewrites it:\n%s", golden, diff)
-			}
+			golden(t, filepath.Join("slices", name+".yaml"), got)
 		})
 	}
 }

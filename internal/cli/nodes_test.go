@@ -31,7 +31,7 @@ import (
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	clitest.Golden(t, *update, name, got)
+	clitest.Golden(t, name, got)
 }
 
 // clusterObjects are four machines and who holds what of them: an A3 Ultra with

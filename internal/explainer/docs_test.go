@@ -16,6 +16,7 @@ import (
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
 	"plumbline.dev/plumbline/internal/explain/snapshot"
+	"plumbline.dev/plumbline/internal/golden"
 )
 
 // TestDocumentedEvent: what the documentation says a pod is told, it is told.
@@ -38,7 +39,7 @@ func TestDocumentedEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := strings.ReplaceAll(eventMessage(report, pod, s.Claims), ". ", ".\n") + "\n"
-	if *update {
+	if golden.Update() {
 		docstest.Rewrite(t, page, "output", "event", got)
 	}
 	if diff := cmp.Diff(docstest.Get(t, page, "output", "event").Text, got); diff != "" {

@@ -6,14 +6,11 @@ package explainer
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,10 +24,9 @@ import (
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/explain/explaintest"
 	"plumbline.dev/plumbline/internal/explain/snapshot"
+	"plumbline.dev/plumbline/internal/golden"
 	"plumbline.dev/plumbline/internal/metrics"
 )
-
-var update = flag.Bool("update", false, "rewrite the goldens in testdata")
 
 // began is when the pods of the tests were made.
 var began = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
@@ -171,28 +167,17 @@ func TestTexts(t *testing.T) {
 			if text == "" || len(text) > maxNote || strings.ContainsAny(text, "\n\x1b") || strings.Contains(text, "secret") || strings.Contains(text, "strangers") {
 				t.Errorf("%d bytes: %q", len(text), text)
 			}
-			golden(t, tc.name, text)
+			assertSentences(t, tc.name, text)
 		})
 	}
 }
 
-// golden compares a text, one sentence a line.
-func golden(t *testing.T, name, text string) {
+// assertSentences compares a text, one sentence a line.
+func assertSentences(t *testing.T, name, text string) {
 	t.Helper()
 	path := "testdata/" + name + ".txt"
 	got := strings.NewReplacer(". ", ".\n", "? ", "?\n", "… ", "…\n").Replace(text) + "\n"
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-is +got), -update rewrites it:\n%s", path, diff)
-	}
+	golden.Assert(t, path, got)
 }
 
 // Pods that wait for something else, or for nothing, hear nothing.

@@ -4,7 +4,6 @@
 package metrics
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -13,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "rewrite the table in docs/metrics.md")
+	"plumbline.dev/plumbline/internal/golden"
+)
 
 const page = "../../docs/metrics.md"
 
@@ -38,7 +37,7 @@ func testTable(t *testing.T, name string, definitions []Definition) {
 		t.Fatalf("%s: no table between %q and %q", page, begin, end)
 	}
 	want := table(definitions)
-	if *update {
+	if golden.Update() {
 		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -7,9 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,13 +17,12 @@ import (
 	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
+	"plumbline.dev/plumbline/internal/golden"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/topoview"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // load goes the way of plumbline topo --machine: facts, tree, scan.
 func load(t testing.TB, nameOrPath string) *model.Machine {
@@ -56,21 +53,9 @@ func text(t testing.TB, topology *topoview.Topology, o topoview.TextOptions) str
 	return out.String()
 }
 
-func compare(t *testing.T, golden, got string) {
+func compare(t *testing.T, name, got string) {
 	t.Helper()
-	golden = filepath.Join("testdata", golden)
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update rewrites it:\n%s", golden, diff)
-	}
+	golden.Assert(t, filepath.Join("testdata", name), got)
 }
 
 func TestTextGolden(t *testing.T) {

@@ -6,7 +6,6 @@ package claim
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,8 +16,6 @@ import (
 	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // run runs a command line and returns what it prints.
 func run(t *testing.T, stdin string, args ...string) (string, error) {
@@ -35,7 +32,7 @@ func rootCommand() *cobra.Command {
 
 func requireGolden(t *testing.T, name, got string) {
 	t.Helper()
-	clitest.Golden(t, *update, name, got)
+	clitest.Golden(t, name, got)
 }
 
 func TestLintFindsEveryMistake(t *testing.T) {

@@ -19,7 +19,7 @@ func TestDocumentedRendering(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clitest.Documented(t, *update, page, "output", "layers", out)
+	clitest.Documented(t, page, "output", "layers", out)
 }
 
 // What the documentation shows to be applied has nothing to find fault with.

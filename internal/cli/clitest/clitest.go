@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/internal/golden"
 )
 
 // Run runs a command with arguments and returns all that it prints. No
@@ -93,31 +94,16 @@ func Nodes(t *testing.T, folder string) []runtime.Object {
 	return objects
 }
 
-// Golden compares with a file of testdata, which update rewrites.
-func Golden(t *testing.T, update bool, name, got string) {
+// Golden compares with a file of testdata, which -update rewrites.
+func Golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update rewrites it:\n%s", path, diff)
-	}
+	golden.Assert(t, filepath.Join("testdata", name), got)
 }
 
-// Documented compares with a block of a page of docs, which update rewrites.
-func Documented(t *testing.T, update bool, page, kind, name, got string) {
+// Documented compares with a block of a page of docs, which -update rewrites.
+func Documented(t *testing.T, page, kind, name, got string) {
 	t.Helper()
-	if update {
+	if golden.Update() {
 		docstest.Rewrite(t, page, kind, name, got)
 	}
 	if diff := cmp.Diff(docstest.Get(t, page, kind, name).Text, got); diff != "" {

@@ -25,6 +25,6 @@ func TestDocumentedOutput(t *testing.T) {
 		if !errors.Is(err, cmdutil.ErrReported) {
 			t.Errorf("%s: %v: want that it does not fit", name, err)
 		}
-		clitest.Documented(t, *update, page, "output", name, out)
+		clitest.Documented(t, page, "output", name, out)
 	}
 }

@@ -6,7 +6,6 @@ package explain
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"strings"
 	"testing"
 
@@ -18,8 +17,6 @@ import (
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/explain"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files and the documentation")
 
 // run runs the command, with a cluster if it is given one.
 func run(t *testing.T, stdin string, client kubernetes.Interface, args ...string) (string, error) {
@@ -49,7 +46,7 @@ func TestExamplesOnMachines(t *testing.T) {
 		if err != nil && !errors.Is(err, cmdutil.ErrReported) || (err == nil) != tc.fits {
 			t.Errorf("%s: %v, want fits: %v", tc.golden, err, tc.fits)
 		}
-		clitest.Golden(t, *update, tc.golden, out)
+		clitest.Golden(t, tc.golden, out)
 	}
 }
 

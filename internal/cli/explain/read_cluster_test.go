@@ -64,7 +64,7 @@ func TestLive(t *testing.T) {
 	if !errors.Is(err, cmdutil.ErrReported) {
 		t.Errorf("%v: want that it does not fit", err)
 	}
-	clitest.Golden(t, *update, "live.txt", out)
+	clitest.Golden(t, "live.txt", out)
 }
 
 // Everything that waits: by namespace, by label, everywhere.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,8 +27,6 @@ import (
 	"plumbline.dev/plumbline/internal/verify/expect"
 	"plumbline.dev/plumbline/internal/verify/verifytest"
 )
-
-var update = flag.Bool("update", false, "rewrite the outputs in docs/verify.md")
 
 const page = "verify.md"
 
@@ -135,7 +132,7 @@ func TestDocumentedOutput(t *testing.T) {
 		if code(err) != test.code {
 			t.Errorf("%s: %v, want exit code %d", name, err, test.code)
 		}
-		clitest.Documented(t, *update, page, "output", name, out)
+		clitest.Documented(t, page, "output", name, out)
 	}
 }
 

@@ -6,7 +6,6 @@ package webhook
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,9 +21,8 @@ import (
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/cloud"
+	"plumbline.dev/plumbline/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the examples in docs/clouds.md")
 
 const (
 	page  = "../../../docs/clouds.md"
@@ -55,7 +53,7 @@ func TestPage(t *testing.T) {
 		t.Fatalf("%s: no examples between %q and %q", page, begin, end)
 	}
 	want := exampleSection(t)
-	if *update {
+	if golden.Update() {
 		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -5,9 +5,7 @@ package cpu
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"text/tabwriter"
@@ -22,12 +20,11 @@ import (
 
 	"plumbline.dev/plumbline/docs/docstest"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/golden"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
-
-var update = flag.Bool("update", false, "rewrite what the documentation shows")
 
 // picture is where the claims of the documentation's picture are kept.
 var picture = filepath.Join("..", "..", "..", "docs", "images", "cpu-claims.yaml")
@@ -86,22 +83,13 @@ func TestDocumentedClaims(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if *update {
+	if golden.Update() {
 		docstest.Rewrite(t, "cpu.md", "output", "tenants", table.String())
-		if err := os.WriteFile(picture, objects.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if diff := cmp.Diff(docstest.Get(t, "cpu.md", "output", "tenants").Text, table.String()); diff != "" {
 		t.Errorf("cpu.md (-is +want), -update rewrites it:\n%s", diff)
 	}
-	was, err := os.ReadFile(picture)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(was), objects.String()); diff != "" {
-		t.Errorf("%s (-is +want), -update rewrites it:\n%s", picture, diff)
-	}
+	golden.Assert(t, picture, objects.String())
 }
 
 // asObject is the claim as the API server has it while a pod holds it.

@@ -20,6 +20,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/golden"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/machine"
@@ -79,7 +80,7 @@ func TestOneDevice(t *testing.T) {
 		{"cdi", spec(t, record)},
 		{"undo", undone(t, record)},
 	}
-	golden(t, stops)
+	assertStops(t, stops)
 	quoted(t, stops)
 }
 
@@ -189,24 +190,13 @@ func asYAML(t *testing.T, v any) string {
 	return string(text)
 }
 
-func golden(t *testing.T, stops []stop) {
+func assertStops(t *testing.T, stops []stop) {
 	t.Helper()
 	var text strings.Builder
 	for _, s := range stops {
 		fmt.Fprintf(&text, "== %s\n%s\n", s.name, s.text)
 	}
-	if *update {
-		if err := os.WriteFile(oneGolden, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(oneGolden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), text.String()); diff != "" {
-		t.Errorf("golden (-) and now (+); run with -update if the change is meant:\n%s", diff)
-	}
+	golden.Assert(t, oneGolden, text.String())
 }
 
 // quote matches a quoted stop on the page: a comment that names it, then a
@@ -237,7 +227,7 @@ func quoted(t *testing.T, stops []stop) {
 			t.Errorf("%s does not quote stop %s", onePage, s.name)
 		}
 	}
-	if *update {
+	if golden.Update() {
 		if err := os.WriteFile(onePage, []byte(renewed), 0o644); err != nil {
 			t.Fatal(err)
 		}

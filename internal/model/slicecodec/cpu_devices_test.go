@@ -4,29 +4,25 @@
 package slicecodec_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
+	"plumbline.dev/plumbline/internal/golden"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // scanned is a machine of a facts file as a scan of it finds it.
 func scanned(t *testing.T, name string) *model.Machine {
@@ -143,19 +139,7 @@ func TestCPUSlices(t *testing.T) {
 					checkCapacities(t, d)
 				}
 			}
-			golden := filepath.Join("testdata", "cpus", strings.ReplaceAll(name, " ", "-")+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), b.String()); diff != "" {
-				t.Errorf("%s (-want +got), -update rewrites it:\n%s", golden, diff)
-			}
+			golden.Assert(t, filepath.Join("testdata", "cpus", strings.ReplaceAll(name, " ", "-")+".txt"), b.String())
 		})
 	}
 }

@@ -6,22 +6,19 @@ package svg_test
 import (
 	"bytes"
 	"context"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/golden"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/topoview"
 	"plumbline.dev/plumbline/internal/topoview/svg"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // load goes the way of plumbline topo --machine: facts, tree, scan.
 func load(t testing.TB, nameOrPath string) *model.Machine {
@@ -93,20 +90,7 @@ func TestGolden(t *testing.T) {
 	}
 	for name, topology := range pictures {
 		t.Run(name, func(t *testing.T) {
-			got := draw(t, topology)
-			golden := filepath.Join("testdata", name+".svg")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("the picture of %s changed: look at it, then run with -update", name)
-			}
+			golden.Assert(t, filepath.Join("testdata", name+".svg"), draw(t, topology))
 		})
 	}
 }
