@@ -244,7 +244,7 @@ func TestSleepingThreadIsNoAlarm(t *testing.T) {
 	}
 }
 
-// Two pods that run on one CPU of a claim are both convicted.
+// Two pods that run on one CPU of a claim are both flagged.
 func TestSharedCPUs(t *testing.T) {
 	n, p, promise := tutorial(t)
 	other := n.NewPod("other")
