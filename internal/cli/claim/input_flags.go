@@ -32,7 +32,7 @@ func (o *options) addTo(cmd *cobra.Command) {
 
 // read reads what the command line names: files, or objects of the cluster.
 func (o *options) read(ctx context.Context, args []string, stdin io.Reader) (*inputs, []reference, error) {
-	if err := checkFormat(o.output); err != nil {
+	if err := cmdutil.CheckFormat(o.output); err != nil {
 		return nil, nil, err
 	}
 	var refs []reference
@@ -62,13 +62,4 @@ func (o *options) read(ctx context.Context, args []string, stdin io.Reader) (*in
 	}
 	in, err := readCluster(ctx, client, namespace, refs)
 	return in, refs, err
-}
-
-// checkFormat refuses an output format that there is not.
-func checkFormat(format string) error {
-	switch format {
-	case "text", "json", "yaml":
-		return nil
-	}
-	return cmdutil.Usagef("output format %q: want text, json or yaml", format)
 }

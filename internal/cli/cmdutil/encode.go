@@ -11,6 +11,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// CheckFormat refuses an output format other than text, json and yaml.
+func CheckFormat(format string) error {
+	switch format {
+	case "text", "json", "yaml":
+		return nil
+	}
+	return Usagef("output format %q: want text, json or yaml", format)
+}
+
 // Encode writes v as indented JSON for the format "json", else as YAML of the
 // same fields. Bytes that are not UTF-8 become U+FFFD.
 func Encode(w io.Writer, format string, v any) error {

@@ -8,7 +8,6 @@ package explain
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
@@ -108,7 +106,7 @@ not fit or something went wrong, and 2 when the command line is wrong.`,
 }
 
 func (o *options) run(ctx context.Context, args []string, stdin io.Reader, out, errOut io.Writer) error {
-	if err := checkFormat(o.output); err != nil {
+	if err := cmdutil.CheckFormat(o.output); err != nil {
 		return err
 	}
 	if _, err := labels.Parse(o.selector); err != nil {
@@ -240,19 +238,8 @@ func (o *options) snapshot(in *objects, source string, minor int) (*snapshot.Clu
 
 // write writes reports; of machine formats always as a list.
 func write(w io.Writer, format string, reports []*explain.Report) error {
-	switch format {
-	case "json":
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(reports)
-	case "yaml":
-		text, err := yaml.Marshal(reports)
-		if err != nil {
-			return fmt.Errorf("write reports: %w", err)
-		}
-		_, err = w.Write(text)
-		return err
+	if format != "text" {
+		return cmdutil.Encode(w, format, reports)
 	}
 	for i, r := range reports {
 		if i > 0 {

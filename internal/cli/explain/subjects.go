@@ -5,7 +5,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -64,13 +63,6 @@ func parseVersion(text string) (int, error) {
 
 // oldest is the first version with the stable API.
 const oldest = 34
-
-func checkFormat(format string) error {
-	if slices.Contains([]string{"text", "json", "yaml"}, format) {
-		return nil
-	}
-	return cmdutil.Usagef("output format %q: want text, json or yaml", format)
-}
 
 // subjects are what to explain: what is named, or else all that waits for
 // devices. Files say what their pods are meant to be, so of those a claim that a
