@@ -19,7 +19,7 @@ import (
 	"strconv"
 	"time"
 
-	"plumbline.dev/plumbline/lab/proc"
+	"plumbline.dev/plumbline/lab/daemon"
 )
 
 // Config says what to run.
@@ -85,7 +85,7 @@ func start(ctx context.Context, c Config) (*ControlPlane, error) {
 }
 
 func (cp *ControlPlane) startOne(ctx context.Context, program string, part component) error {
-	id, err := proc.Start(proc.Spec{
+	id, err := daemon.Start(daemon.Spec{
 		Path: program,
 		Args: append([]string{part.name}, part.args...),
 		Dir:  cp.dir,
@@ -132,7 +132,7 @@ func Find(dir string) (*ControlPlane, error) {
 }
 
 func runs(dir, name string) (bool, error) {
-	id, err := proc.Read(pidPath(dir, name))
+	id, err := daemon.Read(pidPath(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -149,14 +149,14 @@ func Down(ctx context.Context, dir string) error {
 	parts := components(dir, Ports{})
 	slices.Reverse(parts)
 	for _, part := range parts {
-		id, err := proc.Read(pidPath(dir, part.name))
+		id, err := daemon.Read(pidPath(dir, part.name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if err := proc.Stop(ctx, id, part.grace); err != nil {
+		if err := daemon.Stop(ctx, id, part.grace); err != nil {
 			return fmt.Errorf("stop %s: %w", part.name, err)
 		}
 		if err := os.Remove(pidPath(dir, part.name)); err != nil {

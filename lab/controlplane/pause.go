@@ -9,13 +9,13 @@ import (
 	"os"
 	"syscall"
 
-	"plumbline.dev/plumbline/lab/proc"
+	"plumbline.dev/plumbline/lab/daemon"
 )
 
 // Pause stops a component without ending it: its clients wait, as before a
 // network that lost its packets. resume lets it go on.
 func (cp *ControlPlane) Pause(name string) (resume func() error, err error) {
-	id, err := proc.Read(pidPath(cp.dir, name))
+	id, err := daemon.Read(pidPath(cp.dir, name))
 	if err != nil {
 		return nil, err
 	}

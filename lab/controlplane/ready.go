@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"plumbline.dev/plumbline/lab/proc"
+	"plumbline.dev/plumbline/lab/daemon"
 )
 
 // errEnded tells that a component ended before it served.
@@ -22,7 +22,7 @@ var errEnded = errors.New("ended before it was ready")
 
 // waitReady returns once url answers 200, or with the reason it does not:
 // the process ended, or limit is over.
-func waitReady(ctx context.Context, id proc.ID, url string, limit time.Duration) error {
+func waitReady(ctx context.Context, id daemon.ID, url string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	transport := &http.Transport{

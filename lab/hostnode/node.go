@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"plumbline.dev/plumbline/lab/proc"
+	"plumbline.dev/plumbline/lab/daemon"
 	"plumbline.dev/plumbline/lab/vm/initramfs"
 )
 
@@ -43,7 +43,7 @@ func (n *Node) Log(service string) string { return filepath.Join(n.dir, logsDir,
 
 // Running says whether the node's outer process runs.
 func (n *Node) Running() (bool, error) {
-	id, err := proc.Read(filepath.Join(n.dir, outerFile))
+	id, err := daemon.Read(filepath.Join(n.dir, outerFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -99,7 +99,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	if err := n.prepare(c); err != nil {
 		return nil, fmt.Errorf("prepare the node: %w", err)
 	}
-	id, err := proc.Start(proc.Spec{
+	id, err := daemon.Start(daemon.Spec{
 		Path: c.Program, Args: []string{Command, c.Dir}, Dir: c.Dir,
 		Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
 		Log: filepath.Join(c.Dir, outerLog), PIDFile: filepath.Join(c.Dir, outerFile),
@@ -171,14 +171,14 @@ const stopGrace = 15 * time.Second
 
 // Stop ends the node and everything in it. One that does not run is no error.
 func (n *Node) Stop(ctx context.Context) error {
-	id, err := proc.Read(filepath.Join(n.dir, outerFile))
+	id, err := daemon.Read(filepath.Join(n.dir, outerFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := proc.Stop(ctx, id, stopGrace); err != nil {
+	if err := daemon.Stop(ctx, id, stopGrace); err != nil {
 		return fmt.Errorf("stop the node: %w", err)
 	}
 	left, err := readGroups(n.dir)

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"plumbline.dev/plumbline/lab/proc"
+	"plumbline.dev/plumbline/lab/daemon"
 	"plumbline.dev/plumbline/lab/vm/guest"
 	"plumbline.dev/plumbline/lab/vm/initramfs"
 	"plumbline.dev/plumbline/lab/vm/qemu"
@@ -23,7 +23,7 @@ import (
 // long as this host stays up. Of c, QEMU, Kernel, ModulesDir, Init and Dir
 // count.
 func KVM(ctx context.Context, c Config, known string) (works bool, why string, err error) {
-	boot, err := proc.Of(os.Getpid())
+	boot, err := daemon.Of(os.Getpid())
 	if err != nil {
 		return false, "", fmt.Errorf("probe KVM: %w", err)
 	}

@@ -12,14 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"plumbline.dev/plumbline/lab/proc"
+	"plumbline.dev/plumbline/lab/daemon"
 	"plumbline.dev/plumbline/lab/vm/guest"
 	"plumbline.dev/plumbline/lab/vm/qemu"
 )
 
 // Running says whether the machine's QEMU runs.
 func (v *VM) Running() (bool, error) {
-	id, err := proc.Read(v.path(pidFile))
+	id, err := daemon.Read(v.path(pidFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -32,7 +32,7 @@ func (v *VM) Running() (bool, error) {
 // Stop ends the machine: it asks QEMU, and kills it when it does not listen. A
 // machine that does not run is no error. Files stay.
 func (v *VM) Stop(ctx context.Context) error {
-	id, err := proc.Read(v.path(pidFile))
+	id, err := daemon.Read(v.path(pidFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (v *VM) Stop(ctx context.Context) error {
 	if conn, err := v.dial(ctx, qmpSocket); err == nil {
 		_ = qemu.Quit(ctx, conn)
 	}
-	if err := proc.Stop(ctx, id, grace); err != nil {
+	if err := daemon.Stop(ctx, id, grace); err != nil {
 		return fmt.Errorf("stop virtual machine: %w", err)
 	}
 	if err := os.Remove(v.path(pidFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func (v *VM) ended(mark string) error {
 		lastWords(v.path(qemuLog)), lastWords(v.Console()))
 }
 
-// endNote is how long proc.Start may take to note a process's end.
+// endNote is how long daemon.Start may take to note a process's end.
 const endNote = 200 * time.Millisecond
 
 // lastWords is the end of a log.

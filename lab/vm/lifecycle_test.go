@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"plumbline.dev/plumbline/lab/proc"
+	"plumbline.dev/plumbline/lab/daemon"
 	"plumbline.dev/plumbline/lab/vm/guest"
 )
 
@@ -73,7 +73,7 @@ func TestMachineThatEnds(t *testing.T) {
 	if err := os.WriteFile(v.Console(), []byte("BUG: unable to handle page fault\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := proc.Start(proc.Spec{
+	_, err := daemon.Start(daemon.Spec{
 		Path: "/bin/sh", Args: []string{"-c", "echo cannot go on; kill -ABRT $$"},
 		Log: v.path(qemuLog), PIDFile: v.path(pidFile),
 	})
@@ -106,7 +106,7 @@ func TestSilence(t *testing.T) {
 			if err := os.WriteFile(v.Console(), []byte(guest.Mark+"  1.00s kernel is up\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			_, err := proc.Start(proc.Spec{
+			_, err := daemon.Start(daemon.Spec{
 				Path: "/bin/sh", Args: []string{"-c", "exec >>" + consoleFile + "; " + test.says}, Dir: v.dir,
 				Log: v.path(qemuLog), PIDFile: v.path(pidFile),
 			})

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"plumbline.dev/plumbline/lab/proc"
+	"plumbline.dev/plumbline/lab/daemon"
 	"plumbline.dev/plumbline/lab/vm/guest"
 	"plumbline.dev/plumbline/lab/vm/qemu"
 )
@@ -83,7 +83,7 @@ func Start(ctx context.Context, c Config) (v *VM, deviations []string, err error
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	_, err = proc.Start(proc.Spec{
+	_, err = daemon.Start(daemon.Spec{
 		Path: c.QEMU.Path, Args: append(c.QEMU.Args[:len(c.QEMU.Args):len(c.QEMU.Args)], args...), Env: c.QEMU.Env,
 		Dir: c.Dir, Log: v.path(qemuLog), PIDFile: v.path(pidFile),
 	})

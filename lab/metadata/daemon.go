@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"plumbline.dev/plumbline/lab/proc"
+	"plumbline.dev/plumbline/lab/daemon"
 )
 
 // Command is plumblab's word for Serve. Its arguments are --machine and
@@ -53,7 +53,7 @@ func Up(ctx context.Context, c Config) (int, error) {
 		return 0, err
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	id, err := proc.Start(proc.Spec{
+	id, err := daemon.Start(daemon.Spec{
 		Path: c.Program, Args: []string{Command, "--machine=" + c.Machine, "--listen=" + address}, Dir: c.Dir,
 		Env: []string{"HOME=" + c.Dir},
 		Log: filepath.Join(c.Dir, "logs", "metadata.log"), PIDFile: c.pidFile(),
@@ -69,7 +69,7 @@ func Up(ctx context.Context, c Config) (int, error) {
 
 // running returns the port of the server that runs, or 0.
 func running(c Config) (int, error) {
-	id, err := proc.Read(c.pidFile())
+	id, err := daemon.Read(c.pidFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -86,7 +86,7 @@ func running(c Config) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-func waitFor(ctx context.Context, id proc.ID, address string) error {
+func waitFor(ctx context.Context, id daemon.ID, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var dialer net.Dialer
@@ -109,14 +109,14 @@ func waitFor(ctx context.Context, id proc.ID, address string) error {
 // Down stops the server of a cluster. It is no error when there is none.
 func Down(ctx context.Context, dir string) error {
 	c := Config{Dir: dir}
-	id, err := proc.Read(c.pidFile())
+	id, err := daemon.Read(c.pidFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := proc.Stop(ctx, id, 5*time.Second); err != nil {
+	if err := daemon.Stop(ctx, id, 5*time.Second); err != nil {
 		return err
 	}
 	for _, path := range []string{c.pidFile(), c.portFile()} {
