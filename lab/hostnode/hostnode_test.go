@@ -27,7 +27,7 @@ import (
 // A node has a network of its own with a way to the API server and one from it,
 // is alone with its processes, and leaves nothing when it ends: however it ends.
 func TestNode(t *testing.T) {
-	inhabitant := build(t, "./testdata/inhabitant")
+	nodeprogram := build(t, "./testdata/nodeprogram")
 	// plumblab's own processes become the node's: static, since nothing of the
 	// host's is there to link with.
 	plumblab := build(t, "../cmd/plumblab")
@@ -41,12 +41,12 @@ func TestNode(t *testing.T) {
 			kubelet := freePort(t)
 			config := hostnode.Config{
 				Program: plumblab, Dir: t.TempDir(),
-				Files: initramfs.Files{"/inhabitant": {Source: inhabitant, Mode: 0o755}},
+				Files: initramfs.Files{"/nodeprogram": {Source: nodeprogram, Mode: 0o755}},
 				Plan: hostnode.Plan{
 					Name: "cell", Group: "plumblab-test-" + strconv.Itoa(os.Getpid()), StandIns: []string{"nic0", "nic1"},
 					APIPort: api, KubeletPort: kubelet,
-					Services: []guest.Service{{Name: "inhabitant", Argv: []string{
-						"/inhabitant", fmt.Sprintf("10.0.2.2:%d", api), fmt.Sprintf("10.0.2.15:%d", kubelet),
+					Services: []guest.Service{{Name: "nodeprogram", Argv: []string{
+						"/nodeprogram", fmt.Sprintf("10.0.2.2:%d", api), fmt.Sprintf("10.0.2.15:%d", kubelet),
 					}}},
 				},
 			}

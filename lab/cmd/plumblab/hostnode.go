@@ -27,7 +27,7 @@ func newHostNode() *cobra.Command {
 			case check:
 				return hostnode.CheckInside()
 			case inside:
-				return hostnode.Inside(args[0], cmd.OutOrStdout())
+				return hostnode.Init(args[0], cmd.OutOrStdout())
 			case supervise:
 				return hostnode.Supervise(args[0], cmd.OutOrStdout())
 			}

@@ -16,7 +16,7 @@ import (
 )
 
 // Contain is the node's outer process, on the host: it makes the control groups
-// and the namespaces, carries connections between the two networks, and ends
+// and the namespaces, forwards connections between the two networks, and ends
 // with ctx, and with it everything in the node.
 func Contain(ctx context.Context, dir string) error {
 	plan, err := readPlan(dir)
@@ -47,7 +47,7 @@ func Contain(ctx context.Context, dir string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	go func() {
-		if err := carry(ctx, pid, plan); err != nil {
+		if err := forwardPorts(ctx, pid, plan); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()

@@ -21,9 +21,9 @@ import (
 // stateDir is where the node's folder on the host appears in the node.
 const stateDir = "/plumblab"
 
-// Inside is the node's first process: it makes the file system the node's own,
+// Init is the node's first process: it makes the file system the node's own,
 // and reaps what ends. It returns only when it cannot go on.
-func Inside(dir string, out io.Writer) error {
+func Init(dir string, out io.Writer) error {
 	plan, err := readPlan(dir)
 	if err != nil {
 		return err

@@ -1,9 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command inhabitant runs in a node that a test makes: it fetches a word from
-// where the API server would be, and says it, with what it sees around it, to
-// whoever asks where the kubelet would be.
+// Command nodeprogram is the program that the test of a node runs inside it: it
+// reads a word from the address of the API server and serves it at the kubelet's
+// address, with the host name, the parent process and the links that it sees.
 package main
 
 import (

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// carry lets the node reach the API server, and the API server the kubelet:
-// each network has a port of the other, and no route leads from one to the
-// other.
-func carry(ctx context.Context, pid int, p Plan) error {
+// forwardPorts lets the node reach the API server, and the API server the kubelet:
+// each network has a listener for a port of the other, and no route leads from one
+// to the other.
+func forwardPorts(ctx context.Context, pid int, p Plan) error {
 	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {
 		return err
@@ -40,11 +40,11 @@ func carry(ctx context.Context, pid int, p Plan) error {
 	api := net.JoinHostPort(hostAddress, strconv.Itoa(p.APIPort))
 	fromNode, err := listenInside(ctx, api, inside)
 	if err != nil {
-		return fmt.Errorf("carry the node's connections: %w", err)
+		return fmt.Errorf("forward the node's connections: %w", err)
 	}
 	kubelet, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.KubeletPort)))
 	if err != nil {
-		return fmt.Errorf("carry the API server's connections: %w", err)
+		return fmt.Errorf("forward the API server's connections: %w", err)
 	}
 	go serve(ctx, fromNode, func() (net.Conn, error) {
 		return net.DialTimeout("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.APIPort)), 10*time.Second)
