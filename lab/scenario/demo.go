@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/claimcheck"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Demo is the main job: the mission's manifests on a cluster that runs.
@@ -151,7 +151,7 @@ func (d Demo) examine(ctx context.Context, namespace, pod, claim string) (claimc
 		}
 		return claimcheck.Status(o.Claim, o.Inside).OK, nil
 	})
-	if err != nil && !errors.Is(err, await.ErrLate) {
+	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return o, err
 	}
 	o.FromInside = append(o.FromInside, claimcheck.Status(o.Claim, o.Inside))
@@ -175,7 +175,7 @@ func (d Demo) restored(ctx context.Context, before []string) (bool, error) {
 		v = claimcheck.Restored(before, after)
 		return v.OK, nil
 	})
-	if err != nil && !errors.Is(err, await.ErrLate) {
+	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return false, err
 	}
 	fmt.Fprintf(d.Out, "  %s  %s: %s\n", claimcheck.Mark(v.OK), v.What, v.Why)
@@ -184,7 +184,7 @@ func (d Demo) restored(ctx context.Context, before []string) (bool, error) {
 
 // poll asks until the answer is yes, an error, or the time is up.
 func poll(ctx context.Context, ask func() (bool, error)) error {
-	return await.Until(ctx, time.Second, wait, ask)
+	return harness.WaitFor(ctx, time.Second, wait, ask)
 }
 
 // waitForPod waits until a pod is Ready, and where it does not become so says

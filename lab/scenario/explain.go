@@ -15,8 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/claimcheck"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 //go:embed four-pairs.yaml
@@ -69,7 +69,7 @@ func (d Demo) schedulerRefuses(ctx context.Context) (claimcheck.Result, error) {
 		v.OK, v.Why = c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable, c.Message
 		return v.OK, nil
 	})
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		v.Why = "it says nothing of the kind: " + v.Why
 		return v, nil
 	}
@@ -108,7 +108,7 @@ func (d Demo) waitForEvent(ctx context.Context) (claimcheck.Result, error) {
 		}
 		return v.OK, nil
 	})
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		if v.Why == "" {
 			v.Why = "it has none"
 		}

@@ -11,8 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/claimcheck"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // The TPU example's objects.
@@ -115,7 +115,7 @@ func (d Demo) tpuRefusal(ctx context.Context) (claimcheck.Result, error) {
 		}
 		return v.OK, nil
 	})
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		return v, nil
 	}
 	return v, err
@@ -205,7 +205,7 @@ func (d Demo) tpuSecond(ctx context.Context) (claimcheck.Result, error) {
 		}
 		return v.OK, nil
 	})
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		return v, nil
 	}
 	return v, err
@@ -264,7 +264,7 @@ func (d Demo) programsBack(ctx context.Context, run onNode) (claimcheck.Result, 
 		v.OK = strings.HasPrefix(found, fmt.Sprintf("%d of", len(tpuNICs)))
 		return v.OK, nil
 	})
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		return v, nil
 	}
 	return v, err

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
-	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/claimcheck"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 //go:embed stray.sh
@@ -188,7 +188,7 @@ func (d Demo) waitForConditions(ctx context.Context, name string, want verifyExp
 		v.OK, v.Why = kept && near, asClaimed+", "+aligned
 		return v.OK, nil
 	})
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		return v, nil
 	}
 	return v, err

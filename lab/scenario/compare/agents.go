@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Agent is a driver of NICs, as it is installed: a DaemonSet of one container.
@@ -74,7 +74,7 @@ func (r *run) turn(ctx context.Context, a Agent, on bool) error {
 	if on {
 		wait, what = r.serves, "serving"
 	}
-	if err := await.Until(ctx, 200*time.Millisecond, patience, func() (bool, error) { return wait(ctx, a) }); err != nil {
+	if err := harness.WaitFor(ctx, 200*time.Millisecond, patience, func() (bool, error) { return wait(ctx, a) }); err != nil {
 		return fmt.Errorf("wait until %s is %s: %w", a.DaemonSet, what, err)
 	}
 	return nil

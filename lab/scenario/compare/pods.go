@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // namespace holds everything of a run; className is of NICs that are the node's
@@ -55,7 +55,7 @@ func (r *run) cleanUp(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		err = nil
 	}
-	return errors.Join(err, await.NamespaceGone(ctx, r.Client, namespace, patience))
+	return errors.Join(err, harness.DeleteNamespace(ctx, r.Client, namespace, patience))
 }
 
 // live takes one pod with as many NICs through its life. The host's NICs have their
@@ -143,7 +143,7 @@ func (r *run) stop(ctx context.Context, nics int) (back time.Duration, err error
 	if err := pods.Delete(ctx, podName, metav1.DeleteOptions{}); err != nil {
 		return 0, err
 	}
-	err = await.Until(ctx, 2*time.Millisecond, patience, func() (bool, error) {
+	err = harness.WaitFor(ctx, 2*time.Millisecond, patience, func() (bool, error) {
 		links, err := r.Links()
 		return err == nil && r.away(links) == 0, err
 	})
@@ -152,7 +152,7 @@ func (r *run) stop(ctx context.Context, nics int) (back time.Duration, err error
 	}
 	back = time.Since(deleted)
 	claims := r.Client.ResourceV1().ResourceClaims(namespace)
-	err = await.Until(ctx, 50*time.Millisecond, patience, func() (bool, error) {
+	err = harness.WaitFor(ctx, 50*time.Millisecond, patience, func() (bool, error) {
 		_, err := pods.Get(ctx, podName, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return false, err

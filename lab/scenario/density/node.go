@@ -7,7 +7,7 @@ import (
 	"context"
 	"fmt"
 
-	"plumbline.dev/plumbline/lab/scenario/onnode"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // addLinks makes stand-ins for NICs, as many as pods: the agent offers what has
@@ -26,7 +26,7 @@ done`
 
 // readAgent asks the kernel how long the serving agent has run, in clock ticks of
 // its own (utime and stime of /proc/PID/stat), and the agent how often it looked.
-const readAgent = onnode.FindProcess + `pid=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
+const readAgent = harness.FindProcess + `pid=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
 read -r stat <"/proc/$pid/stat" || exit 1
 set -- ${stat##*) }
 looks=$(nsenter -t "$pid" -m /usr/bin/plumbline-agent metrics | awk '$1 == "plumbline_agent_verify_seconds_count" { print $2 }')

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Pods is how many there are: what a kubelet takes by default, less the system's.
@@ -126,7 +126,7 @@ func (r *run) start(ctx context.Context) error {
 		}
 	}
 	said := time.Now()
-	err = await.Until(ctx, time.Second, patience, func() (bool, error) {
+	err = harness.WaitFor(ctx, time.Second, patience, func() (bool, error) {
 		claims, err := r.Client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
@@ -180,7 +180,7 @@ func (r *run) pod(i int) *corev1.Pod {
 
 // cleanUp removes what a run makes. Links go last: pods give theirs back first.
 func (r *run) cleanUp(ctx context.Context) error {
-	if err := await.NamespaceGone(ctx, r.Client, namespace, patience); err != nil {
+	if err := harness.DeleteNamespace(ctx, r.Client, namespace, patience); err != nil {
 		return err
 	}
 	if out, err := r.Shell(ctx, removeLinks); err != nil {

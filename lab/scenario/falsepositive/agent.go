@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"plumbline.dev/plumbline/internal/verify"
-	"plumbline.dev/plumbline/lab/scenario/onnode"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // agentScript runs the agent's own command line where it runs, on the node.
-const agentScript = onnode.FindProcess + `agent=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
+const agentScript = harness.FindProcess + `agent=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
 exec nsenter -t "$agent" -m /usr/bin/plumbline-agent "$@"`
 
 // looked counts the agent's looks at its pods, and the pods that it found

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Config is what a run needs of the cluster.
@@ -170,8 +170,8 @@ func (r *run) one(ctx context.Context, l life) error {
 }
 
 func (r *run) until(ctx context.Context, what string, ask func() (bool, error)) error {
-	err := await.Until(ctx, 200*time.Millisecond, patience, ask)
-	if errors.Is(err, await.ErrLate) {
+	err := harness.WaitFor(ctx, 200*time.Millisecond, patience, ask)
+	if errors.Is(err, harness.ErrTimeout) {
 		return fmt.Errorf("it takes longer than %s %s", patience, what)
 	}
 	return err
@@ -179,5 +179,5 @@ func (r *run) until(ctx context.Context, what string, ask func() (bool, error)) 
 
 // cleanUp removes what a run makes.
 func (r *run) cleanUp(ctx context.Context) error {
-	return await.NamespaceGone(ctx, r.Client, namespace, patience)
+	return harness.DeleteNamespace(ctx, r.Client, namespace, patience)
 }

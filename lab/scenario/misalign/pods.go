@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // namespace holds everything of a run; its pods are called as their claims.
@@ -43,7 +43,7 @@ func (r *run) pods(ctx context.Context) error {
 		}
 	}
 	for name := range podClaims {
-		err := await.Until(ctx, poll, patience, func() (bool, error) {
+		err := harness.WaitFor(ctx, poll, patience, func() (bool, error) {
 			p, err := r.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 			return err == nil && running(p), err
 		})
@@ -139,5 +139,5 @@ func (r *run) cleanUp(ctx context.Context) error {
 	if err := r.removeObserver(ctx); err != nil {
 		return err
 	}
-	return await.NamespaceGone(ctx, r.Client, namespace, patience)
+	return harness.DeleteNamespace(ctx, r.Client, namespace, patience)
 }

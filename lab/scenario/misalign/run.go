@@ -21,7 +21,7 @@ import (
 	"plumbline.dev/plumbline/internal/verify"
 	"plumbline.dev/plumbline/internal/verify/evaluate"
 	"plumbline.dev/plumbline/lab/scenario"
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Config is what a run needs of the cluster.
@@ -136,12 +136,12 @@ func (r *run) agree(ctx context.Context) error {
 	var answers []map[string]verify.Pod
 	for _, a := range r.agents {
 		var answer map[string]verify.Pod
-		err := await.Until(ctx, poll, patience, func() (bool, error) {
+		err := harness.WaitFor(ctx, poll, patience, func() (bool, error) {
 			var err error
 			answer, err = r.ask(ctx, a)
 			return err == nil && len(answer) == len(podClaims) && allAsClaimed(answer), err
 		})
-		if err != nil && !errors.Is(err, await.ErrLate) {
+		if err != nil && !errors.Is(err, harness.ErrTimeout) {
 			return err
 		}
 		r.judge(err == nil, "the "+a.Name+" agent proves the pods as claimed", "%s", summary(answer))
@@ -197,12 +197,12 @@ func (r *run) inject(ctx context.Context, i injection) error {
 	if _, err := r.Shell(ctx, prelude+i.end, id); err != nil {
 		return err
 	}
-	if sayErr != nil && !errors.Is(sayErr, await.ErrLate) {
+	if sayErr != nil && !errors.Is(sayErr, harness.ErrTimeout) {
 		return sayErr
 	}
 	r.judge(sayErr == nil, i.what, "%s after %.1fs", said, took.Seconds())
 	said, err = r.said(ctx, evaluate.AsClaimed, metav1.ConditionTrue, before, 1)
-	if err != nil && !errors.Is(err, await.ErrLate) {
+	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return err
 	}
 	r.judge(err == nil, i.what+", and no more", "%s", said)
@@ -217,7 +217,7 @@ func (r *run) said(ctx context.Context, code evaluate.Code, condition metav1.Con
 	if code == evaluate.AsClaimed {
 		event = string(evaluate.AsClaimed)
 	}
-	err := await.Until(ctx, poll, found, func() (bool, error) {
+	err := harness.WaitFor(ctx, poll, found, func() (bool, error) {
 		words = nil
 		good := true
 		for _, a := range r.agents {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // namespace holds everything of a run.
@@ -194,5 +194,5 @@ func (r *run) remove(ctx context.Context, pod string) error {
 
 // cleanUp removes everything of a run.
 func (r *run) cleanUp(ctx context.Context) error {
-	return await.NamespaceGone(ctx, r.Client, namespace, patience)
+	return harness.DeleteNamespace(ctx, r.Client, namespace, patience)
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Config is what a run needs of the cluster.
@@ -113,7 +113,7 @@ func (r *run) expect(ctx context.Context, pod string, good func(place) bool, wan
 		p, err = r.where(ctx, pod)
 		return err == nil && good(p), ignoreGone(err)
 	})
-	if err != nil && !errors.Is(err, await.ErrLate) {
+	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return p, err
 	}
 	r.judge(err == nil, pod, "CPUs %s, memory nodes %s; %s", p.CPUs, p.Mems, want)
@@ -121,5 +121,5 @@ func (r *run) expect(ctx context.Context, pod string, good func(place) bool, wan
 }
 
 func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
-	return await.Until(ctx, poll, patience, ask)
+	return harness.WaitFor(ctx, poll, patience, ask)
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Scripts of the faults. What takes time runs behind them: the node's shell is
@@ -112,7 +112,7 @@ func (r *run) endManager(ctx context.Context, p *pod, name string) error {
 // not get them, their own lanes say so.
 func (r *run) recovered(ctx context.Context, pods []string) error {
 	err := r.until(ctx, func() (bool, error) { return r.watch.allSettled(pods), nil })
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		return nil
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // lives takes the plan's pods through their lives, in its order, as many at a time
@@ -164,7 +164,7 @@ func (r *run) settled(ctx context.Context, p *pod, mark string) error {
 		owed = r.ledger.owed(p.cycle.Number, mark)
 		return len(owed) == 0, nil
 	})
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		if !gone {
 			owed = []string{p.cycle.String() + ": the pod or its claim does not go"}
 		}

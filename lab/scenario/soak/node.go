@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"plumbline.dev/plumbline/lab/scenario/onnode"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 var (
@@ -38,7 +38,7 @@ type Node struct {
 	Lanes int
 }
 
-// run runs a script, which may use onnode's functions.
+// run runs a script, which may use harness.FindProcess.
 func (n Node) run(ctx context.Context, script string, args ...string) (string, error) {
 	// The kernel has no ?: for an empty pattern would match a NIC called "".
 	pattern := n.StandIns
@@ -46,7 +46,7 @@ func (n Node) run(ctx context.Context, script string, args ...string) (string, e
 		pattern = "/"
 	}
 	prelude := fmt.Sprintf("CGROUP='%s'\nNICS='%s'\nNICNAME='%s'\n", n.Cgroup, n.StandIns, pattern)
-	return n.Shell(ctx, prelude+onnode.FindProcess+script, args...)
+	return n.Shell(ctx, prelude+harness.FindProcess+script, args...)
 }
 
 // State is what must be the same before and after, a line each.

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
 	"plumbline.dev/plumbline/lab/scenario/falsepositive"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Config says what to run where.
@@ -172,7 +172,7 @@ func (r *run) allRun(ctx context.Context, pods []*pod, when string) error {
 		}
 		return len(missing) == 0, nil
 	})
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		return r.wrong(missing...)
 	}
 	return err
@@ -195,7 +195,7 @@ func (r *run) asBefore(ctx context.Context) error {
 		r.tally.Unused = now.Unused
 		return len(differences) == 0, nil
 	})
-	if errors.Is(err, await.ErrLate) {
+	if errors.Is(err, harness.ErrTimeout) {
 		return r.wrong(differences...)
 	}
 	return err
@@ -211,7 +211,7 @@ func (r *run) wrong(lines ...string) error {
 
 // until asks until the answer is yes.
 func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
-	return await.Until(ctx, 300*time.Millisecond, settle, ask)
+	return harness.WaitFor(ctx, 300*time.Millisecond, settle, ask)
 }
 
 // clean removes what a run leaves.

@@ -1,9 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package onnode holds the shell functions that scenarios' scripts share on a node.
-// What one scenario alone asks a node stays with that scenario.
-package onnode
+package harness
 
 // FindProcess defines two functions.
 //

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package await_test
+package harness_test
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"plumbline.dev/plumbline/lab/scenario/await"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
-func TestUntil(t *testing.T) {
+func TestWaitFor(t *testing.T) {
 	over, end := context.WithCancel(t.Context())
 	end()
 	errAsk := errors.New("cannot ask")
@@ -31,14 +31,14 @@ func TestUntil(t *testing.T) {
 		"at once":         {t.Context(), time.Minute, 1, 0, nil, 1},
 		"later":           {t.Context(), time.Minute, 3, 0, nil, 3},
 		"an error":        {t.Context(), time.Minute, 3, 2, errAsk, 2},
-		"never":           {t.Context(), 5 * time.Millisecond, 0, 0, await.ErrLate, -1},
+		"never":           {t.Context(), 5 * time.Millisecond, 0, 0, harness.ErrTimeout, -1},
 		"nobody waits":    {over, time.Minute, 0, 0, context.Canceled, -1},
 		"a late answer":   {t.Context(), time.Nanosecond, 1, 0, nil, 1},
 		"its own timeout": {t.Context(), time.Minute, 0, 1, errAsk, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			err := await.Until(tc.ctx, time.Millisecond, tc.limit, func() (bool, error) {
+			err := harness.WaitFor(tc.ctx, time.Millisecond, tc.limit, func() (bool, error) {
 				asked++
 				if asked == tc.failsAt {
 					return false, errors.Join(tc.want, context.DeadlineExceeded)
@@ -52,10 +52,10 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-func TestNamespaceGone(t *testing.T) {
+func TestDeleteNamespace(t *testing.T) {
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "there"}})
 	for _, name := range []string{"there", "absent"} {
-		if err := await.NamespaceGone(t.Context(), client, name, time.Minute); err != nil {
+		if err := harness.DeleteNamespace(t.Context(), client, name, time.Minute); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
