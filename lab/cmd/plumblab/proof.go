@@ -23,9 +23,9 @@ func newProof(g *global) *cobra.Command {
 		Short: "Start a node on this host, make a running pod misaligned, and see whether two agents find it",
 		Long: `proof installs an observer (deploy/observe.yaml) beside the agent that serves, looks
 what it has open and what it left on the node, and compares what both say of running
-pods. Then it makes a pod misaligned behind everybody's back, in several ways: both
-agents, an event of each and the condition of the claim must say so within seconds,
-and say the contrary when it is over. It needs root.`,
+pods. Then it makes a pod misaligned from the node, in several ways: both agents, an event
+of each and the condition of the claim must report it within seconds, and report the
+pod as claimed again when it is over. It needs root.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var config soak.Config

@@ -42,7 +42,7 @@ func (r *run) installObserver(ctx context.Context) error {
 	if _, err := r.Kubectl.RunWithInput(ctx, manifest, "apply", "--server-side", "-f", "-"); err != nil {
 		return err
 	}
-	// The lab runs no service proxy: as the serving agent, it is told the address.
+	// The lab runs no service proxy: as the serving agent, it gets the address by its environment.
 	where, err := r.Kubectl.Run(ctx, "get", "-n", deploy.Namespace, "daemonset/"+deploy.AgentServiceAccount,
 		"-o", `jsonpath={range .spec.template.spec.containers[0].env[?(@.value)]}{.name}={.value} {end}`)
 	if err != nil {

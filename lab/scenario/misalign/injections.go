@@ -5,7 +5,7 @@ package misalign
 
 import "plumbline.dev/plumbline/internal/verify/evaluate"
 
-// injection makes the suspect misaligned and undoes it again. Its scripts get the
+// injection makes the target pod misaligned and undoes it again. Its scripts get the
 // container's id; the first says so with exit code 77 where this node has no such
 // thing.
 type injection struct {

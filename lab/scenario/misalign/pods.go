@@ -21,12 +21,12 @@ import (
 // namespace holds everything of a run; its pods are called as their claims.
 const (
 	namespace = "plumblab-proof"
-	suspect   = "suspect"
-	bystander = "bystander"
+	target    = "target"
+	control   = "control"
 )
 
 // podClaims says which pods have CPUs of their own beside a NIC.
-var podClaims = map[string]bool{suspect: true, bystander: false}
+var podClaims = map[string]bool{target: true, control: false}
 
 // pods makes them and waits until they run.
 func (r *run) pods(ctx context.Context) error {
@@ -92,21 +92,21 @@ func (r *run) pod(name string) *corev1.Pod {
 }
 
 func (r *run) containerID(ctx context.Context) (string, error) {
-	p, err := r.Client.CoreV1().Pods(namespace).Get(ctx, suspect, metav1.GetOptions{})
+	p, err := r.Client.CoreV1().Pods(namespace).Get(ctx, target, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
 	if len(p.Status.ContainerStatuses) == 0 {
-		return "", fmt.Errorf("pod %s has no container", suspect)
+		return "", fmt.Errorf("pod %s has no container", target)
 	}
 	_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
 	return id, nil
 }
 
-// condition is the suspect's claim's condition AsClaimed, in one word where all
+// condition is the target's condition AsClaimed, in one word where all
 // entries say the same.
 func (r *run) condition(ctx context.Context) (string, error) {
-	c, err := r.Client.ResourceV1().ResourceClaims(namespace).Get(ctx, suspect, metav1.GetOptions{})
+	c, err := r.Client.ResourceV1().ResourceClaims(namespace).Get(ctx, target, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -121,9 +121,9 @@ func (r *run) condition(ctx context.Context) (string, error) {
 	return strings.Join(words, " and "), nil
 }
 
-// events counts those of the suspect by their reasons.
+// events counts those of the target by their reasons.
 func (r *run) events(ctx context.Context) (map[string]int, error) {
-	list, err := r.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + suspect})
+	list, err := r.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + target})
 	if err != nil {
 		return nil, err
 	}

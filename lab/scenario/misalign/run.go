@@ -41,11 +41,11 @@ type Config struct {
 // been printed by then.
 var errWrong = errors.New("proof: FAIL")
 
-// patience is how long anything may take; found how long a misalignment may: an
+// patience is how long anything may take, flagging how long a misalignment may: an
 // interval, the second look, and what the API server takes.
 const (
 	patience = 2 * time.Minute
-	found    = 20 * time.Second
+	flagging = 20 * time.Second
 	poll     = 200 * time.Millisecond
 )
 
@@ -101,8 +101,8 @@ func Run(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-// judge prints one finding.
-func (r *run) judge(ok bool, what, format string, args ...any) {
+// report prints one finding.
+func (r *run) report(ok bool, what, format string, args ...any) {
 	word := "ok   "
 	if !ok {
 		word = "WRONG"
@@ -111,7 +111,7 @@ func (r *run) judge(ok bool, what, format string, args ...any) {
 	fmt.Fprintf(r.Out, "  %s  %s: %s\n", word, what, fmt.Sprintf(format, args...))
 }
 
-// observer judges that the observer could change nothing, and changed nothing.
+// observer checks that the observer could change nothing, and changed nothing.
 func (r *run) observer(ctx context.Context, before []string) error {
 	for _, a := range r.agents {
 		if a.Name != "observing" {
@@ -121,17 +121,17 @@ func (r *run) observer(ctx context.Context, before []string) error {
 		if err != nil {
 			return err
 		}
-		r.judge(len(open) == 0, "the observer has nothing open that it could write to but its own socket", "%q", open)
+		r.report(len(open) == 0, "the observer has nothing open that it could write to but its own socket", "%q", open)
 	}
 	after, err := r.hostState(ctx)
 	if err != nil {
 		return err
 	}
-	r.judge(slices.Equal(before, after), "beside the observer the node is as before", "%d sockets, files and records", len(after))
+	r.report(slices.Equal(before, after), "beside the observer the node is as before", "%d sockets, files and records", len(after))
 	return nil
 }
 
-// agree judges that both agents say the same of every pod, word for word.
+// agree checks that both agents say the same of every pod, word for word.
 func (r *run) agree(ctx context.Context) error {
 	var answers []map[string]verify.Pod
 	for _, a := range r.agents {
@@ -144,14 +144,14 @@ func (r *run) agree(ctx context.Context) error {
 		if err != nil && !errors.Is(err, harness.ErrTimeout) {
 			return err
 		}
-		r.judge(err == nil, "the "+a.Name+" agent proves the pods as claimed", "%s", summary(answer))
+		r.report(err == nil, "the "+a.Name+" agent reports the pods as claimed", "%s", summary(answer))
 		answers = append(answers, answer)
 	}
 	// When a thread last ran differs from look to look.
 	threads := cmpopts.IgnoreSliceElements(func(f verify.Finding) bool { return strings.HasPrefix(f.What, "no thread of") })
 	memory := cmpopts.IgnoreFields(verify.Component{}, "MemoryBytes")
 	diff := cmp.Diff(answers[0], answers[1], threads, memory)
-	r.judge(diff == "", "both agents say the same", "%s", diff)
+	r.report(diff == "", "both agents say the same", "%s", diff)
 	return nil
 }
 
@@ -173,7 +173,7 @@ func summary(answer map[string]verify.Pod) string {
 	return strings.Join(words, ", ")
 }
 
-// inject makes the suspect misaligned, waits for everybody to say so, undoes it,
+// inject makes the target pod misaligned, waits until both agents report it, undoes it,
 // and waits for the contrary.
 func (r *run) inject(ctx context.Context, i injection) error {
 	id, err := r.containerID(ctx)
@@ -192,32 +192,32 @@ func (r *run) inject(ctx context.Context, i injection) error {
 		return err
 	}
 	began := time.Now()
-	said, sayErr := r.said(ctx, i.code, metav1.ConditionFalse, before, 1)
+	reported, reportErr := r.waitForReports(ctx, i.code, metav1.ConditionFalse, before, 1)
 	took := time.Since(began)
 	if _, err := r.Shell(ctx, prelude+i.end, id); err != nil {
 		return err
 	}
-	if sayErr != nil && !errors.Is(sayErr, harness.ErrTimeout) {
-		return sayErr
+	if reportErr != nil && !errors.Is(reportErr, harness.ErrTimeout) {
+		return reportErr
 	}
-	r.judge(sayErr == nil, i.what, "%s after %.1fs", said, took.Seconds())
-	said, err = r.said(ctx, evaluate.AsClaimed, metav1.ConditionTrue, before, 1)
+	r.report(reportErr == nil, i.what, "%s after %.1fs", reported, took.Seconds())
+	reported, err = r.waitForReports(ctx, evaluate.AsClaimed, metav1.ConditionTrue, before, 1)
 	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return err
 	}
-	r.judge(err == nil, i.what+", and no more", "%s", said)
+	r.report(err == nil, i.what+", and no more", "%s", reported)
 	return nil
 }
 
-// said waits until both agents say it, the condition of the suspect's claim does,
-// and each agent has told it by so many more events than before.
-func (r *run) said(ctx context.Context, code evaluate.Code, condition metav1.ConditionStatus, before map[string]int, more int) (string, error) {
+// waitForReports waits until both agents report the code, the target's claim has the
+// condition, and each agent has written so many more events than before.
+func (r *run) waitForReports(ctx context.Context, code evaluate.Code, condition metav1.ConditionStatus, before map[string]int, more int) (string, error) {
 	var words []string
 	event := string(evaluate.WordMisaligned)
 	if code == evaluate.AsClaimed {
 		event = string(evaluate.AsClaimed)
 	}
-	err := harness.WaitFor(ctx, poll, found, func() (bool, error) {
+	err := harness.WaitFor(ctx, poll, flagging, func() (bool, error) {
 		words = nil
 		good := true
 		for _, a := range r.agents {
@@ -225,8 +225,8 @@ func (r *run) said(ctx context.Context, code evaluate.Code, condition metav1.Con
 			if err != nil {
 				return false, err
 			}
-			good = good && answer[suspect].Reason == string(code)
-			words = append(words, fmt.Sprintf("the %s agent says %s", a.Name, answer[suspect].Reason))
+			good = good && answer[target].Reason == string(code)
+			words = append(words, fmt.Sprintf("the %s agent says %s", a.Name, answer[target].Reason))
 		}
 		status, err := r.condition(ctx)
 		if err != nil {
@@ -236,9 +236,9 @@ func (r *run) said(ctx context.Context, code evaluate.Code, condition metav1.Con
 		if err != nil {
 			return false, err
 		}
-		told := now[event] - before[event]
-		words = append(words, fmt.Sprintf("the claim AsClaimed %s, %d events %s", status, told, event))
-		return good && status == string(condition) && told == more*len(r.agents), nil
+		events := now[event] - before[event]
+		words = append(words, fmt.Sprintf("the claim AsClaimed %s, %d events %s", status, events, event))
+		return good && status == string(condition) && events == more*len(r.agents), nil
 	})
 	return strings.Join(words, ", "), err
 }
