@@ -175,8 +175,8 @@ func parseSamples(out string) ([]seen, error) {
 	return all, nil
 }
 
-// trespasses are the samples in which somebody ran on CPUs that were exclusive.
-func trespasses(all []seen, held []interval) []seen {
+// violations are the samples in which somebody ran on CPUs that were exclusive.
+func violations(all []seen, held []interval) []seen {
 	var bad []seen
 	for _, s := range all {
 		for _, h := range held {

@@ -12,14 +12,14 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-func TestTrespasses(t *testing.T) {
+func TestViolations(t *testing.T) {
 	all, err := parseSamples("1.50 3\n2.00 3\n2.50 0\n9.00 3\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	held := []interval{{cpus: cpuset.New(2, 3), begin: 1.9, end: 8}}
-	if diff := cmp.Diff([]seen{{at: 2, cpu: 3}}, trespasses(all, held), cmp.AllowUnexported(seen{})); diff != "" {
-		t.Errorf("trespasses (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]seen{{at: 2, cpu: 3}}, violations(all, held), cmp.AllowUnexported(seen{})); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	if _, err := parseSamples("one 3\n"); err == nil {
 		t.Error("nonsense was read as a sample")

@@ -72,9 +72,9 @@ func Run(ctx context.Context, c Config) (err error) {
 	if r.nodes, err = r.readNodes(ctx); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{r.others, r.claims, r.update, r.restarts, r.end} {
+	for _, step := range []func(context.Context) error{r.others, r.claims, r.update, r.restarts, r.end} {
 		began := time.Now()
-		if err := part(ctx); err != nil {
+		if err := step(ctx); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.Out, "  after %s\n", time.Since(began).Round(time.Second))
@@ -85,8 +85,8 @@ func Run(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-// judge prints one finding.
-func (r *run) judge(ok bool, what, format string, args ...any) {
+// report prints one finding.
+func (r *run) report(ok bool, what, format string, args ...any) {
 	word := "ok   "
 	if !ok {
 		word = "WRONG"
@@ -104,8 +104,8 @@ func (r *run) all() cpuset.CPUSet {
 	return all
 }
 
-// expect waits until a pod's containers are where they should be, which is the
-// most that a bystander can ask for, and prints where they are.
+// expect waits until a pod's containers run where they should, and prints where they
+// run.
 func (r *run) expect(ctx context.Context, pod string, good func(place) bool, want string) (place, error) {
 	var p place
 	err := r.until(ctx, func() (bool, error) {
@@ -116,7 +116,7 @@ func (r *run) expect(ctx context.Context, pod string, good func(place) bool, wan
 	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return p, err
 	}
-	r.judge(err == nil, pod, "CPUs %s, memory nodes %s; %s", p.CPUs, p.Mems, want)
+	r.report(err == nil, pod, "CPUs %s, memory nodes %s; %s", p.CPUs, p.Mems, want)
 	return p, nil
 }
 

@@ -100,7 +100,7 @@ func (r *run) othersOutside(ctx context.Context, pods ...string) error {
 	return nil
 }
 
-// update is an autoscaler's word on other resources.
+// update resizes containers, as an autoscaler does.
 func (r *run) update(ctx context.Context) error {
 	fmt.Fprintln(r.Out, "\nContainers resized in place")
 	for _, pod := range []string{idle, late} {
@@ -119,7 +119,7 @@ func (r *run) restarts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.judge(strings.Contains(out, "killed"), process, "ended by SIGKILL")
+		r.report(strings.Contains(out, "killed"), process, "ended by SIGKILL")
 		// A pod made now waits for its CPUs, and shows that all is back.
 		again := "after-" + process
 		if err := r.claim(ctx, again, 0); err != nil {
@@ -161,8 +161,8 @@ func (r *run) restarts(ctx context.Context) error {
 	return nil
 }
 
-// closeInterval is called when nobody has CPUs any more, or is about to lose
-// them: what runs there from now on trespasses on nobody.
+// closeInterval ends the time in which CPUs were exclusive: their pod is gone, or
+// about to be deleted, and others may run there from now on.
 func (r *run) closeInterval(ctx context.Context, i int) error {
 	at, err := r.now(ctx)
 	if err == nil {
@@ -171,7 +171,7 @@ func (r *run) closeInterval(ctx context.Context, i int) error {
 	return err
 }
 
-// end compares what all three witnesses say of the whole time, and sees the CPUs
+// end compares what all three sources say of the whole time, and sees the CPUs
 // come back.
 func (r *run) end(ctx context.Context) error {
 	fmt.Fprintln(r.Out, "\nThe whole time")
@@ -180,7 +180,7 @@ func (r *run) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.judge(len(lines) == 1 && lines[0] == want, first, "read of itself %q, want %q and nothing else", lines, want)
+	r.report(len(lines) == 1 && lines[0] == want, first, "read of itself %q, want %q and nothing else", lines, want)
 	if err := r.closeInterval(ctx, 0); err != nil {
 		return err
 	}
@@ -188,8 +188,8 @@ func (r *run) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bad := trespasses(all, r.held[:1])
-	r.judge(len(all) > 50 && len(bad) == 0, busy, "sampled %d times, %d times on CPU %s of pod %s", len(all), len(bad), r.held[0].cpus, first)
+	bad := violations(all, r.held[:1])
+	r.report(len(all) > 50 && len(bad) == 0, busy, "sampled %d times, %d times on CPU %s of pod %s", len(all), len(bad), r.held[0].cpus, first)
 	if err := r.remove(ctx, first); err != nil {
 		return err
 	}
