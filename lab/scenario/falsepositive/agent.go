@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"plumbline.dev/plumbline/internal/verify"
@@ -17,16 +19,16 @@ import (
 const agentScript = harness.FindProcess + `agent=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
 exec nsenter -t "$agent" -m /usr/bin/plumbline-agent "$@"`
 
-// looked counts the agent's looks at its pods, and the pods that it found
+// verifyCounts counts the agent's verifications of its pods, and the pods that it found
 // misaligned.
-type looked struct{ looks, misaligned int }
+type verifyCounts struct{ looks, misaligned int }
 
-func (r *run) looked(ctx context.Context) (l looked, err error) {
+func (r *run) looked(ctx context.Context) (l verifyCounts, err error) {
 	text, err := r.Shell(ctx, agentScript, "metrics")
 	if err != nil {
 		return l, fmt.Errorf("read the agent's figures: %w", err)
 	}
-	return parseLooked(text), nil
+	return parseVerifyCounts(text), nil
 }
 
 // askEvery is how often the agent is asked as plumbline verify asks it: what it
@@ -59,4 +61,21 @@ func (r *run) ask(ctx context.Context) (asked int, alarms []Alarm, err error) {
 		case <-time.After(askEvery):
 		}
 	}
+}
+
+// parseVerifyCounts reads the agent's metrics, in Prometheus' text format.
+func parseVerifyCounts(text string) verifyCounts {
+	var l verifyCounts
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.Atoi(value)
+		switch {
+		case err != nil:
+		case name == "plumbline_agent_verify_seconds_count":
+			l.looks = n
+		case strings.HasPrefix(name, "plumbline_agent_misalignments_total"):
+			l.misaligned += n
+		}
+	}
+	return l
 }

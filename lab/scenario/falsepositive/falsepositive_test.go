@@ -52,7 +52,7 @@ func TestWatcherHears(t *testing.T) {
 	if _, err := claims.Update(t.Context(), claim("later", metav1.ConditionTrue), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for range 500 { // an informer is told soon, and nobody says when
+	for range 500 { // an informer is notified soon, at no set time
 		w.mu.Lock()
 		enough := len(w.alarms) >= 2 && len(w.said[metav1.ConditionTrue]) >= 2
 		w.mu.Unlock()
@@ -98,17 +98,17 @@ func TestEveryKindHasItsTurn(t *testing.T) {
 	}
 }
 
-func TestTally(t *testing.T) {
-	good := tally{pods: 40, heard: Heard{AsClaimed: 30}, looked: looked{looks: 20}}
+func TestSummary(t *testing.T) {
+	good := summary{pods: 40, heard: Heard{AsClaimed: 30}, looked: verifyCounts{looks: 20}}
 	for name, tt := range map[string]struct {
-		change func(*tally)
+		change func(*summary)
 		want   string
 	}{
-		"well":           {func(*tally) {}, ""},
-		"an alarm":       {func(t *tally) { t.heard.Alarms = []Alarm{{"short-1", "event"}} }, "short-1: event"},
-		"counted alone":  {func(t *tally) { t.looked.misaligned = 2 }, "counts 2 misaligned"},
-		"nobody looked":  {func(t *tally) { t.looked.looks = 0 }, "looked 0 times"},
-		"nothing proved": {func(t *tally) { t.heard.AsClaimed = 0 }, "of 0 pods kept"},
+		"well":            {func(*summary) {}, ""},
+		"an alarm":        {func(t *summary) { t.heard.Alarms = []Alarm{{"short-1", "event"}} }, "short-1: event"},
+		"counted alone":   {func(t *summary) { t.looked.misaligned = 2 }, "counts 2 misaligned"},
+		"no verification": {func(t *summary) { t.looked.looks = 0 }, "verified 0 times"},
+		"none as claimed": {func(t *summary) { t.heard.AsClaimed = 0 }, "reported 0 pods as claimed"},
 	} {
 		got := good
 		tt.change(&got)
@@ -120,10 +120,10 @@ func TestTally(t *testing.T) {
 	}
 }
 
-func TestParseLooked(t *testing.T) {
-	got := parseLooked("# HELP x\nplumbline_agent_verify_seconds_count 17\nplumbline_agent_verify_seconds_sum 0.5\n" +
+func TestParseVerifyCounts(t *testing.T) {
+	got := parseVerifyCounts("# HELP x\nplumbline_agent_verify_seconds_count 17\nplumbline_agent_verify_seconds_sum 0.5\n" +
 		"plumbline_agent_misalignments_total{reason=\"CPUsWrong\"} 2\nplumbline_agent_misalignments_total{reason=\"MemoryWide\"} 1\n")
-	if want := (looked{looks: 17, misaligned: 3}); got != want {
+	if want := (verifyCounts{looks: 17, misaligned: 3}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -41,8 +41,8 @@ var ErrFailed = errors.New("alarms: FAIL")
 // patience is how long a pod may take to run, or to go.
 const patience = 2 * time.Minute
 
-// sayEvery is how long nothing is told of a run that goes well.
-const sayEvery = 30 * time.Second
+// progressEvery is how often a run that goes well prints its progress.
+const progressEvery = 30 * time.Second
 
 type run struct {
 	Config
@@ -82,9 +82,9 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	t := tally{
+	t := summary{
 		pods: int(r.done.Load()), took: time.Since(began), seed: c.Seed, heard: heard, asked: asked,
-		looked: looked{looks: after.looks - before.looks, misaligned: after.misaligned - before.misaligned},
+		looked: verifyCounts{looks: after.looks - before.looks, misaligned: after.misaligned - before.misaligned},
 	}
 	t.heard.Alarms = append(t.heard.Alarms, answers...)
 	return t.write(c.Out)
@@ -111,7 +111,7 @@ func (r *run) live(ctx context.Context) (asked int, answers []Alarm, err error) 
 
 // tell says from time to time how far the pods have come.
 func (r *run) tell(lived <-chan struct{}) {
-	began, ticks := time.Now(), time.NewTicker(sayEvery)
+	began, ticks := time.Now(), time.NewTicker(progressEvery)
 	defer ticks.Stop()
 	for {
 		select {

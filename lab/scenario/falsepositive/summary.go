@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// tally is what became of a run.
-type tally struct {
+// summary is what became of a run.
+type summary struct {
 	pods  int
 	took  time.Duration
 	seed  uint64
@@ -18,28 +18,28 @@ type tally struct {
 	// asked is how often the agent was asked for a verdict; looked are its looks
 	// by itself.
 	asked  int
-	looked looked
+	looked verifyCounts
 }
 
 // wrong is what must not be. A run of which nothing was said proves nothing.
-func (t tally) wrong() []string {
+func (t summary) wrong() []string {
 	var list []string
 	for _, a := range t.heard.Alarms {
 		list = append(list, a.String())
 	}
 	if t.looked.misaligned > 0 && len(list) == 0 {
-		list = append(list, fmt.Sprintf("the agent counts %d misaligned pods and told nobody", t.looked.misaligned))
+		list = append(list, fmt.Sprintf("the agent counts %d misaligned pods and reported none", t.looked.misaligned))
 	}
 	if t.looked.looks == 0 || t.heard.AsClaimed == 0 {
-		list = append(list, fmt.Sprintf("the agent looked %d times and called the claims of %d pods kept: want some", t.looked.looks, t.heard.AsClaimed))
+		list = append(list, fmt.Sprintf("the agent verified %d times and reported %d pods as claimed: want some", t.looked.looks, t.heard.AsClaimed))
 	}
 	return list
 }
 
-func (t tally) write(w io.Writer) error {
-	fmt.Fprintf(w, "\n  %d pods of %d kinds in %s, seed %d; the agent looked %d times and was asked %d times\n",
+func (t summary) write(w io.Writer) error {
+	fmt.Fprintf(w, "\n  %d pods of %d kinds in %s, seed %d; the agent verified %d times and was asked %d times\n",
 		t.pods, len(kinds), t.took.Round(time.Second), t.seed, t.looked.looks, t.asked)
-	fmt.Fprintf(w, "  it told of %d pods that they are as claimed, of %d also that it did not know\n", t.heard.AsClaimed, t.heard.Unknown)
+	fmt.Fprintf(w, "  it reported %d pods as claimed, and could not tell of %d\n", t.heard.AsClaimed, t.heard.Unknown)
 	wrong := t.wrong()
 	for _, line := range wrong {
 		fmt.Fprintf(w, "  WRONG  %s\n", line)
