@@ -109,7 +109,7 @@ func (g *global) benchPods(cmd *cobra.Command, p *progress.Printer) (err error) 
 	}
 	config.Node.Lanes = 4
 	err = timed(p, "pods that come and go", func() error {
-		cost, err := soak.Quiet(cmd.Context(), config)
+		cost, err := soak.MeasureAgentCost(cmd.Context(), config)
 		if err != nil {
 			return err
 		}

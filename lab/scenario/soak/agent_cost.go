@@ -29,8 +29,8 @@ const (
 	collection = 30 * time.Second
 )
 
-// Quiet takes pods through their lives and reads what became of the agent.
-func Quiet(ctx context.Context, c Config) (Cost, error) {
+// MeasureAgentCost takes pods through their lives and reads what became of the agent.
+func MeasureAgentCost(ctx context.Context, c Config) (Cost, error) {
 	var cost Cost
 	r, err := start(ctx, c)
 	if err != nil {
@@ -80,7 +80,7 @@ func wrongs(list []string) error {
 // least number to.
 func (r *run) many(ctx context.Context, from, to int) (last int, err error) {
 	for last = from; last < to; {
-		made, err := r.live(ctx, last)
+		made, err := r.runRound(ctx, last)
 		if err != nil {
 			return last, err
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // Cycles 1 and 2 live at a time, on NICs a and b; 3 comes when 1 has ended.
-func TestLedger(t *testing.T) {
+func TestAttribution(t *testing.T) {
 	const a, b, namespace = "nic a eth0 mtu=1500", "nic b eth1 mtu=1500", "namespace cni-1"
 	before := State{Lines: []string{a, b}}
 	for name, tt := range map[string]struct {
@@ -36,21 +36,21 @@ func TestLedger(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := NewLedger(before)
+			l := NewAttribution(before)
 			l.mark(1, "nic a ")
 			l.mark(2, "nic b ")
 			l.see(State{Lines: tt.first})
 			if name != "a namespace of 3 or 2" {
 				l.see(State{Lines: tt.last})
 			}
-			check(t, "cycle 1", l.owed(1, ""), tt.one)
+			check(t, "cycle 1", l.unresolved(1, ""), tt.one)
 			l.end(1)
-			check(t, "cycle 2", l.owed(2, ""), tt.two)
+			check(t, "cycle 2", l.unresolved(2, ""), tt.two)
 			l.mark(3, "nic a ")
 			l.see(State{Lines: tt.last})
 			l.end(2)
 			if tt.one == nil && tt.two == nil {
-				check(t, "cycle 3", l.owed(3, ""), tt.third)
+				check(t, "cycle 3", l.unresolved(3, ""), tt.third)
 			}
 		})
 	}
@@ -65,30 +65,30 @@ func check(t *testing.T, who string, got, want []string) {
 
 // A file that is called after a claim is of that claim's pod, from when it is known
 // whose it is.
-func TestLedgerKnowsClaims(t *testing.T) {
-	l := NewLedger(State{})
+func TestAttributionKnowsClaims(t *testing.T) {
+	l := NewAttribution(State{})
 	l.mark(1, "nic a ")
 	l.mark(2, "nic b ")
 	l.see(State{Lines: []string{"file claim-7"}})
-	check(t, "cycle 1 beside cycle 2", l.owed(1, ""), nil)
+	check(t, "cycle 1 beside cycle 2", l.unresolved(1, ""), nil)
 	l.mark(1, "claim-7")
 	l.see(State{Lines: []string{"file claim-7"}})
-	check(t, "cycle 1", l.owed(1, ""), []string{"cycle 1: new: file claim-7"})
-	check(t, "cycle 2", l.owed(2, ""), nil)
+	check(t, "cycle 1", l.unresolved(1, ""), []string{"cycle 1: new: file claim-7"})
+	check(t, "cycle 2", l.unresolved(2, ""), nil)
 }
 
 // What was made and taken away again is nobody's, and seen anew it is of those
 // who live then.
-func TestLedgerForgetsWhatIsAsBefore(t *testing.T) {
-	l := NewLedger(State{})
+func TestAttributionForgetsWhatIsAsBefore(t *testing.T) {
+	l := NewAttribution(State{})
 	l.mark(1, "nic a ")
 	l.see(State{Lines: []string{"file x"}})
 	l.see(State{})
-	if owed := l.owed(1, ""); len(owed) != 0 {
+	if owed := l.unresolved(1, ""); len(owed) != 0 {
 		t.Errorf("cycle 1 has to wait for %q", owed)
 	}
 	l.end(1)
 	l.mark(2, "nic a ")
 	l.see(State{Lines: []string{"file x"}})
-	check(t, "cycle 2", l.owed(2, ""), []string{"cycle 2: new: file x"})
+	check(t, "cycle 2", l.unresolved(2, ""), []string{"cycle 2: new: file x"})
 }

@@ -14,10 +14,10 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
-// lives takes the plan's pods through their lives, in its order, as many at a time
+// runLanes takes the plan's pods through their lives, in its order, as many at a time
 // as the node has lanes. Each lane has a NIC of its own, so that it is known whose
 // pod lost it. The first failure ends them all.
-func (r *run) lives(ctx context.Context, plan []Cycle) error {
+func (r *run) runLanes(ctx context.Context, plan []Cycle) error {
 	nics := r.before.nics()
 	if len(nics) < r.config.Node.Lanes {
 		return fmt.Errorf("node %s has %d NICs: want one for each of %d pods at a time", r.config.Node.Name, len(nics), r.config.Node.Lanes)
@@ -42,7 +42,7 @@ func (r *run) lives(ctx context.Context, plan []Cycle) error {
 				return err
 			}
 			for c := range cycles {
-				if err := r.life(living, c, n); err != nil {
+				if err := r.runCycle(living, c, n); err != nil {
 					return err
 				}
 			}
@@ -55,9 +55,9 @@ func (r *run) lives(ctx context.Context, plan []Cycle) error {
 	return r.asBefore(ctx)
 }
 
-// life is one pod's, from its creation until its NIC is home.
-func (r *run) life(ctx context.Context, c Cycle, n nic) error {
-	r.ledger.mark(c.Number, n.mark())
+// runCycle is one pod's, from its creation until its NIC is home.
+func (r *run) runCycle(ctx context.Context, c Cycle, n nic) error {
+	r.attribution.mark(c.Number, n.mark())
 	p, err := r.create(ctx, c, n.template())
 	if err != nil {
 		return err
@@ -78,11 +78,11 @@ func (r *run) life(ctx context.Context, c Cycle, n nic) error {
 		return err
 	}
 	r.late.Go(func() error {
-		defer r.ledger.end(c.Number)
+		defer r.attribution.end(c.Number)
 		if err := r.settled(ctx, p, ""); err != nil {
 			return err
 		}
-		r.lived(c)
+		r.cycleDone(c)
 		return nil
 	})
 	return nil
@@ -98,17 +98,17 @@ func (r *run) fault(ctx context.Context, p *pod, phase Phase) error {
 		return ctx.Err()
 	case <-time.After(p.cycle.Delay):
 	}
-	r.telling.Lock()
-	r.tally.fault(p.cycle)
-	r.telling.Unlock()
+	r.reporting.Lock()
+	r.summary.fault(p.cycle)
+	r.reporting.Unlock()
 	happened, err := r.inject(ctx, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.cycle, err)
 	}
 	if !happened {
-		r.telling.Lock()
-		defer r.telling.Unlock()
-		r.tally.Skipped = append(r.tally.Skipped, p.cycle.String())
+		r.reporting.Lock()
+		defer r.reporting.Unlock()
+		r.summary.Skipped = append(r.summary.Skipped, p.cycle.String())
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (r *run) finish(ctx context.Context, p *pod, n nic) error {
 		return err
 	}
 	for _, c := range claims {
-		r.ledger.mark(p.cycle.Number, string(c.UID))
+		r.attribution.mark(p.cycle.Number, string(c.UID))
 	}
 	r.watch.leave(p.uid)
 	var grace int64 = 1
@@ -145,7 +145,7 @@ func (r *run) finish(ctx context.Context, p *pod, n nic) error {
 	if err := r.settled(ctx, p, n.mark()); err != nil {
 		return err
 	}
-	r.ledger.unmark(p.cycle.Number, n.mark())
+	r.attribution.unmark(p.cycle.Number, n.mark())
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (r *run) settled(ctx context.Context, p *pod, mark string) error {
 		if err := r.readState(ctx); err != nil {
 			return false, err
 		}
-		owed = r.ledger.owed(p.cycle.Number, mark)
+		owed = r.attribution.unresolved(p.cycle.Number, mark)
 		return len(owed) == 0, nil
 	})
 	if errors.Is(err, harness.ErrTimeout) {
@@ -173,7 +173,7 @@ func (r *run) settled(ctx context.Context, p *pod, mark string) error {
 	return err
 }
 
-// readState enters how the node is from now on in the ledger; what another lane
+// readState enters how the node is from now on in the attribution; what another lane
 // began to read since will do.
 func (r *run) readState(ctx context.Context) error {
 	asked := time.Now()
@@ -188,18 +188,18 @@ func (r *run) readState(ctx context.Context) error {
 		return err
 	}
 	r.readFrom = from
-	r.ledger.see(now)
+	r.attribution.see(now)
 	return nil
 }
 
-// lived counts a life, and tells from time to time how many there were.
-func (r *run) lived(c Cycle) {
-	r.telling.Lock()
-	defer r.telling.Unlock()
-	r.tally.done(c)
-	if time.Since(r.said) < sayEvery {
+// cycleDone counts a cycle, and prints from time to time how many there were.
+func (r *run) cycleDone(c Cycle) {
+	r.reporting.Lock()
+	defer r.reporting.Unlock()
+	r.summary.done(c)
+	if time.Since(r.lastReport) < progressEvery {
 		return
 	}
-	r.said = time.Now()
-	fmt.Fprintf(r.config.Out, "  · %d of %d after %s\n", r.tally.all(), r.tally.Cycles, time.Since(r.tally.began).Round(time.Second))
+	r.lastReport = time.Now()
+	fmt.Fprintf(r.config.Out, "  · %d of %d after %s\n", r.summary.all(), r.summary.Cycles, time.Since(r.summary.began).Round(time.Second))
 }

@@ -127,7 +127,7 @@ func (n *node) config(standIns string, faults ...Fault) Config {
 	}
 }
 
-// live takes a plan through its lives, in a bubble of its own time.
+// runRound takes a plan through its lives, in a bubble of its own time.
 func (n *node) live(t *testing.T, c Config, plan []Cycle) (wrong []string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,10 +135,10 @@ func (n *node) live(t *testing.T, c Config, plan []Cycle) (wrong []string, err e
 		if startErr != nil {
 			t.Fatal(startErr)
 		}
-		err = r.watching(t.Context(), func() error { return r.lives(t.Context(), plan) })
-		wrong = r.tally.Wrong
-		if err == nil && r.tally.all() != len(plan) {
-			t.Errorf("%d cycles lived to their end, want %d", r.tally.all(), len(plan))
+		err = r.watching(t.Context(), func() error { return r.runLanes(t.Context(), plan) })
+		wrong = r.summary.Wrong
+		if err == nil && r.summary.all() != len(plan) {
+			t.Errorf("%d cycles lived to their end, want %d", r.summary.all(), len(plan))
 		}
 	})
 	return wrong, err

@@ -45,16 +45,16 @@ var ErrFailed = errors.New("soak: FAIL")
 // before: an emulated node that has just lost its container runtime needs half.
 const settle = 2 * time.Minute
 
-// sayEvery is how long nothing is told of a run that goes well.
-const sayEvery = 30 * time.Second
+// progressEvery is how often a run that goes well prints its progress.
+const progressEvery = 30 * time.Second
 
 // run is one run under way.
 type run struct {
-	config Config
-	watch  *Watcher
-	before State
-	ledger *Ledger
-	outage outage
+	config      Config
+	watch       *Watcher
+	before      State
+	attribution *Attribution
+	outage      outage
 	// calm is held by every lane that may end a sandbox, or for all lanes by one
 	// that ends the agent (see endAgent).
 	calm *semaphore.Weighted
@@ -65,13 +65,13 @@ type run struct {
 	reading  sync.Mutex
 	readFrom time.Time
 
-	// telling guards what is told of all lanes; said is when it last was.
-	telling sync.Mutex
-	tally   Tally
-	said    time.Time
+	// reporting guards the summary of all lanes; lastReport is when progress was last printed.
+	reporting  sync.Mutex
+	summary    Summary
+	lastReport time.Time
 }
 
-// Run goes through all cycles, prints the tally, and leaves nothing of its own.
+// Run goes through all cycles, prints the summary, and leaves nothing of its own.
 func Run(ctx context.Context, c Config) error {
 	r, err := start(ctx, c)
 	if err != nil {
@@ -82,19 +82,19 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	err = r.watching(ctx, func() error { return r.lives(ctx, plan) })
+	err = r.watching(ctx, func() error { return r.runLanes(ctx, plan) })
 	if err != nil && !errors.Is(err, ErrFailed) {
 		_ = r.wrong(err.Error())
 	}
-	r.tally.hear(listener.Stop(), plan)
-	r.tally.write(c.Out)
+	r.summary.hear(listener.Stop(), plan)
+	r.summary.write(c.Out)
 	return r.end(ctx, err)
 }
 
 // start makes what a run needs and reads the node as it is.
 func start(ctx context.Context, c Config) (*run, error) {
 	r := &run{
-		config: c, watch: NewWatcher(), tally: newTally(c), said: time.Now(),
+		config: c, watch: NewWatcher(), summary: newSummary(c), lastReport: time.Now(),
 		outage: outage{pause: c.PauseAPIServer}, calm: semaphore.NewWeighted(int64(c.Node.Lanes)),
 	}
 	if err := r.setUp(ctx); err != nil {
@@ -105,7 +105,7 @@ func start(ctx context.Context, c Config) (*run, error) {
 	}
 	var err error
 	r.before, err = c.Node.state(ctx)
-	r.ledger = NewLedger(r.before)
+	r.attribution = NewAttribution(r.before)
 	return r, err
 }
 
@@ -117,14 +117,14 @@ func (r *run) watching(ctx context.Context, do func() error) error {
 	err := do()
 	stop()
 	err = errors.Join(err, <-looked)
-	r.tally.Wrong = append(r.tally.Wrong, r.watch.Wrong()...)
-	r.tally.Samples = r.watch.Samples()
+	r.summary.Wrong = append(r.summary.Wrong, r.watch.Wrong()...)
+	r.summary.Samples = r.watch.Samples()
 	return err
 }
 
 // end removes what the run made, however it ended.
 func (r *run) end(ctx context.Context, err error) error {
-	if err == nil && len(r.tally.Wrong) > 0 {
+	if err == nil && len(r.summary.Wrong) > 0 {
 		err = ErrFailed
 	}
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), settle)
@@ -132,7 +132,7 @@ func (r *run) end(ctx context.Context, err error) error {
 	return errors.Join(err, r.clean(clean))
 }
 
-// look takes samples until it is told to stop.
+// look takes samples until its context ends.
 func (r *run) look(ctx context.Context) error {
 	for {
 		uids, faults := r.watch.uids()
@@ -152,7 +152,7 @@ func (r *run) look(ctx context.Context) error {
 	}
 }
 
-// allRun waits until every pod that is owed one runs with its NIC.
+// allRun waits until every pod runs with its NIC.
 func (r *run) allRun(ctx context.Context, pods []*pod, when string) error {
 	var missing []string
 	err := r.until(ctx, func() (bool, error) {
@@ -192,7 +192,7 @@ func (r *run) asBefore(ctx context.Context) error {
 			return false, err
 		}
 		differences = Compare(r.before, now)
-		r.tally.Unused = now.Unused
+		r.summary.Unused = now.Unused
 		return len(differences) == 0, nil
 	})
 	if errors.Is(err, harness.ErrTimeout) {
@@ -203,9 +203,9 @@ func (r *run) asBefore(ctx context.Context) error {
 
 // wrong records what must not be, and returns what the run ends with.
 func (r *run) wrong(lines ...string) error {
-	r.telling.Lock()
-	defer r.telling.Unlock()
-	r.tally.Wrong = append(r.tally.Wrong, lines...)
+	r.reporting.Lock()
+	defer r.reporting.Unlock()
+	r.summary.Wrong = append(r.summary.Wrong, lines...)
 	return ErrFailed
 }
 

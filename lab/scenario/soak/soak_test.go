@@ -116,7 +116,7 @@ func see(w *Watcher, story string) {
 	}
 }
 
-// A container without its NIC is wrong whoever names the claim, and is told once until
+// A container without its NIC is wrong whoever names the claim, and is reported once until
 // it has it.
 func TestWatcher(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -169,16 +169,16 @@ func TestWatcherDistrustsOldLooks(t *testing.T) {
 	}
 }
 
-func TestTallyHearsFalseAlarms(t *testing.T) {
+func TestSummaryHearsFalseAlarms(t *testing.T) {
 	plan := []Cycle{{Number: 1, Fault: AgentKilled}, {Number: 2, Fault: LinkRemoved}, {Number: 3, Fault: SandboxRecreated}, {Number: 4, Fault: LinkRenamed}}
 	heard := falsepositive.Heard{AsClaimed: 3}
 	for _, pod := range []string{"cycle-1", "cycle-2", "cycle-3", "cycle-4"} {
 		heard.Alarms = append(heard.Alarms, falsepositive.Alarm{Pod: pod, What: "event Misaligned"})
 	}
-	var tally Tally
-	tally.hear(heard, plan)
+	var summary Summary
+	summary.hear(heard, plan)
 	want := []string{"false alarm: cycle-1: event Misaligned", "false alarm: cycle-4: event Misaligned"}
-	if !slices.Equal(tally.Wrong, want) || tally.Proved != 3 {
-		t.Errorf("%q, want %q; proved %d", tally.Wrong, want, tally.Proved)
+	if !slices.Equal(summary.Wrong, want) || summary.AsClaimed != 3 {
+		t.Errorf("%q, want %q; as claimed %d", summary.Wrong, want, summary.AsClaimed)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/falsepositive"
 )
 
-// Tally is what became of a run.
-type Tally struct {
+// Summary is what became of a run.
+type Summary struct {
 	// Seed repeats it, Cycles is how many were asked for.
 	Seed   uint64
 	Cycles int
@@ -32,18 +32,18 @@ type Tally struct {
 	// Unused counts the network namespaces that containerd, killed while it made
 	// them, left behind.
 	Unused int
-	// Proved are the pods that verification called as claimed.
-	Proved int
+	// AsClaimed are the pods that verification called as claimed.
+	AsClaimed int
 
 	faults []Fault
 	began  time.Time
 }
 
-func newTally(c Config) Tally {
-	return Tally{Seed: c.Seed, Cycles: c.Cycles, Done: map[Fault]map[Phase]int{}, faults: c.Faults, began: time.Now()}
+func newSummary(c Config) Summary {
+	return Summary{Seed: c.Seed, Cycles: c.Cycles, Done: map[Fault]map[Phase]int{}, faults: c.Faults, began: time.Now()}
 }
 
-func (t *Tally) done(c Cycle) {
+func (t *Summary) done(c Cycle) {
 	if t.Done[c.Fault] == nil {
 		t.Done[c.Fault] = map[Phase]int{}
 	}
@@ -51,7 +51,7 @@ func (t *Tally) done(c Cycle) {
 }
 
 // all is how many cycles were lived to their end.
-func (t *Tally) all() int {
+func (t *Summary) all() int {
 	all := 0
 	for _, d := range t.Done {
 		all += d[Creating] + d[Running] + d[Deleting]
@@ -60,7 +60,7 @@ func (t *Tally) all() int {
 }
 
 // fault remembers one that happens.
-func (t *Tally) fault(c Cycle) {
+func (t *Summary) fault(c Cycle) {
 	t.Faults = append(t.Faults, fmt.Sprintf("%s after the start: %s", time.Since(t.began).Round(time.Second/10), c))
 	t.Faults = t.Faults[max(0, len(t.Faults)-rememberedFaults):]
 }
@@ -70,8 +70,8 @@ const rememberedFaults = 30
 
 // hear takes in what verification said of the pods. An alarm is false but of pods
 // whose NIC was taken from them: by the fault itself, or with their sandbox.
-func (t *Tally) hear(heard falsepositive.Heard, plan []Cycle) {
-	t.Proved = heard.AsClaimed
+func (t *Summary) hear(heard falsepositive.Heard, plan []Cycle) {
+	t.AsClaimed = heard.AsClaimed
 	bare := map[string]bool{}
 	for _, c := range plan {
 		bare[podName(c)] = c.Fault == LinkRemoved || c.Fault == SandboxRecreated
@@ -83,7 +83,7 @@ func (t *Tally) hear(heard falsepositive.Heard, plan []Cycle) {
 	}
 }
 
-func (t *Tally) write(w io.Writer) {
+func (t *Summary) write(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "  FAULT\tCREATING\tRUNNING\tDELETING\n")
 	for _, f := range t.faults {
@@ -93,7 +93,7 @@ func (t *Tally) write(w io.Writer) {
 	_ = table.Flush()
 	fmt.Fprintf(w, "\n  %d of %d cycles in %s, seed %d, %d looks at the node\n", t.all(), t.Cycles,
 		time.Since(t.began).Round(time.Second), t.Seed, t.Samples)
-	fmt.Fprintf(w, "  verification called %d pods as claimed\n", t.Proved)
+	fmt.Fprintf(w, "  verification called %d pods as claimed\n", t.AsClaimed)
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "  without its fault: %s\n", s)
 	}

@@ -34,7 +34,7 @@ func Upgrade(ctx context.Context, c Config, roll func(context.Context) error) er
 			default:
 			}
 			began := time.Now()
-			made, err := r.live(ctx, pods)
+			made, err := r.runRound(ctx, pods)
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ func Upgrade(ctx context.Context, c Config, roll func(context.Context) error) er
 		return r.asBefore(ctx)
 	})
 	fmt.Fprintf(c.Out, "  %d pods lived while the agent was replaced; %d at a time took %.1fs at most\n", pods, c.Node.Lanes, slowest.Seconds())
-	for _, wrong := range r.tally.Wrong {
+	for _, wrong := range r.summary.Wrong {
 		fmt.Fprintf(c.Out, "  WRONG  %s\n", wrong)
 	}
 	if err = r.end(ctx, err); err == nil {
@@ -54,8 +54,8 @@ func Upgrade(ctx context.Context, c Config, roll func(context.Context) error) er
 	return err
 }
 
-// live takes one pod for each of the node's NICs through its life.
-func (r *run) live(ctx context.Context, before int) (made int, err error) {
+// runRound takes one pod for each of the node's NICs through its life.
+func (r *run) runRound(ctx context.Context, before int) (made int, err error) {
 	var pods []*pod
 	for i := range r.config.Node.Lanes {
 		p, err := r.create(ctx, Cycle{Number: before + i + 1, Fault: "upgrade", Phase: Running, Named: i%2 == 0}, templateName)

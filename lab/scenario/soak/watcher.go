@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Watcher judges samples: no container of a pod may run without the pod's NIC,
+// Watcher checks samples: no container of a pod may run without the pod's NIC,
 // whether it names the claim or the pod does, and whoever is away.
 type Watcher struct {
 	mu   sync.Mutex
@@ -33,8 +33,8 @@ type watched struct {
 	// nics are those last seen.
 	nics []string
 	pid  int
-	// told says that it has been called wrong that a container runs without.
-	told bool
+	// reported says that it has been called wrong that a container runs without.
+	reported bool
 }
 
 // NewWatcher returns a watcher of no pods.
@@ -143,10 +143,10 @@ func (w *Watcher) see(s Sample, faults int) {
 // judge looks at one pod whose container runs.
 func (w *Watcher) judge(p *watched) {
 	bare := !p.has && !p.excused
-	if bare && !p.told {
+	if bare && !p.reported {
 		w.wrong = append(w.wrong, fmt.Sprintf("%s: the container runs without its NIC", p.cycle))
 	}
-	p.told = bare
+	p.reported = bare
 }
 
 // Wrong is what was seen that must not be.
