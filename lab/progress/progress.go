@@ -35,17 +35,17 @@ func New(w io.Writer, terminal bool, now func() time.Time) *Printer {
 
 // Task is one step under way.
 type Task struct {
-	p     *Printer
-	title string
-	begun time.Time
-	told  time.Time
+	p       *Printer
+	title   string
+	begun   time.Time
+	printed time.Time
 }
 
 // Start announces a step. End it with Done or Fail.
 func (p *Printer) Start(title string) *Task {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t := &Task{p: p, title: title, begun: p.now(), told: p.now()}
+	t := &Task{p: p, title: title, begun: p.now(), printed: p.now()}
 	p.active = append(p.active, t)
 	if len(p.active) == 1 {
 		p.stop = make(chan struct{})
@@ -136,8 +136,8 @@ func (p *Printer) show() {
 		return
 	}
 	for _, t := range p.active {
-		if now.Sub(t.told) >= patience {
-			t.told = now
+		if now.Sub(t.printed) >= patience {
+			t.printed = now
 			p.line("·", t.title, Elapsed(now.Sub(t.begun))+" so far")
 		}
 	}

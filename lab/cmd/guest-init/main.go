@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "supervise" {
-		_ = boot.Supervise(os.Stdout) // it returns only when it cannot go on, and has told why
+		_ = boot.Supervise(os.Stdout) // it returns only when it cannot go on, and has printed why
 		os.Exit(1)
 	}
 	if len(os.Args) == 3 && os.Args[1] == "pin-program" {

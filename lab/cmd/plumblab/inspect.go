@@ -39,7 +39,7 @@ func newKubectl(g *global) *cobra.Command {
 				return err
 			}
 			err = c.Kubectl(cmd.Context(), args...)
-			// It has told its own story.
+			// Its own output says why.
 			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 				return exitCode(max(exit.ExitCode(), 1))
 			}

@@ -185,8 +185,8 @@ func claim(nics int) *resourceapi.ResourceClaim {
 	return c
 }
 
-// untilTold ends at once when it is told to.
-const untilTold = "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done"
+// untilTerminated ends at once on SIGTERM.
+const untilTerminated = "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done"
 
 func (r *run) pod(nics int) *corev1.Pod {
 	const name = "nics"
@@ -198,7 +198,7 @@ func (r *run) pod(nics int) *corev1.Pod {
 			AutomountServiceAccountToken:  ptr.To(false),
 			DNSPolicy:                     corev1.DNSDefault, // the lab has no cluster DNS
 			Containers: []corev1.Container{{
-				Name: "main", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sh", "-c", untilTold},
+				Name: "main", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sh", "-c", untilTerminated},
 			}},
 		},
 	}

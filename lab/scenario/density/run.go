@@ -30,7 +30,7 @@ type Config struct {
 	// Shell runs a script by sh as root on the node. One runs at a time.
 	Shell func(ctx context.Context, script string, args ...string) (string, error)
 	Image string
-	// Out is told how far the pods have come.
+	// Out receives how many pods are ready so far.
 	Out io.Writer
 }
 
