@@ -15,7 +15,7 @@ import (
 
 // What docs/failures.md calls a fault of the soak is one.
 func TestFaultsAreSoaked(t *testing.T) {
-	faults, err := os.ReadFile(filepath.Join("..", "..", "lab", "scenario", "cycles", "plan.go"))
+	faults, err := os.ReadFile(filepath.Join("..", "..", "lab", "scenario", "soak", "plan.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
