@@ -11,16 +11,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"plumbline.dev/plumbline/docs/docstest"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/golden"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/machine"
@@ -32,12 +30,8 @@ import (
 const (
 	oneAddress = "0000:91:00.0"
 	oneDevice  = "pci-0000-91-00-0"
-	oneGolden  = "testdata/one-device.golden"
-	onePage    = "../../../docs/one-device.md"
+	onePage    = "one-device.md"
 )
-
-// stop is one stop on the device's way, and what is to be seen there.
-type stop struct{ name, text string }
 
 // TestOneDevice replays every stop of one NIC's way, from the machine file to
 // the container, each taking what the one before it gave.
@@ -68,20 +62,19 @@ func TestOneDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stops := []stop{
-		{"sysfs", sysfsOf(t, tree, *nic.PCI)},
-		{"model", indented(t, struct {
+	stops := []docstest.Stop{
+		{Name: "sysfs", Text: sysfsOf(t, tree, *nic.PCI)},
+		{Name: "model", Text: indented(t, struct {
 			NIC      *model.NIC
 			Function *model.PCIFunction
 		}{nic, m.Function(*nic.PCI)})},
-		{"slice", published(t, m)},
-		{"claim", asYAML(t, c.Devices)},
-		{"journal", journaled(t, record)},
-		{"cdi", spec(t, record)},
-		{"undo", undone(t, record)},
+		{Name: "slice", Text: published(t, m)},
+		{Name: "claim", Text: asYAML(t, c.Devices)},
+		{Name: "journal", Text: journaled(t, record)},
+		{Name: "cdi", Text: spec(t, record)},
+		{Name: "undo", Text: undone(t, record)},
 	}
-	assertStops(t, stops)
-	quoted(t, stops)
+	docstest.Follow(t, onePage, stops)
 }
 
 // sysfsOf shows what the scanner reads of a function.
@@ -188,52 +181,4 @@ func asYAML(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func assertStops(t *testing.T, stops []stop) {
-	t.Helper()
-	var text strings.Builder
-	for _, s := range stops {
-		fmt.Fprintf(&text, "== %s\n%s\n", s.name, s.text)
-	}
-	golden.Assert(t, oneGolden, text.String())
-}
-
-// quote matches a quoted stop on the page: a comment that names it, then a
-// fenced block.
-var quote = regexp.MustCompile("(?s)(<!-- stop: ([a-z]+) -->\n```[a-z]*\n)(.*?)(```\n)")
-
-// quoted holds the page to the golden text.
-func quoted(t *testing.T, stops []stop) {
-	t.Helper()
-	page, err := os.ReadFile(onePage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	renewed := quote.ReplaceAllStringFunc(string(page), func(block string) string {
-		parts := quote.FindStringSubmatch(block)
-		seen[parts[2]] = true
-		for _, s := range stops {
-			if s.name == parts[2] {
-				return parts[1] + s.text + parts[4]
-			}
-		}
-		t.Errorf("%s quotes a stop %q, which does not exist", onePage, parts[2])
-		return block
-	})
-	for _, s := range stops {
-		if !seen[s.name] {
-			t.Errorf("%s does not quote stop %s", onePage, s.name)
-		}
-	}
-	if golden.Update() {
-		if err := os.WriteFile(onePage, []byte(renewed), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(page), renewed); diff != "" {
-		t.Errorf("page (-) and replay (+); run with -update:\n%s", diff)
-	}
 }
