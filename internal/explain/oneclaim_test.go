@@ -13,11 +13,11 @@ import (
 
 	"plumbline.dev/plumbline/docs/docstest"
 	"plumbline.dev/plumbline/internal/explain"
-	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/explain/compile"
 	. "plumbline.dev/plumbline/internal/explain/explaintest"
 	"plumbline.dev/plumbline/internal/explain/fixes"
 	"plumbline.dev/plumbline/internal/explain/reason"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 

@@ -16,9 +16,9 @@ import (
 
 	"plumbline.dev/plumbline/docs/docstest"
 	"plumbline.dev/plumbline/internal/verify"
-	"plumbline.dev/plumbline/internal/verify/expect"
 	"plumbline.dev/plumbline/internal/verify/collect"
 	"plumbline.dev/plumbline/internal/verify/evaluate"
+	"plumbline.dev/plumbline/internal/verify/expect"
 	"plumbline.dev/plumbline/internal/verify/verifytest"
 )
 
