@@ -234,7 +234,7 @@ func TestCPUClaimsSurviveKills(t *testing.T) {
 // killedAgent is the agent that kills itself.
 func killedAgent(t *testing.T) {
 	p := cpuAgent(t, *cpuCrashDir, cpuMachine(t, 4))
-	p.Did = func(s claims.Step) {
+	p.OnStep = func(s claims.Step) {
 		if s == claims.Step(*cpuCrashStep) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // until it arrives

@@ -57,8 +57,8 @@ type Preparer struct {
 	Waits func()
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
-	// Did hears of every step; nil outside of tests.
-	Did func(Step)
+	// OnStep is called after every step; nil outside of tests.
+	OnStep func(Step)
 
 	working  working
 	releases releases
@@ -142,7 +142,7 @@ func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Recor
 	if err := p.confine(ctx); err != nil {
 		return driver.Record{}, at(metrics.StepConfine, fmt.Errorf("prepare claim %s: other containers still run where it does: %w", c.ClaimRef, err))
 	}
-	p.Took(StepConfined)
+	p.ReportStep(StepConfined)
 	p.Metrics.Prepared(p.Name(), metrics.StepConfine, confining)
 	staging := time.Now()
 	if r, err = p.stage(ctx, r); err != nil {
@@ -153,7 +153,7 @@ func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Recor
 	if err := p.writeSpec(r); err != nil {
 		return driver.Record{}, at(metrics.StepCDI, err)
 	}
-	p.Took(StepSpecWritten)
+	p.ReportStep(StepSpecWritten)
 	p.Metrics.Prepared(p.Name(), metrics.StepCDI, writing)
 	p.Metrics.Prepared(p.Name(), metrics.StepTotal, start)
 	p.Changed()

@@ -96,7 +96,7 @@ func (p *Preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, err
 	if err := p.Journal.Put(r); err != nil {
 		return driver.Record{}, err
 	}
-	p.Took(StepPlanned)
+	p.ReportStep(StepPlanned)
 	return r, nil
 }
 

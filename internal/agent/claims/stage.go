@@ -25,14 +25,14 @@ func (p *Preparer) stage(ctx context.Context, r driver.Record) (driver.Record, e
 	if err != nil {
 		return r, errors.Join(fmt.Errorf("prepare claim %s for %s: %w", r.Claim, r.Driver, err), p.abandon(ctx, r))
 	}
-	p.Took(StepStaged)
+	p.ReportStep(StepStaged)
 	// The disk is the slowest part of most claims, and most teach nothing.
 	if !reflect.DeepEqual(staged, r) {
 		if err := p.Journal.Put(staged); err != nil {
 			return r, err
 		}
 	}
-	p.Took(StepStageJournaled)
+	p.ReportStep(StepStageJournaled)
 	return staged, nil
 }
 
@@ -70,13 +70,13 @@ func (p *Preparer) undo(ctx context.Context, r driver.Record) error {
 			return fmt.Errorf("detach claim %s: %w", r.Claim, err)
 		}
 		p.Namespaces.Drop(r)
-		p.Took(StepDetached)
+		p.ReportStep(StepDetached)
 	}
 	if p.Stager != nil {
 		if err := p.Stager.Unstage(ctx, r); err != nil {
 			return fmt.Errorf("unstage claim %s: %w", r.Claim, err)
 		}
-		p.Took(StepUnstaged)
+		p.ReportStep(StepUnstaged)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func TestJournalIsWrittenAgainOnlyForWhatStagingLearned(t *testing.T) {
 			p := n.start(d)
 			p.Stager = teacher{learns: learns}
 			files := map[Step]os.FileInfo{}
-			p.Did = func(s Step) {
+			p.OnStep = func(s Step) {
 				info, err := os.Stat(filepath.Join(n.journalPath, "dra.net", "a-uid.json"))
 				if err != nil {
 					t.Fatal(err)

@@ -30,9 +30,9 @@ func Steps() []Step {
 	}
 }
 
-// Took tells who watches that a step is taken.
-func (p *Preparer) Took(s Step) {
-	if p.Did != nil {
-		p.Did(s)
+// ReportStep says to OnStep that a step is complete.
+func (p *Preparer) ReportStep(s Step) {
+	if p.OnStep != nil {
+		p.OnStep(s)
 	}
 }

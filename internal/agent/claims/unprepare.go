@@ -53,18 +53,18 @@ func (p *Preparer) tryUnprepare(ctx context.Context, claim driver.ClaimRef) erro
 	if err := p.CDI.Remove(p.Name(), claim.UID); err != nil {
 		return err
 	}
-	p.Took(StepSpecRemoved)
+	p.ReportStep(StepSpecRemoved)
 	// Last, so that an interrupted unprepare is found and repeated.
 	if err := p.Journal.Delete(p.Name(), claim.UID); err != nil {
 		return err
 	}
-	p.Took(StepForgotten)
+	p.ReportStep(StepForgotten)
 	p.releases.tell()
 	if err := p.confine(ctx); err != nil {
 		// They are where they were; the claim has gone all the same.
 		klog.FromContext(ctx).Error(err, "containers do not have the claim's CPUs back yet", "driver", p.Name(), "claim", claim.String())
 	}
-	p.Took(StepSetFree)
+	p.ReportStep(StepSetFree)
 	p.Status(status.Report{Driver: p.Name(), Claim: claim})
 	p.Changed()
 	return nil

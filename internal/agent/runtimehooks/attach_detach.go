@@ -96,7 +96,7 @@ func (h *hooks) attachLocked(ctx context.Context, p *claims.Preparer, r driver.R
 	if err != nil {
 		return status.Report{}, false, err
 	}
-	p.Took(claims.StepAttached)
+	p.ReportStep(claims.StepAttached)
 	if len(lacked) == 0 {
 		return status.OfAttached(r, status.Attached, "", found), false, nil
 	}
@@ -200,7 +200,7 @@ func (h *hooks) bringBack(ctx context.Context, p *claims.Preparer, r driver.Reco
 	if err != nil && !driver.OnlyGone(err) {
 		return err
 	}
-	p.Took(claims.StepDetached)
+	p.ReportStep(claims.StepDetached)
 	h.namespaces.Drop(r)
 	return err
 }

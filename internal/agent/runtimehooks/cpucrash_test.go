@@ -60,7 +60,7 @@ func TestCPUAgentToBeKilled(t *testing.T) {
 	}
 	n := crashedNode(t, *cpuCrashDir)
 	a := n.begun(t)
-	a.claims.Did = func(s claims.Step) {
+	a.claims.OnStep = func(s claims.Step) {
 		if string(s) == *cpuCrashStep {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}

@@ -61,7 +61,7 @@ var crashClaim = driver.Claim{
 func (n crashNode) sandbox() *api.PodSandbox { return podOf("a", n.pod) }
 
 // agent starts one, with the real driver.
-func (n crashNode) agent(t *testing.T, did func(claims.Step)) (*hooks, *claims.Preparer) {
+func (n crashNode) agent(t *testing.T, onStep func(claims.Step)) (*hooks, *claims.Preparer) {
 	t.Helper()
 	d, err := netdev.New(netdev.Options{Host: n.host, BootID: "boot", Sys: fstest.MapFS{}})
 	if err != nil {
@@ -80,7 +80,7 @@ func (n crashNode) agent(t *testing.T, did func(claims.Step)) (*hooks, *claims.P
 	t.Cleanup(r.namespaces.closeAll)
 	p := &claims.Preparer{
 		Driver: claims.Of(d), Journal: records, CDI: specs, BootID: "boot", Machine: func() *model.Machine { return n.machine(t) },
-		RuntimeReady: func() error { return nil }, Namespaces: r.namespaces, Status: func(status.Report) {}, Changed: func() {}, Did: did,
+		RuntimeReady: func() error { return nil }, Namespaces: r.namespaces, Status: func(status.Report) {}, Changed: func() {}, OnStep: onStep,
 		Guard: "/var/lib/plumbline/bin/plumbline-guard",
 	}
 	p.InPod = func(r driver.Record) ([]guard.NIC, error) {
