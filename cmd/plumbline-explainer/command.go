@@ -23,14 +23,14 @@ func newCommand() *cobra.Command {
 cannot be allocated on any node, make an event of the pod that says why, and what
 would help: what "plumbline explain" says, in a few sentences.
 
-Nothing else is written. Run one in a cluster; with two, pods are told twice.`,
+Nothing else is written. Run one in a cluster; with two, every event is sent twice.`,
 		Example: `  # against another cluster than one's own
   plumbline-explainer --kubeconfig ~/.kube/config --socket /tmp/explainer.sock
 
   # where the scheduler compares lists
   plumbline-explainer --feature-gates DRAListTypeAttributes=true
 
-  # what it tells
+  # the events that it sent
   kubectl get events -A --field-selector reason=` + explainer.Reason,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

@@ -6,7 +6,7 @@
 // verdict changes, the conditions AsClaimed and Aligned of claims, and the whole
 // report on the agent's own socket.
 //
-//	promises.go what the API server says of pods, claims and slices
+//	expectations.go what the API server says of pods, claims and slices
 //	verdicts.go which verdicts are new, and who is told
 //	verifier.go the loop
 //	answer.go   the report for who asks now

@@ -30,8 +30,8 @@ func TestSilentPod(t *testing.T) {
 	t.Cleanup(func() { _ = kernel.Close() })
 	s.Kernel = kernel
 	silent := hosttest.NewSilent(t, "/dev/silent")
-	hung, hungPromise := s.start(t, "hung", []int{0}, []int{0}, cpuset.New(4, 5))
-	_, promise := s.start(t, "train", nil, []int{1}, cpuset.New())
+	hung, hungPod := s.start(t, "hung", []int{0}, []int{0}, cpuset.New(4, 5))
+	_, allocated := s.start(t, "train", nil, []int{1}, cpuset.New())
 	root := s.node.Path(fmt.Sprintf("proc/%d/root", hung.PID))
 	if err := os.RemoveAll(root); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestSilentPod(t *testing.T) {
 	if n := kernel.Unanswered(); n != 1 {
 		t.Errorf("%d looks under way, want 1", n)
 	}
-	for claim, want := range map[string]string{string(promise.Claim.UID): "True AsClaimed ", string(hungPromise.Claim.UID): "Unknown NotRead "} {
+	for claim, want := range map[string]string{string(allocated.Claim.UID): "True AsClaimed ", string(hungPod.Claim.UID): "Unknown NotRead "} {
 		found := false
 		for uid, got := range s.conditions {
 			found = found || string(uid) == claim && strings.HasPrefix(got, want)
@@ -75,7 +75,7 @@ func TestSilentPod(t *testing.T) {
 		}
 	}
 	s.Once(t.Context())
-	if got := s.conditions[hungPromise.Claim.UID]; !strings.HasPrefix(got, "True ") {
+	if got := s.conditions[hungPod.Claim.UID]; !strings.HasPrefix(got, "True ") {
 		t.Errorf("once it answers: %s", got)
 	}
 }

@@ -41,16 +41,16 @@ type Options struct {
 type Verifier struct {
 	Options
 	// mu has looks take turns: those of the loop and those for who asks.
-	mu       sync.Mutex
-	promises *promises
-	verdicts verdicts
-	pause    func(ctx context.Context, d time.Duration) error
+	mu           sync.Mutex
+	expectations *expectations
+	verdicts     verdicts
+	pause        func(ctx context.Context, d time.Duration) error
 }
 
 // New returns a Verifier that has not looked yet.
 func New(o Options) *Verifier {
 	return &Verifier{
-		Options: o, promises: newPromises(o.Client, o.Node), pause: pause,
+		Options: o, expectations: newExpectations(o.Client, o.Node), pause: pause,
 		verdicts: verdicts{listeners: o.Listeners, now: time.Now, pods: map[types.UID]*told{}},
 	}
 }
@@ -87,13 +87,13 @@ func (v *Verifier) Once(ctx context.Context) {
 	if err != nil || ctx.Err() != nil {
 		return // a look that was broken off says nothing of anybody
 	}
-	v.verdicts.take(results, func(r verify.Result) map[string]types.UID { return v.promises.claimUIDs(r.Expected) })
+	v.verdicts.take(results, func(r verify.Result) map[string]types.UID { return v.expectations.claimUIDs(r.Expected) })
 	v.count(took, results)
 }
 
 // look looks at all pods: those that share CPUs are found together only.
 func (v *Verifier) look(ctx context.Context, m *model.Machine, detail bool) []verify.Result {
-	return verify.Check(ctx, m, v.Kernel, v.promises.of(ctx, v.Pods()), detail)
+	return verify.Check(ctx, m, v.Kernel, v.expectations.forPods(ctx, v.Pods()), detail)
 }
 
 func (v *Verifier) count(took time.Duration, results []verify.Result) {

@@ -73,26 +73,26 @@ func newStation(t testing.TB, machine string) *station {
 func (s *station) start(t testing.TB, name string, gpus, nics []int, cpus cpuset.CPUSet) (*verifytest.Pod, verifytest.AllocatedPod) {
 	t.Helper()
 	p := s.node.NewPod(name)
-	promise := s.node.Give(p, verifytest.Ours(), gpus, nics, cpus)
+	allocated := s.node.Give(p, verifytest.Ours(), gpus, nics, cpus)
 	s.node.Write(t, p)
-	if _, err := s.client.ResourceV1().ResourceClaims(p.Namespace).Create(t.Context(), promise.Claim, metav1.CreateOptions{}); err != nil {
+	if _, err := s.client.ResourceV1().ResourceClaims(p.Namespace).Create(t.Context(), allocated.Claim, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range promise.Slices {
+	for i := range allocated.Slices {
 		// The first pod brings them.
-		_, _ = s.client.ResourceV1().ResourceSlices().Create(t.Context(), &promise.Slices[i], metav1.CreateOptions{})
+		_, _ = s.client.ResourceV1().ResourceSlices().Create(t.Context(), &allocated.Slices[i], metav1.CreateOptions{})
 	}
-	s.pods = append(s.pods, promise.Pod)
-	return p, promise
+	s.pods = append(s.pods, allocated.Pod)
+	return p, allocated
 }
 
 func TestTellsWhatChanges(t *testing.T) {
 	s := newStation(t, "a3-ultragpu-8g")
-	p, promise := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
+	p, allocated := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
 	for range 3 {
 		s.Once(t.Context())
 	}
-	claim := promise.Claim.UID
+	claim := allocated.Claim.UID
 	if len(s.events) != 0 || !strings.HasPrefix(s.conditions[claim], "True AsClaimed ") {
 		t.Fatalf("aligned: events %q, conditions %q", s.events, s.conditions)
 	}
@@ -137,14 +137,14 @@ func TestFarIsNoAlarm(t *testing.T) {
 	var counted []string
 	s.Listeners.Misaligned = func(reason string) { counted = append(counted, reason) }
 	s.verdicts.listeners = s.Listeners
-	_, promise := s.start(t, "far", []int{2}, []int{2}, cpuset.New(60, 61, 62, 63))
+	_, allocated := s.start(t, "far", []int{2}, []int{2}, cpuset.New(60, 61, 62, 63))
 	for range 3 {
 		s.Once(t.Context())
 	}
 	want := "True AsClaimed "
 	far := "\nAligned False FartherThanPossible /dev/nvidia2 to main CPUs: SYS; the machine could have given NODE, " +
 		"net0 to main CPUs: SYS; the machine could have given NODE"
-	if c := s.conditions[promise.Claim.UID]; !strings.HasPrefix(c, want) || !strings.HasSuffix(c, far) {
+	if c := s.conditions[allocated.Claim.UID]; !strings.HasPrefix(c, want) || !strings.HasSuffix(c, far) {
 		t.Errorf("conditions %q, want %q and %q", c, want, far)
 	}
 	if len(s.events)+len(counted) != 0 || s.pauses != 0 {
@@ -250,13 +250,13 @@ func TestCyclesWithoutAlarm(t *testing.T) {
 	s := newStation(t, "a3-ultragpu-8g")
 	for cycle := range 40 {
 		s.pods = nil
-		p, promise := s.start(t, fmt.Sprintf("short-%d", cycle), []int{cycle % 8}, []int{cycle % 8}, cpuset.New(4+cycle, 5+cycle))
+		p, allocated := s.start(t, fmt.Sprintf("short-%d", cycle), []int{cycle % 8}, []int{cycle % 8}, cpuset.New(4+cycle, 5+cycle))
 		node := s.node.Machine.Function(s.node.Machine.GPUs[cycle%8].PCI).NUMANode
 		cpus := s.node.NodeOf(node).CPUs.List()
 		p.Pin(cpuset.New(cpus[4], cpus[5]), cpuset.New(*node))
 		s.pods = nil
 		again := s.node.Give(p, verifytest.Ours(), []int{cycle % 8}, []int{cycle % 8}, p.CPUs)
-		again.Claim.Name = promise.Claim.Name
+		again.Claim.Name = allocated.Claim.Name
 		if _, err := s.client.ResourceV1().ResourceClaims(p.Namespace).Update(t.Context(), again.Claim, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -27,10 +27,10 @@ const (
 	askAgain = 30 * time.Second
 )
 
-// promises knows what pods were promised. A claim's allocation stays as it is
+// expectations knows what pods must have. A claim's allocation stays as it is
 // while a pod has it, so that each claim is read once; slices are read anew when
 // a device of a claim is in none that was read.
-type promises struct {
+type expectations struct {
 	client kubernetes.Interface
 	node   string
 	now    func() time.Time
@@ -49,15 +49,15 @@ type podClaims struct {
 	again  time.Time
 }
 
-func newPromises(client kubernetes.Interface, node string) *promises {
-	return &promises{
+func newExpectations(client kubernetes.Interface, node string) *expectations {
+	return &expectations{
 		client: client, node: node, now: time.Now,
 		claims: map[types.UID]*podClaims{}, published: expect.Published{}, absent: map[expect.ID]bool{},
 	}
 }
 
-// of reads what the pods were promised, those that end left out.
-func (p *promises) of(ctx context.Context, pods []*corev1.Pod) []expect.Pod {
+// forPods reads what the pods must have, those that end left out.
+func (e *expectations) forPods(ctx context.Context, pods []*corev1.Pod) []expect.Pod {
 	seen := map[types.UID]bool{}
 	var live []*corev1.Pod
 	for _, pod := range pods {
@@ -66,24 +66,24 @@ func (p *promises) of(ctx context.Context, pods []*corev1.Pod) []expect.Pod {
 			continue
 		}
 		live = append(live, pod)
-		p.readClaims(ctx, pod)
+		e.readClaims(ctx, pod)
 	}
-	maps.DeleteFunc(p.claims, func(uid types.UID, _ *podClaims) bool { return !seen[uid] })
-	p.readSlices(ctx)
+	maps.DeleteFunc(e.claims, func(uid types.UID, _ *podClaims) bool { return !seen[uid] })
+	e.readSlices(ctx)
 	out := make([]expect.Pod, 0, len(live))
 	for _, pod := range live {
-		out = append(out, expect.PodOf(pod, p.claims[pod.UID].byName, p.published))
+		out = append(out, expect.PodOf(pod, e.claims[pod.UID].byName, e.published))
 	}
 	return out
 }
 
-func (p *promises) readClaims(ctx context.Context, pod *corev1.Pod) {
-	known := p.claims[pod.UID]
+func (e *expectations) readClaims(ctx context.Context, pod *corev1.Pod) {
+	known := e.claims[pod.UID]
 	if known == nil {
 		known = &podClaims{byName: map[string]*resourceapi.ResourceClaim{}}
-		p.claims[pod.UID] = known
+		e.claims[pod.UID] = known
 	}
-	if p.now().Before(known.again) {
+	if e.now().Before(known.again) {
 		return
 	}
 	for _, name := range expect.ClaimNames(pod) {
@@ -91,10 +91,10 @@ func (p *promises) readClaims(ctx context.Context, pod *corev1.Pod) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, askAtMost)
-		claim, err := p.client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		claim, err := e.client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		cancel()
 		if err != nil || !complete(claim) {
-			known.again = p.now().Add(askAgain)
+			known.again = e.now().Add(askAgain)
 		}
 		if err != nil {
 			if !apierrors.IsNotFound(err) {
@@ -120,7 +120,7 @@ func complete(c *resourceapi.ResourceClaim) bool {
 	return true
 }
 
-// small keeps of a claim what a promise is made of.
+// small keeps of a claim what an expectation is made of.
 func small(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	s := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, UID: c.UID}}
 	s.Spec.Devices.Constraints = c.Spec.Devices.Constraints
@@ -141,9 +141,9 @@ func small(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 }
 
 // wanted are the devices that claims hold.
-func (p *promises) wanted() map[expect.ID]bool {
+func (e *expectations) wanted() map[expect.ID]bool {
 	wanted := map[expect.ID]bool{}
-	for _, claims := range p.claims {
+	for _, claims := range e.claims {
 		for _, c := range claims.byName {
 			if c.Status.Allocation == nil {
 				continue
@@ -158,47 +158,47 @@ func (p *promises) wanted() map[expect.ID]bool {
 
 // readSlices lists the node's slices when a device is new, and again a while
 // later when it was in none.
-func (p *promises) readSlices(ctx context.Context) {
-	wanted := p.wanted()
-	maps.DeleteFunc(p.published, func(id expect.ID, _ map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) bool {
+func (e *expectations) readSlices(ctx context.Context) {
+	wanted := e.wanted()
+	maps.DeleteFunc(e.published, func(id expect.ID, _ map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) bool {
 		return !wanted[id]
 	})
-	maps.DeleteFunc(p.absent, func(id expect.ID, _ bool) bool { return !wanted[id] })
+	maps.DeleteFunc(e.absent, func(id expect.ID, _ bool) bool { return !wanted[id] })
 	fresh, missing := false, false
 	for id := range wanted {
-		if p.published[id] == nil {
+		if e.published[id] == nil {
 			missing = true
-			fresh = fresh || !p.absent[id]
+			fresh = fresh || !e.absent[id]
 		}
 	}
-	if !fresh && (!missing || p.now().Before(p.listed.Add(askAgain))) {
+	if !fresh && (!missing || e.now().Before(e.listed.Add(askAgain))) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, askAtMost)
 	defer cancel()
-	p.listed = p.now()
-	list, err := p.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, p.node).String(), ResourceVersion: "0",
+	e.listed = e.now()
+	list, err := e.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, e.node).String(), ResourceVersion: "0",
 	})
 	if err != nil {
-		klog.FromContext(ctx).Info("slices not read", "node", p.node, "reason", err.Error())
+		klog.FromContext(ctx).Info("slices not read", "node", e.node, "reason", err.Error())
 		return
 	}
 	published := expect.PublishedIn(list.Items)
 	for id := range wanted {
 		if attributes := published[id]; attributes != nil {
-			p.published[id] = attributes
-			delete(p.absent, id)
-		} else if p.published[id] == nil {
-			p.absent[id] = true
+			e.published[id] = attributes
+			delete(e.absent, id)
+		} else if e.published[id] == nil {
+			e.absent[id] = true
 		}
 	}
 }
 
 // claimUIDs are the claims of a pod, by name.
-func (p *promises) claimUIDs(pod expect.Pod) map[string]types.UID {
+func (e *expectations) claimUIDs(pod expect.Pod) map[string]types.UID {
 	uids := map[string]types.UID{}
-	if known := p.claims[types.UID(pod.UID)]; known != nil {
+	if known := e.claims[types.UID(pod.UID)]; known != nil {
 		for name, c := range known.byName {
 			uids[name] = c.UID
 		}
