@@ -89,7 +89,7 @@ func published(b *testing.B, host *hosttest.Namespace) heard {
 	}, time.Hour)
 	ctx := klog.NewContext(b.Context(), klog.Logger{})
 	written := make(heard, 1)
-	at := &Publisher{Driver: "dra.net", Pool: "node1", Helper: written, pace: calm / 2}
+	at := &Publisher{Driver: "dra.net", Pool: "node1", Helper: written, writeInterval: calm / 2}
 	l := &Loop{MergedMachine: &MergedMachine{}, Publishers: []*Publisher{at}, Scans: scans, Held: (&records{}).list}
 	if err := l.Take(ctx, <-scans); err != nil {
 		b.Fatal(err)

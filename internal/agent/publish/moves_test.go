@@ -78,7 +78,7 @@ func TestMovesWriteNoSlices(t *testing.T) {
 	var looks atomic.Int64
 	f, taken, changed := &fakeHelper{}, &records{}, make(chan struct{}, 1)
 	at := netPublisher(f)
-	at.pace = time.Nanosecond // whatever is new is written
+	at.writeInterval = time.Nanosecond // whatever is new is written
 	l := &Loop{
 		MergedMachine: &MergedMachine{}, Publishers: []*Publisher{at}, Scans: scans,
 		Held: taken.list, HeldChanged: changed, Taken: func() { looks.Add(1) },

@@ -22,11 +22,11 @@ import (
 )
 
 // A driver's slices are written at once, up to burst times; a write more is allowed
-// every defaultPace. So the first change is seen at once, also right after the agent's
+// every defaultWriteInterval. So the first change is seen at once, also right after the agent's
 // start, and a link that flaps all day writes every few seconds and not with each flap.
 const (
-	defaultPace = 5 * time.Second
-	burst       = 2
+	defaultWriteInterval = 5 * time.Second
+	burst                = 2
 )
 
 // Helper writes slices; kubeletplugin.Helper does.
@@ -52,11 +52,11 @@ type Publisher struct {
 	// Counter may be nil.
 	Counter Counter
 
-	pace    time.Duration // defaultPace when zero
-	limiter *rate.Limiter // nil before the first time
-	wrote   bool
-	last    []resourceapi.Device
-	omitted []string
+	writeInterval time.Duration // defaultWriteInterval when zero
+	limiter       *rate.Limiter // nil before the first time
+	wrote         bool
+	last          []resourceapi.Device
+	omitted       []string
 }
 
 // publish writes if there is something new, and returns how long that has to
@@ -83,7 +83,7 @@ func (p *Publisher) publish(ctx context.Context, m *model.Machine, faults map[st
 	}
 	err := p.Helper.PublishResources(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.Pool: pool}})
 	if err != nil {
-		return p.least(), fmt.Errorf("publish %s: %w", p.Driver, err)
+		return p.interval(), fmt.Errorf("publish %s: %w", p.Driver, err)
 	}
 	unhealthy := tainted(devices)
 	logger.Info("publishing devices", "driver", p.Driver, "devices", len(devices), "unhealthy", unhealthy)
@@ -97,7 +97,7 @@ func (p *Publisher) publish(ctx context.Context, m *model.Machine, faults map[st
 // take allows a write, or says how long until one is allowed.
 func (p *Publisher) take() time.Duration {
 	if p.limiter == nil {
-		p.limiter = rate.NewLimiter(rate.Every(p.least()), burst)
+		p.limiter = rate.NewLimiter(rate.Every(p.interval()), burst)
 	}
 	reserved := p.limiter.Reserve()
 	wait := reserved.Delay()
@@ -107,7 +107,7 @@ func (p *Publisher) take() time.Duration {
 	return wait
 }
 
-func (p *Publisher) least() time.Duration { return cmp.Or(p.pace, defaultPace) }
+func (p *Publisher) interval() time.Duration { return cmp.Or(p.writeInterval, defaultWriteInterval) }
 
 func (p *Publisher) effect() resourceapi.DeviceTaintEffect {
 	return cmp.Or(p.Effect, resourceapi.DeviceTaintEffectNoSchedule)

@@ -63,7 +63,7 @@ func TestPublishesChangesOnly(t *testing.T) {
 		if f.writes != 1 {
 			t.Fatalf("%d writes, want 1: an ifindex is not published", f.writes)
 		}
-		time.Sleep(defaultPace)
+		time.Sleep(defaultWriteInterval)
 		faults := map[string][]model.Fault{"eth1": {{Kind: model.FaultCarrier, Since: time.Now()}}}
 		All(t.Context(), []*Publisher{p}, m, faults)
 		if got := f.last[0].Devices[1].Taints; f.writes != 2 || len(got) != 1 || got[0].Effect != resourceapi.DeviceTaintEffectNoSchedule {
@@ -90,8 +90,8 @@ func TestFirstChangeGoesOutAtOnce(t *testing.T) {
 			t.Errorf("the first change waits %v, %d writes; want it written at once", wait, f.writes)
 		}
 		wait := show(0)
-		if wait <= 0 || wait > defaultPace || f.writes != 2 {
-			t.Errorf("the second change waits %v, %d writes; want it to wait at most %v", wait, f.writes, defaultPace)
+		if wait <= 0 || wait > defaultWriteInterval || f.writes != 2 {
+			t.Errorf("the second change waits %v, %d writes; want it to wait at most %v", wait, f.writes, defaultWriteInterval)
 		}
 		time.Sleep(wait)
 		if again := show(0); again != 0 || f.writes != 3 {
@@ -112,8 +112,8 @@ func TestPublishTriesAgain(t *testing.T) {
 		f := &fakeHelper{err: errors.New("away")}
 		p := netPublisher(f)
 		m := machineWith(t, nic("eth0", 1, "up"))
-		if wait := All(t.Context(), []*Publisher{p}, m, nil); wait != defaultPace {
-			t.Errorf("to come again in %v, want %v", wait, defaultPace)
+		if wait := All(t.Context(), []*Publisher{p}, m, nil); wait != defaultWriteInterval {
+			t.Errorf("to come again in %v, want %v", wait, defaultWriteInterval)
 		}
 		f.err = nil
 		if All(t.Context(), []*Publisher{p}, m, nil); f.writes != 1 {
@@ -146,9 +146,9 @@ func TestFlappingCarrierIsPaced(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		scans <- inventory.Snapshot{Machine: machineWith(t, nic("eth0", 1, "dormant"))}
-		time.Sleep(2 * defaultPace)
+		time.Sleep(2 * defaultWriteInterval)
 		synctest.Wait()
-		if most := seconds/int(defaultPace.Seconds()) + 3; f.writes > most {
+		if most := seconds/int(defaultWriteInterval.Seconds()) + 3; f.writes > most {
 			t.Errorf("%d flaps: %d writes, want at most %d", seconds*10, f.writes, most)
 		}
 		if got := *f.last[0].Devices[0].Attributes["dra.net/state"].StringValue; got != "dormant" {
