@@ -122,36 +122,36 @@ func (p *Preparer) tell(c driver.Claim, r driver.Record, err error) (driver.Reco
 func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
 	if p.NeedsRuntime() {
 		if err := p.RuntimeReady(); err != nil {
-			return driver.Record{}, at(reasonRuntime, fmt.Errorf("prepare claim %s for %s: %w", c.ClaimRef, p.Name(), err))
+			return driver.Record{}, withReason(reasonRuntime, fmt.Errorf("prepare claim %s for %s: %w", c.ClaimRef, p.Name(), err))
 		}
 	}
 	start := time.Now()
 	unlock, err := p.Lock(ctx, c.UID)
 	if err != nil {
-		return driver.Record{}, at(metrics.StepLock, err)
+		return driver.Record{}, withReason(metrics.StepLock, err)
 	}
 	defer unlock()
 	p.Metrics.Prepared(p.Name(), metrics.StepLock, start)
 	planning := time.Now()
 	r, err := p.record(ctx, c)
 	if err != nil {
-		return driver.Record{}, at(metrics.StepPlan, err)
+		return driver.Record{}, withReason(metrics.StepPlan, err)
 	}
 	p.Metrics.Prepared(p.Name(), metrics.StepPlan, planning)
 	confining := time.Now()
 	if err := p.confine(ctx); err != nil {
-		return driver.Record{}, at(metrics.StepConfine, fmt.Errorf("prepare claim %s: other containers still run where it does: %w", c.ClaimRef, err))
+		return driver.Record{}, withReason(metrics.StepConfine, fmt.Errorf("prepare claim %s: other containers still run where it does: %w", c.ClaimRef, err))
 	}
 	p.ReportStep(StepConfined)
 	p.Metrics.Prepared(p.Name(), metrics.StepConfine, confining)
 	staging := time.Now()
 	if r, err = p.stage(ctx, r); err != nil {
-		return driver.Record{}, at(metrics.StepStage, err)
+		return driver.Record{}, withReason(metrics.StepStage, err)
 	}
 	p.Metrics.Prepared(p.Name(), metrics.StepStage, staging)
 	writing := time.Now()
 	if err := p.writeSpec(r); err != nil {
-		return driver.Record{}, at(metrics.StepCDI, err)
+		return driver.Record{}, withReason(metrics.StepCDI, err)
 	}
 	p.ReportStep(StepSpecWritten)
 	p.Metrics.Prepared(p.Name(), metrics.StepCDI, writing)

@@ -19,7 +19,7 @@ type failure struct {
 
 func (f failure) Unwrap() error { return f.error }
 
-func at(reason string, err error) error { return failure{error: err, reason: reason} }
+func withReason(reason string, err error) error { return failure{error: err, reason: reason} }
 
 // reasonOf is why a call failed; empty where it did not.
 func reasonOf(err error) string {
