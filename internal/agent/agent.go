@@ -26,6 +26,7 @@ import (
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/resident"
+	"plumbline.dev/plumbline/internal/host/procfs"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/kube"
@@ -186,7 +187,7 @@ func open(ctx context.Context, o Options) (*agent, *kube.AddressPoller, error) {
 
 // readJournal opens what is on disk, and makes the CDI directory agree with it.
 func (a *agent) readJournal(ctx context.Context) error {
-	bootID, err := journal.BootID(os.DirFS(a.ProcRoot))
+	bootID, err := procfs.BootID(os.DirFS(a.ProcRoot))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -189,21 +188,6 @@ func TestBadFilesHideNothing(t *testing.T) {
 	}
 	if len(bad) != 0 {
 		t.Errorf("not reported as problems: %v", bad)
-	}
-}
-
-func TestBootID(t *testing.T) {
-	proc := fstest.MapFS{"sys/kernel/random/boot_id": {Data: []byte("0a1b\n")}}
-	if id, err := journal.BootID(proc); id != "0a1b" || err != nil {
-		t.Errorf("BootID = %q, %v", id, err)
-	}
-	for name, proc := range map[string]fs.FS{
-		"missing": fstest.MapFS{},
-		"empty":   fstest.MapFS{"sys/kernel/random/boot_id": {Data: []byte("\n")}},
-	} {
-		if id, err := journal.BootID(proc); err == nil {
-			t.Errorf("%s: BootID = %q, want an error", name, id)
-		}
 	}
 }
 

@@ -67,27 +67,6 @@ func TestStartNamesTheProgram(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	tail := strings.Repeat(" 0", 18) + " 4711 0 0"
-	tests := map[string]struct {
-		text string
-		want stat
-		ok   bool
-	}{
-		"plain":             {"12 (sleep) S" + tail, stat{'S', 4711}, true},
-		"name with ) and S": {"12 (a) S (b) Z" + tail, stat{'Z', 4711}, true},
-		"empty":             {"", stat{}, false},
-		"short":             {"12 (sleep) S 1", stat{}, false},
-		"not a number":      {"12 (sleep) S" + strings.Repeat(" x", 20), stat{}, false},
-	}
-	for name, tt := range tests {
-		got, err := parseStat(tt.text)
-		if (err == nil) != tt.ok || got != tt.want {
-			t.Errorf("%s: parseStat = %+v, %v", name, got, err)
-		}
-	}
-}
-
 func FuzzParseID(f *testing.F) {
 	f.Add("12 34 0e7c\n")
 	f.Add("-1 0 x")

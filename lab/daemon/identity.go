@@ -12,9 +12,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
+
+	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
 // ID names one process of this machine for as long as it lives, and no other
@@ -39,7 +39,7 @@ func Of(pid int) (ID, error) {
 	if err != nil {
 		return ID{}, err
 	}
-	return ID{PID: pid, Start: stat.start, Boot: boot}, nil
+	return ID{PID: pid, Start: stat.Start, Boot: boot}, nil
 }
 
 // Alive says whether the process still runs. A zombie does not.
@@ -58,16 +58,10 @@ func (id ID) Alive() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return stat.start == id.Start && stat.state != 'Z' && stat.state != 'X', nil
+	return stat.Start == id.Start && stat.State != 'Z' && stat.State != 'X', nil
 }
 
-func bootID() (string, error) {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("read boot id: %w", err)
-	}
-	return strings.TrimSpace(string(data)), nil
-}
+func bootID() (string, error) { return procfs.BootID(os.DirFS("/proc")) }
 
 // Write records the identity in the file at path, whole or not at all.
 func (id ID) Write(path string) error {
@@ -106,21 +100,15 @@ func parseID(text, path string) (ID, error) {
 	return id, nil
 }
 
-// stat holds the two fields of /proc/PID/stat that identity needs.
-type stat struct {
-	state byte
-	start uint64
-}
-
-func readStat(pid int) (stat, error) {
+func readStat(pid int) (procfs.Stat, error) {
 	path := fmt.Sprintf("/proc/%d/stat", pid)
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return stat{}, fmt.Errorf("read process: %w", err)
+		return procfs.Stat{}, fmt.Errorf("read process: %w", err)
 	}
-	s, err := parseStat(string(data))
+	s, err := procfs.ParseStat(data)
 	if err != nil {
-		return stat{}, fmt.Errorf("read %s: %w", path, err)
+		return procfs.Stat{}, fmt.Errorf("read %s: %w", path, err)
 	}
 	return s, nil
 }
@@ -129,30 +117,4 @@ func readStat(pid int) (stat, error) {
 // file was opened, or since (fs/proc/base.c: reads of it fail with ESRCH then).
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
-}
-
-// parseStat reads the text of /proc/PID/stat (proc_pid_stat(5)). The command
-// name, field 2, is in parentheses and may itself hold spaces and
-// parentheses, so counting starts behind the last one.
-func parseStat(text string) (stat, error) {
-	_, rest, found := cutLast(text, ")")
-	fields := strings.Fields(rest)
-	// Fields 3 and 22 of proc_pid_stat(5), counted behind the name.
-	const stateField, startField = 0, 19
-	if !found || len(fields) <= startField || len(fields[stateField]) != 1 {
-		return stat{}, fmt.Errorf("parse %q: want at least 22 fields", text)
-	}
-	start, err := strconv.ParseUint(fields[startField], 10, 64)
-	if err != nil {
-		return stat{}, fmt.Errorf("parse start time: %w", err)
-	}
-	return stat{state: fields[stateField][0], start: start}, nil
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }

@@ -32,10 +32,10 @@ const stat = "7 (a) R 1) S 1 7 7 0 -1 4194560 1 0 0 0 120 30 0 0 20 0 4 0 777 1 
 
 func TestParseStat(t *testing.T) {
 	s, err := ParseStat([]byte(stat))
-	if want := (Stat{Ticks: 150, Start: 777, CPU: 5}); err != nil || s != want {
+	if want := (Stat{State: 'S', Ticks: 150, Start: 777, CPU: 5}); err != nil || s != want {
 		t.Errorf("got %+v, %v; want %+v", s, err, want)
 	}
-	for _, text := range []string{"", "7 (x)", "7 (x) S 1 2 3", strings.Replace(stat, " 17 5 ", " 17 -1 ", 1)} {
+	for _, text := range []string{"", "7 (x)", "7 (x) S 1 2 3", strings.Replace(stat, " 17 5 ", " 17 -1 ", 1), strings.Replace(stat, ") S 1 7", ") running 1 7", 1)} {
 		if s, err := ParseStat([]byte(text)); err == nil {
 			t.Errorf("%q was read as %+v", text, s)
 		}

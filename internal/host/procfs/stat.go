@@ -10,8 +10,11 @@ import (
 	"strconv"
 )
 
-// Stat is of /proc/PID/task/TID/stat what says where a thread ran.
+// Stat is of /proc/PID/stat or /proc/PID/task/TID/stat what says who a process or
+// thread is, and where it ran.
 type Stat struct {
+	// State is a letter (field 3), such as R, S, or Z of a zombie.
+	State byte
 	// Ticks is how long it ran (utime and stime, fields 14 and 15), in clock
 	// ticks, 100 a second.
 	Ticks uint64
@@ -25,6 +28,7 @@ type Stat struct {
 // Fields of stat as proc_pid_stat(5) counts them; the name, field 2, is cut off
 // with everything before it.
 const (
+	fieldState     = 3
 	fieldUtime     = 14
 	fieldStime     = 15
 	fieldStart     = 22
@@ -57,8 +61,11 @@ func ParseStat(text []byte) (Stat, error) {
 	if err := errors.Join(errUser, errSystem, errStart, errCPU); err != nil {
 		return Stat{}, err
 	}
+	if len(fields[fieldState-firstField]) != 1 {
+		return Stat{}, fmt.Errorf("stat: field %d is %q: want a letter", fieldState, fields[fieldState-firstField])
+	}
 	if cpu >= maxID {
 		return Stat{}, fmt.Errorf("stat: field %d is %d: want a CPU", fieldProcessor, cpu)
 	}
-	return Stat{Ticks: user + system, Start: start, CPU: int(cpu)}, nil
+	return Stat{State: fields[fieldState-firstField][0], Ticks: user + system, Start: start, CPU: int(cpu)}, nil
 }

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package journal
+package procfs
 
 import (
 	"fmt"
