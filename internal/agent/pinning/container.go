@@ -21,16 +21,16 @@ type Container struct {
 	Pod       driver.PodRef
 	// Group is its control group as the runtime calls it.
 	Group string
-	// Own are the CPUs that somebody else gave it when it was created, such as
+	// RequestedCPUs are the CPUs that somebody else gave it when it was created, such as
 	// another plugin of the runtime; empty: nobody did.
-	Own cpuset.CPUSet
+	RequestedCPUs cpuset.CPUSet
 	// Pin is what its claims give it; without CPUs it shares the pool.
 	Pin driver.Pin
 	// AllLimited: every container of the pod has a CPU limit, so that the pod's
 	// own quota is no more than their sum and may go.
 	AllLimited bool
-	// Stays: what it holds is in doubt, and it stays where it is.
-	Stays bool
+	// Skip: what it holds is in doubt, and it stays where it is.
+	Skip bool
 }
 
 // String is "namespace/pod, container name".
@@ -45,11 +45,11 @@ func (c Container) Exclusive() bool { return !c.Pin.CPUs.IsEmpty() }
 // empty pool is every CPU. Empty sets leave the choice to the groups around it.
 // CPUs that somebody else chose are narrowed, and never widened.
 func Wanted(c Container, pool cpuset.CPUSet) cgroup.Placement {
-	switch both := c.Own.Intersection(pool); {
+	switch both := c.RequestedCPUs.Intersection(pool); {
 	case c.Exclusive():
 		return cgroup.Placement{CPUs: c.Pin.CPUs, Mems: c.Pin.Mems}
 	case pool.IsEmpty():
-		return cgroup.Placement{CPUs: c.Own}
+		return cgroup.Placement{CPUs: c.RequestedCPUs}
 	case !both.IsEmpty():
 		return cgroup.Placement{CPUs: both}
 	}

@@ -135,11 +135,11 @@ func TestPlace(t *testing.T) {
 			}
 			shared, other := f.add(t, "shared", free), f.add(t, "other", free)
 			own := f.add(t, "own", "2-5")
-			own.Own = set(t, "2-5")
+			own.RequestedCPUs = set(t, "2-5")
 			holder := exclusive(f.add(t, "holder", free), set(t, "4-5"), set(t, "1"))
 			gone := Container{ID: "gone", Group: "/kubepods/gone"}
 			doubtful := f.add(t, "doubtful", "6")
-			doubtful.Stays = true
+			doubtful.Skip = true
 			all := []Container{gone, holder, shared, other, own, doubtful}
 			p := f.open(t)
 			pool := set(t, "0-3,6-7")

@@ -83,9 +83,9 @@ func (p *Placer) Place(containers []Container, pool cpuset.CPUSet, look bool) Ou
 	shared := targetAt(cgroup.Placement{CPUs: pool}) // of most
 	for _, exclusive := range []bool{false, true} {
 		for _, c := range containers {
-			if c.Exclusive() == exclusive && !c.Stays {
+			if c.Exclusive() == exclusive && !c.Skip {
 				want := shared
-				if exclusive || !c.Own.IsEmpty() {
+				if exclusive || !c.RequestedCPUs.IsEmpty() {
 					want = targetAt(Wanted(c, pool))
 				}
 				p.place(c, want, leftAlone(c, pool), look, &out)
@@ -209,7 +209,7 @@ func covers(have, want cgroup.Sets) bool {
 // leftAlone says whether a container's CPUs are somebody else's business now: no
 // claim holds any, and somebody else gave it those it has.
 func leftAlone(c Container, pool cpuset.CPUSet) bool {
-	return pool.IsEmpty() && !c.Own.IsEmpty() && !c.Exclusive()
+	return pool.IsEmpty() && !c.RequestedCPUs.IsEmpty() && !c.Exclusive()
 }
 
 // Idle says whether a look would find nothing to do: nobody is confined, and

@@ -45,8 +45,8 @@ type containerFacts struct {
 	Env []string
 	// CPUs and Mems are by the runtime's word; the control group may say else.
 	CPUs, Mems string
-	// Own are the CPUs that it was given by somebody else than us.
-	Own cpuset.CPUSet
+	// RequestedCPUs are the CPUs that it was given by somebody else than us.
+	RequestedCPUs cpuset.CPUSet
 	// Group is its control group as the runtime calls it.
 	Group string
 	// Memlock: it has a limit of locked memory, by whoever set it.
@@ -57,9 +57,9 @@ type containerFacts struct {
 type change struct {
 	Env, CDI   []string
 	CPUs, Mems string
-	// Own is what is to be remembered of the CPUs that it comes with; nil where
+	// RequestedCPUs is what is to be remembered of the CPUs that it comes with; nil where
 	// that is remembered.
-	Own *string
+	RequestedCPUs *string
 	// Memlock: it must be able to lock any amount of memory.
 	Memlock bool
 }
@@ -223,8 +223,8 @@ func adjust(c containerFacts, shares []share, pin driver.Pin) change {
 	if cpus := pin.CPUs.String(); cpus != c.CPUs {
 		out.CPUs = cpus
 	}
-	if own := c.Own.String(); own == c.CPUs {
-		out.Own = &own
+	if own := c.RequestedCPUs.String(); own == c.CPUs {
+		out.RequestedCPUs = &own
 	}
 	if mems := pin.Mems.String(); mems != c.Mems {
 		out.Mems = mems

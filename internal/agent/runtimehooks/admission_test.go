@@ -130,7 +130,7 @@ func TestAdjustAddsOnlyWhatIsMissing(t *testing.T) {
 	first := adjust(fresh, shares, pin)
 	want := change{
 		Env: []string{"PLUMBLINE_CLAIM_nic-uid_0=dra.net/nic0", "DRA_CPUSET_x=2-3"},
-		CDI: []string{"dra.net/claim=nic-uid-nic0"}, CPUs: "2-3", Mems: "0", Own: &none,
+		CDI: []string{"dra.net/claim=nic-uid-nic0"}, CPUs: "2-3", Mems: "0", RequestedCPUs: &none,
 	}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("the first agent (-want +got):\n%s", diff)
@@ -185,7 +185,7 @@ func TestPlacement(t *testing.T) {
 			}
 			s := placement{preparer: &claims.Preparer{Driver: claims.Of(cpu.Driver{}), Machine: func() *model.Machine { return m }}}
 			s.add(test.held)
-			pin, err := pinFor(s, runningContainer{facts: containerFacts{Own: own}}, test.shares)
+			pin, err := pinFor(s, runningContainer{facts: containerFacts{RequestedCPUs: own}}, test.shares)
 			got := fmt.Sprint(pin.CPUs, " ", pin.Mems, " ", strings.Join(pin.Env, " "))
 			if err != nil {
 				got = err.Error()

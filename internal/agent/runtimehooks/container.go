@@ -62,11 +62,11 @@ func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, contai
 	cpu := asked.GetCpu()
 	c := h.state.known(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)})
 	if set, err := cpuset.Parse(cpu.GetCpus()); err == nil && !set.IsEmpty() && !set.Equals(s.pool) {
-		c.facts.Own = set // by whoever asks
+		c.facts.RequestedCPUs = set // by whoever asks
 		h.state.setContainer(c)
 	}
 	assignments := h.assignments(ctx, &s, []runningContainer{c})
-	if len(assignments) == 0 || assignments[0].Stays {
+	if len(assignments) == 0 || assignments[0].Skip {
 		return nil, nil
 	}
 	u := h.updateOf(&s, assignments[0])

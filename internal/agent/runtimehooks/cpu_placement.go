@@ -101,14 +101,14 @@ func (q *quarantine) tell(s *placement, all bool) {
 func (s *placement) assign(c runningContainer, shares []share) (pinning.Container, error) {
 	assigned := pinning.Container{
 		ID: c.facts.ID, Name: c.facts.Name, Namespace: c.sandbox.Namespace,
-		Pod: driver.PodRef{UID: c.sandbox.UID, Name: c.sandbox.Name}, Group: c.facts.Group, Own: c.facts.Own,
+		Pod: driver.PodRef{UID: c.sandbox.UID, Name: c.sandbox.Name}, Group: c.facts.Group, RequestedCPUs: c.facts.RequestedCPUs,
 	}
 	var mine []driver.Record
 	for _, share := range shares {
-		assigned.Stays = assigned.Stays || s.doubts[share.record.Claim.UID] != nil
+		assigned.Skip = assigned.Skip || s.doubts[share.record.Claim.UID] != nil
 		mine = append(mine, share.part())
 	}
-	if assigned.Stays {
+	if assigned.Skip {
 		return assigned, nil
 	}
 	var err error
@@ -125,7 +125,7 @@ func (h *hooks) assignments(ctx context.Context, s *placement, containers []runn
 		if err == nil {
 			assigned, err = s.assign(c, shares)
 		}
-		if err == nil && !assigned.Exclusive() && !assigned.Stays {
+		if err == nil && !assigned.Exclusive() && !assigned.Skip {
 			err = s.poolErr
 		}
 		if assigned.Exclusive() {

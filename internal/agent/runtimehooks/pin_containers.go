@@ -89,7 +89,7 @@ func (h *hooks) updatesOf(s *placement, assignments []pinning.Container, contain
 	}
 	var updates []*api.ContainerUpdate
 	for _, assigned := range assignments {
-		if assigned.Stays {
+		if assigned.Skip {
 			continue
 		}
 		u, have := h.updateOf(s, assigned), has[assigned.ID]

@@ -93,8 +93,8 @@ func adjustmentOf(lacks change) *api.ContainerAdjustment {
 	}
 	if lacks.CPUs != "" {
 		a.SetLinuxCPUSetCPUs(lacks.CPUs)
-		if lacks.Own != nil {
-			a.AddAnnotation(ownCPUs, *lacks.Own)
+		if lacks.RequestedCPUs != nil {
+			a.AddAnnotation(ownCPUs, *lacks.RequestedCPUs)
 		}
 	}
 	if lacks.Mems != "" {

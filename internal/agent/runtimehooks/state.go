@@ -51,7 +51,7 @@ func (s *state) reset(pods []*api.PodSandbox, containers []*api.Container) {
 		}
 		facts := containerOf(c)
 		if known, ok := before[c.GetId()]; ok {
-			facts.Own = known.facts.Own
+			facts.RequestedCPUs = known.facts.RequestedCPUs
 		}
 		s.containers[c.GetId()] = runningContainer{sandbox: s.sandboxes[c.GetPodSandboxId()], facts: facts}
 	}
@@ -104,8 +104,8 @@ func (s *state) disown(pool cpuset.CPUSet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, c := range s.containers {
-		if !c.facts.Own.IsEmpty() && c.facts.Own.Equals(pool) {
-			c.facts.Own = cpuset.New()
+		if !c.facts.RequestedCPUs.IsEmpty() && c.facts.RequestedCPUs.Equals(pool) {
+			c.facts.RequestedCPUs = cpuset.New()
 			s.containers[id] = c
 		}
 	}
@@ -224,7 +224,7 @@ func containerOf(c *api.Container) containerFacts {
 		own = f.CPUs
 	}
 	// What nobody can read is nobody's choice: the set is narrowed all the same.
-	f.Own, _ = cpuset.Parse(own)
+	f.RequestedCPUs, _ = cpuset.Parse(own)
 	return f
 }
 
@@ -233,7 +233,7 @@ func (s *state) known(c runningContainer) runningContainer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before, ok := s.containers[c.facts.ID]; ok {
-		c.facts.Own = before.facts.Own
+		c.facts.RequestedCPUs = before.facts.RequestedCPUs
 	}
 	return c
 }
