@@ -11,8 +11,8 @@ import (
 	"text/tabwriter"
 )
 
-// Tally is what became of one package's tests, subtests counted as well.
-type Tally struct {
+// PackageResult is what became of one package's tests, subtests counted as well.
+type PackageResult struct {
 	Package                 string
 	Passed, Failed, Skipped int
 	// Skips are the tests that did not run, each with its reason.
@@ -27,7 +27,7 @@ type Tally struct {
 }
 
 // OK says whether everything that ran passed, and something did.
-func (t Tally) OK() bool { return t.Failed == 0 && t.Broken == "" && t.Passed > 0 }
+func (t PackageResult) OK() bool { return t.Failed == 0 && t.Broken == "" && t.Passed > 0 }
 
 // result is a line such as "    --- SKIP: TestX/y (0.00s)".
 var result = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+)`)
@@ -37,8 +37,8 @@ var turn = regexp.MustCompile(`^=== [A-Z]+ +(\S+)`)
 
 // count reads what a test binary prints with -test.v. The reason of a skip is
 // the last thing the test said.
-func count(name, output string, code int) Tally {
-	t := Tally{Package: name}
+func count(name, output string, code int) PackageResult {
+	t := PackageResult{Package: name}
 	said, speaker := map[string]string{}, ""
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\n")
@@ -78,12 +78,12 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// Print writes the tallies as a table, and below it every skip and failure.
-func Print(w io.Writer, tallies []Tally) error {
+// Print writes the results as a table, and below it every skip and failure.
+func Print(w io.Writer, results []PackageResult) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  \tPACKAGE\tPASSED\tFAILED\tSKIPPED\tSECONDS")
-	var total Tally
-	for _, p := range tallies {
+	var total PackageResult
+	for _, p := range results {
 		fmt.Fprintf(t, "  %s\t%s\t%d\t%d\t%d\t%.1f\n", word(p.OK()), p.Package, p.Passed, p.Failed, p.Skipped, p.Seconds)
 		total.Passed, total.Failed, total.Skipped = total.Passed+p.Passed, total.Failed+p.Failed, total.Skipped+p.Skipped
 		total.Seconds += p.Seconds
@@ -92,7 +92,7 @@ func Print(w io.Writer, tallies []Tally) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, p := range tallies {
+	for _, p := range results {
 		for _, skip := range p.Skips {
 			fmt.Fprintf(w, "  skipped  %s %s\n", p.Package, skip)
 		}

@@ -36,7 +36,7 @@ func TestCount(t *testing.T) {
 --- PASS: TestC (0.00s)
 FAIL
 `
-	want := Tally{
+	want := PackageResult{
 		Package: "p", Passed: 2, Failed: 2, Skipped: 3, Failures: []string{"TestA", "TestA/one"},
 		Skips: []string{
 			"TestA/two: a_test.go:10: after all",
@@ -54,8 +54,8 @@ func TestCountBroken(t *testing.T) {
 		"=== RUN   TestA\npanic: no\n\ngoroutine 1\n": "exit code 2: panic: no",
 		"not found": "exit code 2: not found",
 	} {
-		if tally := count("p", output, 2); tally.OK() || tally.Broken != want {
-			t.Errorf("%q: %+v", output, tally)
+		if result := count("p", output, 2); result.OK() || result.Broken != want {
+			t.Errorf("%q: %+v", output, result)
 		}
 	}
 	if count("p", "PASS\n", 0).OK() {
@@ -65,7 +65,7 @@ func TestCountBroken(t *testing.T) {
 
 func TestPrintNamesWhatDidNotRun(t *testing.T) {
 	var out strings.Builder
-	err := Print(&out, []Tally{{Package: "a", Passed: 2, Skipped: 1, Skips: []string{"TestX: why"}}, {Package: "b", Broken: "panic: no"}})
+	err := Print(&out, []PackageResult{{Package: "a", Passed: 2, Skipped: 1, Skips: []string{"TestX: why"}}, {Package: "b", Broken: "panic: no"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ type Runner struct {
 	Variables []string
 	// Limit ends the tests of one package.
 	Limit time.Duration
-	// Progress tells what goes on, Out gets the tally.
+	// Progress tells what goes on, Out gets the result.
 	Progress *progress.Printer
 	Out      io.Writer
 }
@@ -84,18 +84,18 @@ func (r Runner) Run(ctx context.Context, patterns []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, machine.Stop(context.WithoutCancel(ctx))) }()
-	var tallies []Tally
+	var results []PackageResult
 	ok := true
 	for _, p := range packages {
-		tally, err := r.one(ctx, machine, p)
+		result, err := r.one(ctx, machine, p)
 		if err != nil {
 			return err
 		}
-		ok = ok && tally.OK()
-		tallies = append(tallies, tally)
+		ok = ok && result.OK()
+		results = append(results, result)
 	}
 	fmt.Fprintf(r.Out, "\nTests in a virtual %s (logs in %s)\n\n", r.VM.Shape.Name, r.Dir)
-	if err := Print(r.Out, tallies); err != nil {
+	if err := Print(r.Out, results); err != nil {
 		return err
 	}
 	if !ok {
@@ -149,7 +149,7 @@ func (r Runner) boot(ctx context.Context, packages []testPackage) (*vm.VM, error
 // one runs one package's tests in its own folder and keeps what they print. They
 // run in short mode: tests of fixtures alone are the same on every kernel, and
 // emulated they would take minutes.
-func (r Runner) one(ctx context.Context, machine *vm.VM, p testPackage) (Tally, error) {
+func (r Runner) one(ctx context.Context, machine *vm.VM, p testPackage) (PackageResult, error) {
 	task := r.Progress.Start(p.Dir)
 	began := time.Now()
 	limit := int(r.Limit.Seconds())
@@ -157,7 +157,7 @@ func (r Runner) one(ctx context.Context, machine *vm.VM, p testPackage) (Tally, 
 	if p.NIC {
 		nics := vm.NICs(r.VM.Shape)
 		if len(nics) == 0 {
-			return Tally{}, fmt.Errorf("%s needs a NIC, and %s has none", p.Dir, r.VM.Shape.Name)
+			return PackageResult{}, fmt.Errorf("%s needs a NIC, and %s has none", p.Dir, r.VM.Shape.Name)
 		}
 		words = append(words, "-"+nicFlag+"="+nics[len(nics)-1].Name)
 	}
@@ -168,20 +168,20 @@ func (r Runner) one(ctx context.Context, machine *vm.VM, p testPackage) (Tally, 
 	})
 	if err != nil {
 		task.Fail()
-		return Tally{}, err
+		return PackageResult{}, err
 	}
 	log := filepath.Join(r.Dir, strings.ReplaceAll(p.Dir, "/", "-")+".log")
 	if err := os.WriteFile(log, response.Stdout, 0o644); err != nil {
-		return Tally{}, err
+		return PackageResult{}, err
 	}
-	tally := count(p.Dir, string(response.Stdout), response.Code)
-	tally.Seconds = time.Since(began).Seconds()
-	if tally.OK() {
-		task.Done(fmt.Sprintf("%d passed", tally.Passed))
+	result := count(p.Dir, string(response.Stdout), response.Code)
+	result.Seconds = time.Since(began).Seconds()
+	if result.OK() {
+		task.Done(fmt.Sprintf("%d passed", result.Passed))
 	} else {
 		task.Fail()
 	}
-	return tally, nil
+	return result, nil
 }
 
 // quote makes words of the shell of them.
