@@ -29,7 +29,7 @@ import (
 
 // apiServer has one pod, and remembers what it was asked.
 type apiServer struct {
-	promise verifytest.AllocatedPod
+	allocated verifytest.AllocatedPod
 	mu      sync.Mutex
 	asked   []string
 }
@@ -52,11 +52,11 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	case path == "/api/v1/pods":
-		answer = corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Pod{*s.promise.Pod}}
+		answer = corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Pod{*s.allocated.Pod}}
 	case strings.HasSuffix(path, "/resourceslices"):
-		answer = resourceapi.ResourceSliceList{TypeMeta: metav1.TypeMeta{Kind: "ResourceSliceList", APIVersion: "resource.k8s.io/v1"}, Items: s.promise.Slices}
+		answer = resourceapi.ResourceSliceList{TypeMeta: metav1.TypeMeta{Kind: "ResourceSliceList", APIVersion: "resource.k8s.io/v1"}, Items: s.allocated.Slices}
 	case strings.Contains(path, "/resourceclaims/"):
-		claim := *s.promise.Claim
+		claim := *s.allocated.Claim
 		claim.TypeMeta = metav1.TypeMeta{Kind: "ResourceClaim", APIVersion: "resource.k8s.io/v1"}
 		answer = claim
 	default:
@@ -81,11 +81,11 @@ func kubeconfig(t *testing.T, server string) string {
 func TestObserve(t *testing.T) {
 	n := verifytest.NewWholeNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("train")
-	promise := n.Give(p, verifytest.Originals(), nil, []int{0}, cpuset.New(4, 5))
+	allocated := n.Give(p, verifytest.Originals(), nil, []int{0}, cpuset.New(4, 5))
 	n.UnbindMemory(p)
 	p.Pin(cpuset.New(60, 61), p.Mems) // the other socket
 	n.Write(t, p)
-	api := &apiServer{promise: promise}
+	api := &apiServer{allocated: allocated}
 	server := httptest.NewServer(api)
 	defer server.Close()
 

@@ -582,7 +582,7 @@ func checkCause(t *testing.T, c *cause, r *explain.Report, text string) {
 
 // Eight pairs and seven NICs cost the scheduler's search seconds, which is said;
 // four pairs do not.
-func TestTediousSearch(t *testing.T) {
+func TestSearchBeyondTheBudget(t *testing.T) {
 	for _, tc := range []struct {
 		pairs int
 		want  bool

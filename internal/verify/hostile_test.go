@@ -69,9 +69,9 @@ func TestHostileContainers(t *testing.T) {
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	for name, attack := range tests {
 		t.Run(name, func(t *testing.T) {
-			p, promise := trainOn(t, n)
+			p, allocated := trainOn(t, n)
 			attack(t, n.Path(fmt.Sprintf("proc/%d/root", p.PID)), p)
-			got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, true)[0]
+			got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect()}, true)[0]
 			if got.Status != evaluate.Unknown {
 				t.Error(explain(got))
 			}
@@ -82,19 +82,19 @@ func TestHostileContainers(t *testing.T) {
 // A pod that says nothing of itself in the environment is held to the number
 // and the node of its CPUs.
 func TestUntold(t *testing.T) {
-	n, p, promise := tutorial(t)
+	n, p, allocated := tutorial(t)
 	p.EnvCPUs = nil
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.True {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect()}, false)[0]; got.Status != evaluate.True {
 		t.Error(explain(got))
 	}
 }
 
 // The container's sysfs must be one: a pod may mount an empty directory there.
 func TestSysMustBeSysfs(t *testing.T) {
-	n, _, promise := tutorial(t)
+	n, _, allocated := tutorial(t)
 	r := n.RealReader(t)
-	got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
+	got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{allocated.Expect()}, false)[0]
 	if got.Status != evaluate.Unknown || !strings.Contains(got.Message, "is not the kernel's") {
 		t.Error(explain(got))
 	}
@@ -102,7 +102,7 @@ func TestSysMustBeSysfs(t *testing.T) {
 
 // What the API server says may be wrong in any way.
 func TestHostileObjects(t *testing.T) {
-	n, _, promise := tutorial(t)
+	n, _, allocated := tutorial(t)
 	r := n.Reader(t)
 	tests := map[string]func(p *expect.Pod){
 		"no claim":                   func(p *expect.Pod) { p.Missing = []string{"gone"} },
@@ -115,7 +115,7 @@ func TestHostileObjects(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			expected := promise.Expect()
+			expected := allocated.Expect()
 			change(&expected)
 			got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{expected}, false)[0]
 			if got.Status != evaluate.Unknown {

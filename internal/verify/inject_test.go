@@ -23,18 +23,18 @@ import (
 func tutorial(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.AllocatedPod) {
 	t.Helper()
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
-	p, promise := trainOn(t, n)
-	return n, p, promise
+	p, allocated := trainOn(t, n)
+	return n, p, allocated
 }
 
 // trainOn starts the tutorial's pod on a node, for the time of the test.
 func trainOn(t *testing.T, n *verifytest.Node) (*verifytest.Pod, verifytest.AllocatedPod) {
 	t.Helper()
 	p := n.NewPod("train")
-	promise := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5, 6, 7))
+	allocated := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5, 6, 7))
 	n.Write(t, p)
 	t.Cleanup(func() { n.Remove(t, p) })
-	return p, promise
+	return p, allocated
 }
 
 // look looks twice: before the second look every thread has run where it is.
@@ -56,8 +56,8 @@ func explain(r verify.Result) string {
 }
 
 func TestAligned(t *testing.T) {
-	n, p, promise := tutorial(t)
-	got := look(t, n, n.Reader(t), p, promise.Expect())
+	n, p, allocated := tutorial(t)
+	got := look(t, n, n.Reader(t), p, allocated.Expect())
 	if got.Status != evaluate.True {
 		t.Fatal(explain(got))
 	}
@@ -139,13 +139,13 @@ func TestTwoAnswers(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			p := n.NewPod("train")
-			promise := n.Give(p, verifytest.Ours(), test.gpus, test.nics, test.cpus)
+			allocated := n.Give(p, verifytest.Ours(), test.gpus, test.nics, test.cpus)
 			if test.change != nil {
 				test.change(n, p)
 			}
 			n.Write(t, p)
 			t.Cleanup(func() { n.Remove(t, p) })
-			got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+			got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect()}, false)[0]
 			near := got.Nearness()
 			if got.Status != test.asClaimed || near.Status != test.aligned || near.Reason != test.reason || got.Word() != test.word {
 				t.Errorf("as claimed %s, aligned %s (%s: %s), %s\n%s", got.Status, near.Status, near.Reason, near.Message, got.Word(), explain(got))
@@ -208,15 +208,15 @@ func TestInjected(t *testing.T) {
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			p, promise := trainOn(t, n)
+			p, allocated := trainOn(t, n)
 			r := n.Reader(t)
-			if got := look(t, n, r, p, promise.Expect()); got.Status != evaluate.True {
+			if got := look(t, n, r, p, allocated.Expect()); got.Status != evaluate.True {
 				t.Fatalf("before: %s", explain(got))
 			}
 			test.inject(n, p)
 			p.Run()
 			n.Write(t, p)
-			got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]
+			got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{allocated.Expect()}, false)[0]
 			if got.Status != evaluate.False || got.Reason != test.code || !strings.Contains(got.Message, test.says) {
 				t.Errorf("want %s and %q, got %s", test.code, test.says, explain(got))
 			}
@@ -231,14 +231,14 @@ func TestInjected(t *testing.T) {
 
 // A thread that slept since before it was pinned says nothing.
 func TestSleepingThreadIsNoAlarm(t *testing.T) {
-	n, p, promise := tutorial(t)
+	n, p, allocated := tutorial(t)
 	p.Threads[1].CPU = 99
 	n.Write(t, p)
 	r := n.Reader(t)
 	for range 3 {
 		p.Threads[0].Ticks += 50
 		n.Tick(t, p)
-		if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.True {
+		if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{allocated.Expect()}, false)[0]; got.Status != evaluate.True {
 			t.Fatal(explain(got))
 		}
 	}
@@ -246,12 +246,12 @@ func TestSleepingThreadIsNoAlarm(t *testing.T) {
 
 // Two pods that run on one CPU of a claim are both flagged.
 func TestSharedCPUs(t *testing.T) {
-	n, p, promise := tutorial(t)
+	n, p, allocated := tutorial(t)
 	other := n.NewPod("other")
 	second := n.Give(other, verifytest.Ours(), nil, nil, cpuset.New(7, 8))
 	n.Write(t, p)
 	n.Write(t, other)
-	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect(), second.Expect()}, false)
+	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect(), second.Expect()}, false)
 	for _, r := range got {
 		if r.Status != evaluate.False || r.Reason != evaluate.CPUsShared {
 			t.Error(explain(r))
@@ -263,16 +263,16 @@ func TestSharedCPUs(t *testing.T) {
 func TestBrokenConstraint(t *testing.T) {
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("train")
-	promise := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5))
+	allocated := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5))
 	// The scheduler was told something else of the NIC than is true.
 	last := len(n.Machine.NICs) - 1
 	far := n.Give(n.NewPod("far"), verifytest.Ours(), []int{0}, []int{last}, cpuset.New(4, 5))
 	p.NICs = map[string]int{"net0": last}
 	p.Files = map[string]string{"/dev/nvidia0": n.GPUNumber(0), "/dev/infiniband/uverbs7": n.RDMANumber(last)}
-	promise.Claim.Status = far.Claim.Status
-	promise.Claim.Status.Allocation.Devices.Results[1].Request = "nic-0"
+	allocated.Claim.Status = far.Claim.Status
+	allocated.Claim.Status.Allocation.Devices.Results[1].Request = "nic-0"
 	n.Write(t, p)
-	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect()}, false)[0]
 	if got.Status != evaluate.False || got.Reason != evaluate.ConstraintBroken {
 		t.Error(explain(got))
 	}
@@ -282,7 +282,7 @@ func TestBrokenConstraint(t *testing.T) {
 // never one that blames somebody.
 func TestVanishing(t *testing.T) {
 	harmless := []string{"net/route", "irq/", "memory.numa_stat", "cgroup.procs"}
-	n, p, promise := tutorial(t)
+	n, p, allocated := tutorial(t)
 	r := n.Reader(t)
 	var entries []string
 	collect := func(dir string) {
@@ -300,7 +300,7 @@ func TestVanishing(t *testing.T) {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
 		}
-		got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, true)[0]
+		got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{allocated.Expect()}, true)[0]
 		ignored := got.Status == evaluate.True && (containsAny(path, harmless) || strings.Contains(path, "/task/"))
 		if got.Status != evaluate.Unknown && !ignored {
 			t.Errorf("without %s: %s", path, explain(got))

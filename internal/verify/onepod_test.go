@@ -27,13 +27,13 @@ import (
 func TestOnePod(t *testing.T) {
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("train")
-	promise := n.Give(p, verifytest.Ours(), []int{2}, []int{2}, cpuset.New(60, 61, 62, 63))
+	allocated := n.Give(p, verifytest.Ours(), []int{2}, []int{2}, cpuset.New(60, 61, 62, 63))
 	n.Write(t, p)
-	expected := promise.Expect()
+	expected := allocated.Expect()
 	got := look(t, n, n.Reader(t), p, expected)
 	report := verify.NewReport(n.Machine, n.Name, time.Time{}, []verify.Result{got}).Pods[0]
 	docstest.Follow(t, "one-pod.md", []docstest.Stop{
-		{Name: "claim", Text: asYAML(t, promise.Claim.Status.Allocation.Devices)},
+		{Name: "claim", Text: asYAML(t, allocated.Claim.Status.Allocation.Devices)},
 		{Name: "expect", Text: expectedOf(expected)},
 		{Name: "kernel", Text: foundOf(got.Observed)},
 		{Name: "findings", Text: findingsOf(got.Outcome)},

@@ -24,29 +24,29 @@ func beside(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Allocat
 	t.Helper()
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("train")
-	promise := n.Give(p, verifytest.Originals(), []int{0}, []int{0}, cpuset.New(4, 5, 6, 7))
+	allocated := n.Give(p, verifytest.Originals(), []int{0}, []int{0}, cpuset.New(4, 5, 6, 7))
 	n.UnbindMemory(p)
 	// NVIDIA's GPUs have the standard attribute alone.
-	for i := range promise.Claim.Spec.Devices.Constraints {
-		if c := &promise.Claim.Spec.Devices.Constraints[i]; string(*c.MatchAttribute) == slicecodec.AttrLegacyNUMANode {
+	for i := range allocated.Claim.Spec.Devices.Constraints {
+		if c := &allocated.Claim.Spec.Devices.Constraints[i]; string(*c.MatchAttribute) == slicecodec.AttrLegacyNUMANode {
 			c.Requests = []string{"nic-0", "cpu-req"}
 		}
 	}
 	n.Write(t, p)
-	return n, p, promise
+	return n, p, allocated
 }
 
 // Claims that others serve are verified by the same kernel.
 func TestOriginals(t *testing.T) {
-	n, p, promise := beside(t)
+	n, p, allocated := beside(t)
 	r := n.Reader(t)
-	got := look(t, n, r, p, promise.Expect())
+	got := look(t, n, r, p, allocated.Expect())
 	if got.Status != evaluate.True || !strings.Contains(explain(got), "the driver of these CPUs does not bind memory") {
 		t.Fatal(explain(got))
 	}
 	p.NICs = map[string]int{"net0": 5}
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{promise.Expect()}, false)[0]; got.Reason != evaluate.DeviceMissing {
+	if got := verify.Check(t.Context(), n.Machine, r, []expect.Pod{allocated.Expect()}, false)[0]; got.Reason != evaluate.DeviceMissing {
 		t.Error(explain(got))
 	}
 }
@@ -54,13 +54,13 @@ func TestOriginals(t *testing.T) {
 // dra-driver-cpu counts single CPUs in an order of its own: what cpudev003 is,
 // its attribute says.
 func TestSingleCPUs(t *testing.T) {
-	n, _, promise := beside(t)
+	n, _, allocated := beside(t)
 	p := n.NewPod("single")
 	second := n.Give(p, verifytest.Originals(), nil, nil, cpuset.New(5))
 	n.Write(t, p)
 	result := &second.Claim.Status.Allocation.Devices.Results[0]
 	result.Device, result.ConsumedCapacity = "cpudev003", nil
-	second.Slices = append(promise.Slices, verifytest.SliceOf(n, slicecodec.DriverCPU, []resourceapi.Device{{
+	second.Slices = append(allocated.Slices, verifytest.SliceOf(n, slicecodec.DriverCPU, []resourceapi.Device{{
 		Name: "cpudev003", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
 			"dra.cpu/cpuID": {IntValue: ptr.To(int64(5))}, "dra.cpu/numaNodeID": {IntValue: ptr.To(int64(0))},
 		},
@@ -78,51 +78,51 @@ func TestSingleCPUs(t *testing.T) {
 
 // NVIDIA's driver before 0.5 published less: what nobody says is not known.
 func TestGPUWithoutAddress(t *testing.T) {
-	n, _, promise := beside(t)
-	for i := range promise.Slices {
-		for k := range promise.Slices[i].Spec.Devices {
-			if promise.Slices[i].Spec.Driver == slicecodec.DriverGPU {
-				delete(promise.Slices[i].Spec.Devices[k].Attributes, slicecodec.AttrPCIBusID)
+	n, _, allocated := beside(t)
+	for i := range allocated.Slices {
+		for k := range allocated.Slices[i].Spec.Devices {
+			if allocated.Slices[i].Spec.Driver == slicecodec.DriverGPU {
+				delete(allocated.Slices[i].Spec.Devices[k].Attributes, slicecodec.AttrPCIBusID)
 			}
 		}
 	}
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.Unknown {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect()}, false)[0]; got.Status != evaluate.Unknown {
 		t.Error(explain(got))
 	}
 }
 
 // DRANET's virtual interfaces are known by the name in the claim's status alone.
 func TestVirtualInterface(t *testing.T) {
-	n, _, promise := beside(t)
-	results := &promise.Claim.Status.Allocation.Devices.Results
+	n, _, allocated := beside(t)
+	results := &allocated.Claim.Status.Allocation.Devices.Results
 	for i := range *results {
 		if (*results)[i].Driver == slicecodec.DriverNet {
 			(*results)[i].Device = "net-mv2ge6i"
 		}
 	}
-	promise.Claim.Status.Devices[0].Device = "net-mv2ge6i"
-	promise.Claim.Status.Devices[0].NetworkData.InterfaceName = "eth0"
-	promise.Claim.Spec.Devices.Constraints = nil
+	allocated.Claim.Status.Devices[0].Device = "net-mv2ge6i"
+	allocated.Claim.Status.Devices[0].NetworkData.InterfaceName = "eth0"
+	allocated.Claim.Spec.Devices.Constraints = nil
 	p := n.NewPod("train")
 	p.PID -= 10
 	n.Give(p, verifytest.Originals(), []int{0}, nil, cpuset.New(4, 5, 6, 7))
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.True {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect()}, false)[0]; got.Status != evaluate.True {
 		t.Error(explain(got))
 	}
 }
 
 // Slices of two generations contradict each other: the younger one counts.
 func TestGenerations(t *testing.T) {
-	n, _, promise := beside(t)
-	old := *promise.Slices[0].DeepCopy()
+	n, _, allocated := beside(t)
+	old := *allocated.Slices[0].DeepCopy()
 	old.Spec.Pool.Generation = 0
 	old.Name = "old"
 	for i := range old.Spec.Devices {
 		old.Spec.Devices[i].Attributes["dra.net/pciAddress"] = resourceapi.DeviceAttribute{StringValue: ptr.To("0000:ff:00.0")}
 	}
-	for _, slices := range [][]resourceapi.ResourceSlice{append(promise.Slices, old), append([]resourceapi.ResourceSlice{old}, promise.Slices...)} {
-		mixed := promise
+	for _, slices := range [][]resourceapi.ResourceSlice{append(allocated.Slices, old), append([]resourceapi.ResourceSlice{old}, allocated.Slices...)} {
+		mixed := allocated
 		mixed.Slices = slices
 		if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{mixed.Expect()}, false)[0]; got.Status != evaluate.True {
 			t.Error(explain(got))
@@ -132,11 +132,11 @@ func TestGenerations(t *testing.T) {
 
 // A request with no capacity takes the whole device.
 func TestWholeGroup(t *testing.T) {
-	n, p, promise := beside(t)
-	for i := range promise.Claim.Status.Allocation.Devices.Results {
-		promise.Claim.Status.Allocation.Devices.Results[i].ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{}
+	n, p, allocated := beside(t)
+	for i := range allocated.Claim.Status.Allocation.Devices.Results {
+		allocated.Claim.Status.Allocation.Devices.Results[i].ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{}
 	}
-	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+	got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect()}, false)[0]
 	if got.Reason != evaluate.CPUsWrong {
 		t.Errorf("4 CPUs of a whole group: %s", explain(got))
 	}
@@ -145,7 +145,7 @@ func TestWholeGroup(t *testing.T) {
 		p.EnvCPUs[uid] = p.CPUs
 	}
 	n.Write(t, p)
-	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]; got.Status != evaluate.True {
+	if got := verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect()}, false)[0]; got.Status != evaluate.True {
 		t.Error(explain(got))
 	}
 }

@@ -30,22 +30,22 @@ func mpiWorker(t *testing.T) (*verifytest.Node, *verifytest.Pod, verifytest.Allo
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("nccl-test-dranet-1gpu-1nic-worker-0")
 	nic := slices.IndexFunc(n.Machine.NICs, func(n model.NIC) bool { return n.Interface != nil && n.Interface.Name == "gpu2rdma0" })
-	promise := n.Give(p, verifytest.Originals(), nil, []int{nic}, cpuset.New())
-	promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	allocated := n.Give(p, verifytest.Originals(), nil, []int{nic}, cpuset.New())
+	allocated.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 	p.Files["/dev/nvidia7"], p.Files["/dev/nvidiactl"] = n.GPUNumber(7), "195:255"
-	return n, p, promise
+	return n, p, allocated
 }
 
-func check(t *testing.T, n *verifytest.Node, p *verifytest.Pod, promise verifytest.AllocatedPod) verify.Result {
+func check(t *testing.T, n *verifytest.Node, p *verifytest.Pod, allocated verifytest.AllocatedPod) verify.Result {
 	t.Helper()
 	n.Write(t, p)
-	return verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{promise.Expect()}, false)[0]
+	return verify.Check(t.Context(), n.Machine, n.Reader(t), []expect.Pod{allocated.Expect()}, false)[0]
 }
 
 // The GPU that a device plugin gave stands beside the NIC that a claim has.
 func TestGPUOfADevicePlugin(t *testing.T) {
-	n, p, promise := mpiWorker(t)
-	got := check(t, n, p, promise)
+	n, p, allocated := mpiWorker(t)
+	got := check(t, n, p, allocated)
 	if len(got.Components) == 0 || got.Components[0].Name != "/dev/nvidia7" || got.Components[0].Resource != "nvidia.com/gpu" || got.Components[0].Root != "pci0000:c8" {
 		t.Fatalf("%+v", got.Components)
 	}
@@ -71,7 +71,7 @@ func TestGPUOfADevicePlugin(t *testing.T) {
 
 func TestNumberOfPluginGPUs(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change     func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.AllocatedPod)
+		change     func(n *verifytest.Node, p *verifytest.Pod, allocated *verifytest.AllocatedPod)
 		state      evaluate.State
 		says       string
 		components int // of the plugin
@@ -84,45 +84,45 @@ func TestNumberOfPluginGPUs(t *testing.T) {
 			p.Files["/dev/gpu"] = n.GPUNumber(7)
 		},
 			evaluate.StateOK, "main has 1 of nvidia.com/gpu", 1},
-		"replicas of one GPU": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
-			promise.Pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("2")
+		"replicas of one GPU": {func(_ *verifytest.Node, _ *verifytest.Pod, allocated *verifytest.AllocatedPod) {
+			allocated.Pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("2")
 		}, evaluate.StateNote, "main has 2 of nvidia.com/gpu: /dev/nvidia7", 1},
-		"the name of shared GPUs": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
-			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu.shared": resource.MustParse("1")}
+		"the name of shared GPUs": {func(_ *verifytest.Node, _ *verifytest.Pod, allocated *verifytest.AllocatedPod) {
+			allocated.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu.shared": resource.MustParse("1")}
 		}, evaluate.StateOK, "main has 1 of nvidia.com/gpu.shared", 1},
 		"none": {func(_ *verifytest.Node, p *verifytest.Pod, _ *verifytest.AllocatedPod) {
 			delete(p.Files, "/dev/nvidia7")
 		},
 			evaluate.StateNote, "no device file of such a GPU", 0},
-		"another vendor's": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
-			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"amd.com/gpu": resource.MustParse("1")}
+		"another vendor's": {func(_ *verifytest.Node, _ *verifytest.Pod, allocated *verifytest.AllocatedPod) {
+			allocated.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"amd.com/gpu": resource.MustParse("1")}
 		}, evaluate.StateNote, "no device file of such a GPU", 0},
-		"no GPUs by name": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
-			promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/hostdev": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("0")}
+		"no GPUs by name": {func(_ *verifytest.Node, _ *verifytest.Pod, allocated *verifytest.AllocatedPod) {
+			allocated.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/hostdev": resource.MustParse("1"), "nvidia.com/gpu": resource.MustParse("0")}
 		}, "", "", 0},
-		"two resources of one vendor": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.AllocatedPod) {
-			promise.Pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu.shared"] = resource.MustParse("1")
+		"two resources of one vendor": {func(n *verifytest.Node, p *verifytest.Pod, allocated *verifytest.AllocatedPod) {
+			allocated.Pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu.shared"] = resource.MustParse("1")
 			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
 		}, evaluate.StateOK, "main has 2 of nvidia.com/gpu, nvidia.com/gpu.shared: /dev/nvidia2", 2},
-		"a privileged container": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.AllocatedPod) {
-			promise.Pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+		"a privileged container": {func(n *verifytest.Node, p *verifytest.Pod, allocated *verifytest.AllocatedPod) {
+			allocated.Pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
 			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
 		}, evaluate.StateNote, "it is privileged", 0},
-		"beside a claim that cannot be read": {func(n *verifytest.Node, p *verifytest.Pod, promise *verifytest.AllocatedPod) {
-			promise.Pod.Spec.ResourceClaims = append(promise.Pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "gone", ResourceClaimName: ptr.To("gone")})
+		"beside a claim that cannot be read": {func(n *verifytest.Node, p *verifytest.Pod, allocated *verifytest.AllocatedPod) {
+			allocated.Pod.Spec.ResourceClaims = append(allocated.Pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "gone", ResourceClaimName: ptr.To("gone")})
 			p.Files["/dev/nvidia2"] = n.GPUNumber(2)
 		}, evaluate.StateUnknown, "which GPUs its claims have is not known", 2},
-		"a DRA driver serves the resource": {func(_ *verifytest.Node, _ *verifytest.Pod, promise *verifytest.AllocatedPod) {
-			promise.Pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
-				ResourceClaimName: promise.Claim.Name,
+		"a DRA driver serves the resource": {func(_ *verifytest.Node, _ *verifytest.Pod, allocated *verifytest.AllocatedPod) {
+			allocated.Pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{
+				ResourceClaimName: allocated.Claim.Name,
 				RequestMappings:   []corev1.ContainerExtendedResourceRequest{{ContainerName: "main", ResourceName: "nvidia.com/gpu", RequestName: "r"}},
 			}
 		}, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, p, promise := mpiWorker(t)
-			tt.change(n, p, &promise)
-			got := check(t, n, p, promise)
+			n, p, allocated := mpiWorker(t)
+			tt.change(n, p, &allocated)
+			got := check(t, n, p, allocated)
 			var about []evaluate.Finding
 			for _, f := range got.Findings {
 				if strings.Contains(f.What, "container main has") {
@@ -149,9 +149,9 @@ func TestNumberOfPluginGPUs(t *testing.T) {
 
 // Which GPU a privileged container was given nobody knows, nor how near it is.
 func TestPluginGPUOfAPrivilegedContainer(t *testing.T) {
-	n, p, promise := mpiWorker(t)
-	promise.Pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
-	got := check(t, n, p, promise)
+	n, p, allocated := mpiWorker(t)
+	allocated.Pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+	got := check(t, n, p, allocated)
 	if near := got.Nearness(); got.Status != evaluate.True || near.Status != evaluate.Unknown || near.Reason != evaluate.GPUNotKnown {
 		t.Errorf("as claimed %s, %+v, want True and Unknown:\n%s", got.Status, near, explain(got))
 	}
@@ -161,16 +161,16 @@ func TestPluginGPUOfAPrivilegedContainer(t *testing.T) {
 func TestPluginGPUBesideAClaimedOne(t *testing.T) {
 	n := verifytest.NewNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("both")
-	promise := n.Give(p, verifytest.Originals(), []int{0}, []int{0}, cpuset.New())
-	promise.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	allocated := n.Give(p, verifytest.Originals(), []int{0}, []int{0}, cpuset.New())
+	allocated.Pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 	p.Files["/dev/nvidia7"] = n.GPUNumber(7)
-	for _, f := range check(t, n, p, promise).Findings {
+	for _, f := range check(t, n, p, allocated).Findings {
 		if f.State == evaluate.StateWrong || f.State == evaluate.StateUnknown {
 			t.Errorf("%s", f)
 		}
 	}
 	p.Files["/dev/nvidia6"] = n.GPUNumber(6)
-	if got := check(t, n, p, promise); got.Reason != evaluate.DeviceNotClaimed {
+	if got := check(t, n, p, allocated); got.Reason != evaluate.DeviceNotClaimed {
 		t.Error(explain(got))
 	}
 }

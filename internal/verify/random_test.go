@@ -68,9 +68,9 @@ func crowd(t *testing.T, n *verifytest.Node, random *rand.Rand, round int) ([]*v
 		cpus := cpuset.New(list[:k]...)
 		free[node] = free[node].Difference(cpus)
 		p := n.NewPod(fmt.Sprintf("pod-%d-%d", round, i))
-		promise := n.Give(p, verifytest.Ours(), take(&gpus, 3), take(&nics, 3), cpus)
+		allocated := n.Give(p, verifytest.Ours(), take(&gpus, 3), take(&nics, 3), cpus)
 		n.Write(t, p)
-		pods, expected = append(pods, p), append(expected, promise.Expect())
+		pods, expected = append(pods, p), append(expected, allocated.Expect())
 	}
 	return pods, expected
 }

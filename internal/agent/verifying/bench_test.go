@@ -16,9 +16,9 @@ import (
 
 // hundred are pods with two processes' worth of threads each on a machine of 224
 // CPUs, eight of them with a GPU and a NIC, beside the processes of a node.
-func hundred(b *testing.B) *station {
+func hundred(b *testing.B) *fixture {
 	b.Helper()
-	s := newStation(b, "a3-ultragpu-8g")
+	s := newFixture(b, "a3-ultragpu-8g")
 	nodes := s.node.Machine.NUMANodes
 	for i := range 100 {
 		var devices []int

@@ -20,7 +20,7 @@ import (
 // A pod whose file system does not answer is not known, the others are judged, who
 // asks is answered, and the agent stops.
 func TestSilentPod(t *testing.T) {
-	s := newStation(t, "a3-ultragpu-8g")
+	s := newFixture(t, "a3-ultragpu-8g")
 	options := s.node.Options(t)
 	options.Patience = 100 * time.Millisecond
 	kernel, err := collect.Open(options)

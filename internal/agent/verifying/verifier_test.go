@@ -25,8 +25,8 @@ import (
 	"plumbline.dev/plumbline/internal/verify/verifytest"
 )
 
-// station is a node with a Verifier, and what it told.
-type station struct {
+// fixture is a node with a Verifier, and what it told.
+type fixture struct {
 	*Verifier
 	node   *verifytest.Node
 	client *fake.Clientset
@@ -38,10 +38,10 @@ type station struct {
 	paused     func()
 }
 
-func newStation(t testing.TB, machine string) *station {
+func newFixture(t testing.TB, machine string) *fixture {
 	t.Helper()
 	n := verifytest.NewNode(t, machine)
-	s := &station{node: n, client: fake.NewClientset(), conditions: map[types.UID]string{}}
+	s := &fixture{node: n, client: fake.NewClientset(), conditions: map[types.UID]string{}}
 	s.Verifier = New(Options{
 		Node: n.Name, Interval: time.Second, Client: s.client, Machine: func() *model.Machine { return n.Machine }, Kernel: n.Reader(t),
 		Pods: func() []*corev1.Pod { return s.pods },
@@ -70,7 +70,7 @@ func newStation(t testing.TB, machine string) *station {
 }
 
 // start runs a pod with a claim.
-func (s *station) start(t testing.TB, name string, gpus, nics []int, cpus cpuset.CPUSet) (*verifytest.Pod, verifytest.AllocatedPod) {
+func (s *fixture) start(t testing.TB, name string, gpus, nics []int, cpus cpuset.CPUSet) (*verifytest.Pod, verifytest.AllocatedPod) {
 	t.Helper()
 	p := s.node.NewPod(name)
 	allocated := s.node.Give(p, verifytest.Ours(), gpus, nics, cpus)
@@ -87,7 +87,7 @@ func (s *station) start(t testing.TB, name string, gpus, nics []int, cpus cpuset
 }
 
 func TestTellsWhatChanges(t *testing.T) {
-	s := newStation(t, "a3-ultragpu-8g")
+	s := newFixture(t, "a3-ultragpu-8g")
 	p, allocated := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
 	for range 3 {
 		s.Once(t.Context())
@@ -133,7 +133,7 @@ func TestTellsWhatChanges(t *testing.T) {
 // A pod that got what it claimed raises no alarm, however far apart its things
 // are: the condition Aligned alone says so.
 func TestFarIsNoAlarm(t *testing.T) {
-	s := newStation(t, "a3-ultragpu-8g")
+	s := newFixture(t, "a3-ultragpu-8g")
 	var counted []string
 	s.Listeners.Misaligned = func(reason string) { counted = append(counted, reason) }
 	s.verdicts.listeners = s.Listeners
@@ -158,7 +158,7 @@ func TestFarIsNoAlarm(t *testing.T) {
 // What is wrong only for a moment, while a pod starts or ends, is nobody's
 // business.
 func TestMomentsAreNoAlarm(t *testing.T) {
-	s := newStation(t, "a3-ultragpu-8g")
+	s := newFixture(t, "a3-ultragpu-8g")
 	p, _ := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
 	s.Once(t.Context())
 	for name, during := range map[string]func(){
@@ -191,7 +191,7 @@ func TestMomentsAreNoAlarm(t *testing.T) {
 // Who asks while a pod starts or ends hears of no misalignment either, and waits
 // for a second look only where the pods asked for seem to be misaligned.
 func TestMomentsAreNoAnswer(t *testing.T) {
-	s := newStation(t, "a3-ultragpu-8g")
+	s := newFixture(t, "a3-ultragpu-8g")
 	p, _ := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
 	s.start(t, "other", nil, []int{1}, cpuset.New())
 	p.NICs = nil
@@ -211,7 +211,7 @@ func TestMomentsAreNoAnswer(t *testing.T) {
 }
 
 // answer is who has which verdict.
-func (s *station) answer(t *testing.T, query string) map[string]string {
+func (s *fixture) answer(t *testing.T, query string) map[string]string {
 	t.Helper()
 	answer := httptest.NewRecorder()
 	s.Handler().ServeHTTP(answer, httptest.NewRequest("GET", Path+query, nil))
@@ -229,7 +229,7 @@ func (s *station) answer(t *testing.T, query string) map[string]string {
 // A thread that ran outside and sleeps again is told by the next look, however
 // often somebody asked in between.
 func TestQuestionsHideNothing(t *testing.T) {
-	s := newStation(t, "a3-ultragpu-8g")
+	s := newFixture(t, "a3-ultragpu-8g")
 	p, _ := s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
 	s.Once(t.Context())
 	p.Threads[1].CPU = 99
@@ -247,7 +247,7 @@ func TestQuestionsHideNothing(t *testing.T) {
 }
 
 func TestCyclesWithoutAlarm(t *testing.T) {
-	s := newStation(t, "a3-ultragpu-8g")
+	s := newFixture(t, "a3-ultragpu-8g")
 	for cycle := range 40 {
 		s.pods = nil
 		p, allocated := s.start(t, fmt.Sprintf("short-%d", cycle), []int{cycle % 8}, []int{cycle % 8}, cpuset.New(4+cycle, 5+cycle))
@@ -281,7 +281,7 @@ func TestCyclesWithoutAlarm(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	s := newStation(t, "a3-ultragpu-8g")
+	s := newFixture(t, "a3-ultragpu-8g")
 	s.start(t, "train", []int{0}, []int{0}, cpuset.New(4, 5))
 	s.start(t, "other", nil, []int{1}, cpuset.New())
 	for query, want := range map[string]int{"": 2, "?namespace=default": 2, "?namespace=elsewhere": 0, "?namespace=default&pod=train": 1} {

@@ -72,7 +72,7 @@ func TestSocketsOfOtherDrivers(t *testing.T) {
 }
 
 // Of a claim for which the scheduler may search too long new says so.
-func TestTediousClaims(t *testing.T) {
+func TestClaimsBeyondTheBudget(t *testing.T) {
 	for args, want := range map[string]bool{
 		"--gpus 3 --nics 3 --fallback numa":                         false,
 		"--gpus 4 --nics 4 --fallback any":                          true,

@@ -18,9 +18,9 @@ import (
 func TestHost(t *testing.T) {
 	n := verifytest.NewWholeNode(t, "a3-ultragpu-8g")
 	p := n.NewPod("train-0")
-	promise := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5))
+	allocated := n.Give(p, verifytest.Ours(), []int{0}, []int{0}, cpuset.New(4, 5))
 	n.Write(t, p)
-	client := fake.NewClientset(promise.Pod, promise.Claim, &promise.Slices[0], &promise.Slices[1], &promise.Slices[2])
+	client := fake.NewClientset(allocated.Pod, allocated.Claim, &allocated.Slices[0], &allocated.Slices[1], &allocated.Slices[2])
 	for node, want := range map[string]string{"n1": "Aligned", "n2": "Unknown"} {
 		h := host{client: client, node: node, options: n.Options(t), sample: time.Millisecond}
 		report, err := look(t.Context(), client, h, selection{namespace: "default"})

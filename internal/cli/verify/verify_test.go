@@ -57,9 +57,9 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) start(t *testing.T, name string, gpus, nics []int, cpus cpuset.CPUSet) *verifytest.Pod {
 	t.Helper()
 	p := c.node.NewPod(name)
-	promise := c.node.Give(p, verifytest.Ours(), gpus, nics, cpus)
+	allocated := c.node.Give(p, verifytest.Ours(), gpus, nics, cpus)
 	c.node.Write(t, p)
-	c.promised, c.objects = append(c.promised, promise.Expect()), append(c.objects, promise.Pod)
+	c.promised, c.objects = append(c.promised, allocated.Expect()), append(c.objects, allocated.Pod)
 	c.pods = append(c.pods, p)
 	return p
 }
