@@ -144,7 +144,7 @@ func (h *hooks) byRuntime(updates []*api.ContainerUpdate) error {
 // settle is a pass over all containers. When it returns without an error nobody
 // is left on CPUs that a claim holds.
 func (h *hooks) settle(ctx context.Context, look bool) error {
-	h.moving.Lock() // one word to the runtime at a time, the newest last
+	h.moving.Lock() // one update at a time, so that the last one sent has the newest placement
 	defer h.moving.Unlock()
 	out, err := h.place(ctx, h.state.running(), look)
 	if err != nil {
