@@ -30,8 +30,8 @@ import (
 // apiServer has one pod, and remembers what it was asked.
 type apiServer struct {
 	allocated verifytest.AllocatedPod
-	mu      sync.Mutex
-	asked   []string
+	mu        sync.Mutex
+	asked     []string
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
