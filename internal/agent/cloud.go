@@ -21,7 +21,7 @@ import (
 
 // clouds is what the node's cloud says of its NICs.
 type clouds struct {
-	book     *cloud.Cache
+	cache    *cloud.Cache
 	profiles *cloud.Profiles
 }
 
@@ -40,13 +40,13 @@ func (a *agent) openClouds(ctx context.Context, records *journal.Journal, bootID
 	for _, warning := range chosen.Warnings {
 		klog.FromContext(ctx).Info("warning", "about", warning)
 	}
-	a.clouds.book = cloud.Open(ctx, cloud.Options{
+	a.clouds.cache = cloud.Open(ctx, cloud.Options{
 		Candidates: chosen.Candidates, Probe: chosen.Probe, File: filepath.Join(a.StateDir, "cloud.json"), BootID: bootID,
 		Report: a.reportCloud, Poll: cloud.DefaultPollConfig(),
 	})
-	a.merged.Describe = a.clouds.book.Describe
+	a.merged.Describe = a.clouds.cache.Describe
 	a.clouds.profiles = &cloud.Profiles{
-		Provider: chosen.Profiler, Base: a.clouds.book.Config, Machine: a.merged.Current,
+		Provider: chosen.Profiler, Base: a.clouds.cache.Config, Machine: a.merged.Current,
 		Dir: filepath.Join(a.StateDir, "profiles"), Poll: cloud.DefaultPollConfig(),
 		Lock: func(ctx context.Context, uid types.UID) (func(), error) {
 			return records.LockClaim(ctx, slicecodec.DriverNet, uid)
@@ -64,7 +64,7 @@ func (c clouds) serve(p *claims.Preparer) {
 
 // run asks in the background until ctx ends.
 func (c clouds) run(ctx context.Context) {
-	go c.book.Run(ctx)
+	go c.cache.Run(ctx)
 	go c.profiles.Run(ctx)
 }
 

@@ -59,7 +59,7 @@ func newCloudAgent(t *testing.T, drivers []string, o providers.Options) *agent {
 	if err := a.merged.Update(m, nil); err != nil {
 		t.Fatal(err)
 	}
-	a.clouds.book.Watch(a.merged.Current())
+	a.clouds.cache.Watch(a.merged.Current())
 	return a
 }
 
@@ -96,7 +96,7 @@ func TestTheCloudsWordIsPublished(t *testing.T) {
 	}
 	agenttest.Eventually(t, "networkName is published", func() bool { return published() == "tpu-net-1" })
 	select {
-	case <-a.clouds.book.Changed():
+	case <-a.clouds.cache.Changed():
 	default:
 		t.Error("nobody is told to publish it")
 	}
@@ -224,7 +224,7 @@ func TestAWebhookOfProfilesAlone(t *testing.T) {
 // Options that are wrong for NICs are no reason to refuse an agent of CPUs.
 func TestWithoutNICsNoCloudIsAsked(t *testing.T) {
 	a := newCloudAgent(t, []string{slicecodec.DriverCPU}, providers.DefaultOptions())
-	if got := len(a.clouds.book.Candidates); got != 0 {
+	if got := len(a.clouds.cache.Candidates); got != 0 {
 		t.Errorf("%d clouds are asked", got)
 	}
 }

@@ -32,9 +32,9 @@ func (a *agent) newLoop(ctx context.Context, scans <-chan inventory.Snapshot) (*
 	a.nicHealth = &registration.Health{Devices: watcher.Devices, Faults: watcher.Faults, Changed: watcher.Subscribe()}
 	loop := &publish.Loop{
 		MergedMachine: a.merged, Scans: scans, Held: a.heldNICs, HeldChanged: a.heldChanged,
-		Described: a.clouds.book.Changed(), Scanned: watcher.Scanned,
+		Described: a.clouds.cache.Changed(), Scanned: watcher.Scanned,
 		Taken: func() {
-			a.clouds.book.Watch(a.merged.Current())
+			a.clouds.cache.Watch(a.merged.Current())
 			a.runtime.Repin()
 		},
 	}

@@ -115,7 +115,7 @@ func networkOf(b *Cache, m *model.Machine, nic int) string {
 	return *a.Text
 }
 
-func TestBookKeepsWhatItKnewWhileTheProviderIsAway(t *testing.T) {
+func TestCacheKeepsWhatItKnewWhileTheProviderIsAway(t *testing.T) {
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("default"), mac1: network("tpu-net-1")}}
 	var mu sync.Mutex
 	var told []string
@@ -159,7 +159,7 @@ func TestBookKeepsWhatItKnewWhileTheProviderIsAway(t *testing.T) {
 	}
 }
 
-func TestBookKeepsOneDeviceWhereAnotherFails(t *testing.T) {
+func TestCacheKeepsOneDeviceWhereAnotherFails(t *testing.T) {
 	f := &fakeCloud{name: "fake", answers: map[string]Answer{mac0: network("a"), mac1: network("b")}}
 	b := Open(t.Context(), Options{Candidates: []Provider{f}, Poll: quick})
 	m := machineWith(t, mac0, mac1)

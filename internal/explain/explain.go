@@ -101,7 +101,7 @@ type nodeGroup struct {
 	first *nodeAnswer
 }
 
-// evaluate evaluates about all nodes, several at a time.
+// evaluate evaluates all nodes, several at a time.
 func (e *explainer) evaluate() ([]*nodeAnswer, error) {
 	names := e.cluster.NodeNames()
 	// Of a group only the first answer is needed again: with thousands of nodes the

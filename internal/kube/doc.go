@@ -1,11 +1,11 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube is what a node's agent reads of its API server: the connection, its own
-// node, and the pods of the node with the claims that they and their containers name,
-// which the kubelet does not tell a driver. Node and pods are kept on disk and answer
-// while the API server is away.
+// Package kube is what the agent and the explainer share of the API server: the
+// connection, and events. For the agent it also has its own node, and the node's pods
+// with the claims that they and their containers name, which the kubelet does not tell
+// a driver; both are kept on disk and answer while the API server is away.
 //
-// What is written to the API server is in agent/publish (slices) and agent/status
-// (claims, events); what follows from an answer is decided elsewhere.
+// What else is written is in agent/publish (slices) and agent/status (claims); what
+// follows from an answer is decided elsewhere.
 package kube

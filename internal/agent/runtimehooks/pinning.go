@@ -41,7 +41,7 @@ func (h *hooks) lacks(ctx context.Context, c runningContainer, records []driver.
 	return lacks, nil
 }
 
-// placement says where a container that is being made runs: on the CPUs of its
+// pinFor says where a container that is being made runs: on the CPUs of its
 // claims, or with every other one on what claims leave.
 func pinFor(s placement, c runningContainer, shares []share) (driver.Pin, error) {
 	if err := s.doubt(shares); err != nil {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,8 +87,8 @@ wrong; 3 a pod is not as claimed; 4 of a pod it is not known, and the others are
 }
 
 func (o *options) run(ctx context.Context, args []string, out io.Writer) error {
-	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
-		return cmdutil.Usagef("output format %q: want text, json or yaml", o.output)
+	if err := cmdutil.CheckFormat(o.output); err != nil {
+		return err
 	}
 	if o.all && len(args) > 0 {
 		return cmdutil.Usagef("--all-namespaces and pods by name: want one of them")

@@ -5,16 +5,16 @@
 // interfaces, device files, CPUs, memory and threads, read from the host's /proc
 // and /sys and from the containers' own mounts of them.
 //
-//	pod.go       the form of what was observed
-//	reader.go    one scan of many pods
-//	processes.go which processes belong to which container
-//	container.go processes, where they may run, where their threads ran
+//	pod.go        the form of what was observed
+//	reader.go     one scan of many pods
+//	processes.go  which processes belong to which container
+//	container.go  processes, where they may run, where their threads ran
 //	unanswered.go reads of a pod's own files, which may never be answered
-//	view.go      what is asked of a container itself
-//	inside.go    paths inside a container, which no link leads out of
-//	network.go   interfaces of the pod's network namespace
-//	devices.go   device files, and the PCI functions behind them
-//	cgroup.go    what the container's control group grants
+//	view.go       what is asked of a container itself
+//	inside.go     paths inside a container, which no link leads out of
+//	network.go    interfaces of the pod's network namespace
+//	devices.go    device files, and the PCI functions behind them
+//	cgroup.go     what the container's control group grants
 //	interrupts.go where a NIC's interrupts are handled
 //
 // Nothing is written, entered or signalled: it takes the capability SYS_PTRACE,

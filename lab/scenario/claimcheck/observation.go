@@ -90,7 +90,7 @@ func (f *Observation) line(what string, fields []string) (err error) {
 	return err
 }
 
-// locate reads a device's resolved sysfs path, such as
+// parseDevice reads a device's resolved sysfs path, such as
 // /sys/devices/pci0000:8c/0000:8c:00.0/0000:8d:00.0/0000:8e:00.0/0000:8f:00.0.
 func parseDevice(name, path, node string) (Device, error) {
 	l := Device{Name: name}

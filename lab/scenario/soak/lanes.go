@@ -55,7 +55,7 @@ func (r *run) runLanes(ctx context.Context, plan []Cycle) error {
 	return r.asBefore(ctx)
 }
 
-// runCycle is one pod's, from its creation until its NIC is home.
+// runCycle takes one pod through its life, from its creation until its NIC is home.
 func (r *run) runCycle(ctx context.Context, c Cycle, n nic) error {
 	r.attribution.mark(c.Number, n.mark())
 	p, err := r.create(ctx, c, n.template())
@@ -173,7 +173,7 @@ func (r *run) settled(ctx context.Context, p *pod, mark string) error {
 	return err
 }
 
-// readState enters how the node is from now on in the attribution; what another lane
+// readState passes how the node is to the attribution; what another lane
 // began to read since will do.
 func (r *run) readState(ctx context.Context) error {
 	asked := time.Now()

@@ -127,7 +127,7 @@ func (n *node) config(standIns string, faults ...Fault) Config {
 	}
 }
 
-// runRound takes a plan through its lives, in a bubble of its own time.
+// live takes a plan through its lives, in a bubble of its own time.
 func (n *node) live(t *testing.T, c Config, plan []Cycle) (wrong []string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
