@@ -8,8 +8,8 @@
 //	the link to the runtime   nri_link.go, runtime.go, state.go
 //	its hooks                 hooks.go, container.go, admission.go
 //	devices of pods           attach_detach.go, handover.go, namespaces.go, repair.go
-//	CPUs of containers        cpu_placement.go, pin_containers.go, pinning.go,
-//	                          mirrored_requests.go
+//	CPUs of containers        cpu_placement.go, pin_containers.go,
+//	                          adjust_container.go, mirrored_requests.go
 //
 // A hook decides from the journal's records alone and adds only what is missing,
 // because two agents overlap during an upgrade. Each has less than the runtime's
