@@ -30,7 +30,7 @@ const (
 	Allocated = "allocated"
 	// Excluded: the pod cannot run on the node for other reasons than devices.
 	Excluded = "excluded"
-	// Unknown: the search was cut short, or something is not implemented here.
+	// Unknown: the search was cut short, or the node uses what compile does not know.
 	Unknown = "unknown"
 )
 

@@ -11,9 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plumbline.dev/plumbline/internal/model"
-
 	"plumbline.dev/plumbline/internal/kube"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // conditionHealthy is there, and False, while a device has a fault. A healthy
