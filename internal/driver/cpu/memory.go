@@ -96,7 +96,7 @@ func (p *planner) nodesOf(cpus cpuset.CPUSet) []int {
 // mems are the nodes that memory shall come from: those of the CPUs, the nearest
 // with memory for one that has none of its own (the kernel takes no cpuset.mems
 // without any, kernel/cgroup/cpuset.c), and those with the claim's huge pages.
-// Empty, which leaves the memory as it is, where it cannot be said.
+// Empty, which leaves the memory as it is, where that is unknown.
 func (p *planner) mems(cpus cpuset.CPUSet, pages []Hugepages) cpuset.CPUSet {
 	mems := cpuset.New()
 	for _, c := range p.machine.CPUs {
@@ -122,8 +122,8 @@ func hasMemory(n model.NUMANode) bool { return n.MemoryBytes == nil || *n.Memory
 
 func hasCPUs(n model.NUMANode) bool { return !n.CPUs.IsEmpty() }
 
-// nearest is the node itself where it has what is asked for, else those that lie
-// nearest to it and have; empty where none has, or the distances are unknown.
+// nearest is the node itself where has is true of it, else those of which it is true
+// that lie nearest; empty where there are none, or the distances are unknown.
 func nearest(m *model.Machine, node int, has func(model.NUMANode) bool) cpuset.CPUSet {
 	own := m.NUMANode(node)
 	switch {

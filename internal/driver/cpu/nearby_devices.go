@@ -16,12 +16,12 @@ import (
 
 // near are the CPUs closest to the NICs and GPUs that belong to these CPUs: those
 // of the claim that a constraint binds to the request, or else all of the claim,
-// or else what its pods hold by other claims; empty where there are none, or
-// nothing is known of them.
+// or else what its pods hold by other claims; empty where there are none, or their
+// place is unknown.
 func (p *planner) near(a driver.Allocation) cpuset.CPUSet {
 	bound := p.boundTo(a.Request)
 	var devices []driver.DeviceRef
-	others := p.besides(a.Pool)
+	others := p.otherDevices(a.Pool)
 	for _, r := range others {
 		if len(bound) == 0 || slices.Contains(bound, resourceclaim.BaseRequestRef(r.Request)) {
 			devices = append(devices, driver.DeviceRef{Driver: r.Driver, Device: r.Device})
@@ -43,8 +43,8 @@ func (p *planner) near(a driver.Allocation) cpuset.CPUSet {
 	return near
 }
 
-// besides are the claim's devices of other drivers on this node.
-func (p *planner) besides(pool string) []resourceapi.DeviceRequestAllocationResult {
+// otherDevices are the claim's devices of other drivers on this node.
+func (p *planner) otherDevices(pool string) []resourceapi.DeviceRequestAllocationResult {
 	if p.claim.Object == nil || p.claim.Object.Status.Allocation == nil {
 		return nil
 	}

@@ -4,11 +4,9 @@
 // Package placement chooses CPUs: given the machine's cores, what is free, how
 // many are wanted and by which policy, it returns the CPUs, or a reason.
 //
-//	topology.go  a machine to its cores and caches, once
-//	place.go     what is asked for, which cores come first (kind of core, then
-//	             nearness), and the CPUs, or what is wrong
-//	picker.go    whole cores of few caches, then single threads, and the
-//	             arithmetic of fitting
+//	topology.go   a machine to its cores and caches, once
+//	pick_cpus.go  the policy, which cores come first (kind of core, then
+//	              nearness), whole cores of few caches, then single threads
 //
 // It is pure: the same input gives the same answer, and nothing here knows
 // claims, records or the kernel. A core is known by package, die, cluster and

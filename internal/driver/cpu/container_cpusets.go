@@ -55,9 +55,9 @@ func (d Driver) Exclusive(records []driver.Record) (driver.Pin, error) {
 }
 
 // Shared is what every other container gets: all online CPUs that are neither
-// reserved nor held; nothing where that is all of them. Where claims hold all but
-// the reserved ones it is those: the node's own pods have to be somewhere. An empty
-// cpuset would mean all CPUs, so with none left it is an error.
+// reserved nor held; empty, which changes nothing, where that is all of them. Where
+// claims hold all but the reserved ones it is those: the node's own pods must run
+// somewhere. With no CPU left it is an error, since an empty cpuset would be all.
 func (d Driver) Shared(m *model.Machine, held []driver.Record) (driver.Pin, error) {
 	taken, err := takenBy(held)
 	if err != nil {
