@@ -5,6 +5,6 @@
 // namespace with an rtnetlink socket in it, and Identity what a NIC keeps when
 // it moves from one namespace to another.
 //
-// What to change in a namespace is not decided here: hoststate knows the host's,
-// podstate the pod's.
+// What to change in a namespace is not decided here, but by hoststate on the host and
+// by podstate in a pod.
 package nslink

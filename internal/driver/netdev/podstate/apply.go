@@ -11,6 +11,9 @@ import (
 	"net/netip"
 	"slices"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
@@ -25,10 +28,23 @@ type Pod struct {
 	Sysctl sysctl.Net
 }
 
-// Configure makes an interface that has arrived what it shall be, and brings it
-// up last: one that is up is done. Repeating it changes nothing.
+// PrepareNamespace sets the sysctls of the pod's namespace. It comes before the
+// interface moves in, which then gets its own from conf.default, and so only once: a
+// pod may change them later. Undo leaves them: they end with the namespace, and in one
+// that outlives the claim another claim may have set the same.
+func (s *State) PrepareNamespace(p *Pod) error {
+	for _, name := range slices.Sorted(maps.Keys(s.PodSysctls)) {
+		if err := p.Sysctl.WriteNamespace(name, s.PodSysctls[name]); err != nil {
+			return fmt.Errorf("sysctls[%s]: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Configure configures an interface that was moved into the pod, and sets it up last:
+// one that is up is configured. Repeating it changes nothing.
 func (s *State) Configure(p *Pod, link *rtnl.Link, lease *dhcp.Lease) error {
-	// A kernel that does not know a setting ignores it without a word.
+	// A kernel that does not know a setting ignores it silently.
 	if ignored := s.Settings.Beyond(link.Settings); ignored != (rtnl.Settings{}) {
 		return fmt.Errorf("interface %s: the kernel did not set %s", link.Name, ignored)
 	}
@@ -87,10 +103,9 @@ func (s *State) enslave(p *Pod, link *rtnl.Link) error {
 }
 
 // Finish adds what needs the interface up: routes, rules and neighbours. have
-// are the interface's addresses: a pod that has taken some away has its own idea
-// of routes, too, and is left alone. One whose lease ran out has none to route
-// by until ChangeLease. leftOut are the host's entries that do not fit beside
-// addresses that are not the host's.
+// are the interface's addresses: a pod that deleted some manages its routes itself,
+// and gets none. Nor does one whose lease has expired, until ChangeLease. leftOut are
+// the host's entries that the kernel refuses beside addresses that are not the host's.
 func (s *State) Finish(p *Pod, index int, have []netip.Prefix, lease *dhcp.Lease) (leftOut []string, err error) {
 	for _, a := range s.expected(lease) {
 		if !slices.Contains(have, a) {
@@ -158,8 +173,8 @@ func (s *State) addRules(p *Pod, f *fitter) error {
 	return errors.Join(errs...)
 }
 
-// unfit are the kernel's answers to an entry that the interface's addresses, or
-// its want of a family, do not allow.
+// unfit are the errors with which the kernel refuses an entry that does not go with the
+// interface's addresses, or is of a family that the interface lacks.
 var unfit = []syscall.Errno{
 	syscall.EINVAL,       // a source address that is not the namespace's; a gateway that is; no IPv6 on the interface
 	syscall.ENETUNREACH,  // a gateway of IPv4 that no route leads to
@@ -168,16 +183,16 @@ var unfit = []syscall.Errno{
 	syscall.EACCES,       // IPv6 switched off
 }
 
-// fitter takes the host's entries into the pod that fit there.
+// fitter collects the host's entries that the kernel refuses in the pod.
 type fitter struct {
-	// strict takes none for unfit: the addresses are the host's, too.
+	// strict makes each refusal an error: with the host's addresses all entries fit.
 	strict bool
 	// leftOut are the unfit ones, and why.
 	leftOut []string
 }
 
-// fit returns the error of adding an entry of the host, unless the entry is to
-// be left out for it.
+// fit returns the error of adding an entry of the host, unless the entry is left out
+// because of it.
 func (f *fitter) fit(kind string, s rtnl.Saved, err error) error {
 	var errno syscall.Errno
 	if f.strict || !errors.As(err, &errno) || !slices.Contains(unfit, errno) {
@@ -212,7 +227,68 @@ func setForwarding(net sysctl.Net, name string, on bool) error {
 		return err
 	}
 	if !on {
-		return nil // the namespace's own switch may be another's
+		return nil // another interface may need the namespace's own switch
 	}
 	return net.WriteAll("ipv6/conf/forwarding", value)
+}
+
+// LeaseValid tells whether a lease's address may be used. One without an expiry always
+// may.
+func LeaseValid(lease *dhcp.Lease, now time.Time) bool {
+	return lease.Expiry.IsZero() || now.Before(lease.Expiry)
+}
+
+// setLease gives an interface the address of a lease, with what is left of its lifetime;
+// with nil it does nothing.
+func setLease(conn *rtnl.Conn, index int, lease *dhcp.Lease) error {
+	if lease == nil {
+		return nil
+	}
+	return conn.SetAddress(index, rtnl.AddressConfig{Prefix: lease.Address, Valid: lease.Expiry, Preferred: lease.Expiry})
+}
+
+// ChangeLease gives an interface in the pod the lifetime, or the address, of a renewed
+// lease. Routes are added again: where the lease expired, the kernel removed the
+// address, and its routes with it.
+func (s *State) ChangeLease(p *Pod, index int, old, lease *dhcp.Lease, now time.Time) error {
+	if old.Address == lease.Address && LeaseValid(old, now) {
+		return setLease(p.Conn, index, lease)
+	}
+	// The old one first: the new one could be its secondary address, which the
+	// kernel deletes with the primary one.
+	if err := p.DropAddress(index, old.Address); err != nil {
+		return err
+	}
+	if err := setLease(p.Conn, index, lease); err != nil {
+		return err
+	}
+	_, err := s.Finish(p, index, s.expected(lease), lease) // Attach has reported what is left out
+	return err
+}
+
+// leaseRoutes are the routes that a DHCP server gave, less those that the
+// configuration has itself. A default route is only taken inside a VRF: the
+// pod's own is that of the cluster's network.
+func (s *State) leaseRoutes(lease *dhcp.Lease) []rtnl.RouteConfig {
+	if lease == nil {
+		return nil
+	}
+	var list []rtnl.RouteConfig
+	for _, r := range lease.Routes {
+		own := func(c rtnl.RouteConfig) bool { return c.Destination == r.Destination.Masked() }
+		if r.Destination.Bits() == 0 && s.VRF == nil || slices.ContainsFunc(s.Own.Routes, own) {
+			continue
+		}
+		route := rtnl.RouteConfig{Destination: r.Destination.Masked(), Gateway: r.Gateway}
+		if !r.Gateway.IsValid() || r.Gateway.IsUnspecified() {
+			route.Gateway, route.Scope = netip.Addr{}, unix.RT_SCOPE_LINK
+		}
+		if s.VRF != nil {
+			route.Table = s.VRF.Table
+		}
+		list = append(list, route)
+	}
+	// Those on the link first: they may lead to the others' gateways.
+	slices.SortStableFunc(list, func(a, b rtnl.RouteConfig) int { return int(b.Scope) - int(a.Scope) })
+	return list
 }

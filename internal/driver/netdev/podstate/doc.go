@@ -6,9 +6,8 @@
 // and taken away again.
 //
 //	from_config.go  configuration to a State, or a refusal
-//	sysctls.go      those of the pod's namespace
-//	apply.go        a State to the pod
-//	undo.go         what Apply made beside the interface, away
+//	apply.go        a State to the pod, and the address of a DHCP lease
+//	undo.go         what apply.go made beside the interface, removed
 //
 // Everything here happens in the pod's namespace. What belongs to the device,
 // and what takes time, the driver stages before.

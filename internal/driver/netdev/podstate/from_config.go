@@ -4,11 +4,16 @@
 package podstate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
@@ -140,4 +145,232 @@ func toUint32(v *int32) *uint32 {
 	}
 	u := uint32(*v)
 	return &u
+}
+
+// setOwn adds the entries of the configuration, which has been validated.
+func (s *State) setOwn(c *v1alpha1.NetworkConfig) error {
+	var errs []error
+	for i, r := range c.Routes {
+		route, err := s.route(r)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("routes[%d].%w", i, err))
+		}
+		s.Own.Routes = append(s.Own.Routes, route)
+	}
+	// Routes on the link first: a gateway must be reachable when its route is added.
+	slices.SortStableFunc(s.Own.Routes, func(a, b rtnl.RouteConfig) int { return -cmp.Compare(a.Scope, b.Scope) })
+	for i, r := range c.Rules {
+		rule, err := ruleOf(r)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("rules[%d].%w", i, err))
+		}
+		s.Own.Rules = append(s.Own.Rules, rule)
+	}
+	for i, n := range c.Neighbors {
+		neighbour, err := neighbourOf(n)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("neighbors[%d].%w", i, err))
+		}
+		s.Own.Neighbours = append(s.Own.Neighbours, neighbour)
+	}
+	return errors.Join(errs...)
+}
+
+// route is a route of the configuration. In a VRF all are in its table.
+func (s *State) route(r v1alpha1.RouteConfig) (rtnl.RouteConfig, error) {
+	var p parser
+	out := rtnl.RouteConfig{
+		Destination: p.prefix("destination", r.Destination).Masked(),
+		Gateway:     p.addr("gateway", r.Gateway),
+		Source:      p.addr("source", r.Source),
+		Scope:       uint8(value(r.Scope)),
+		Table:       uint32(value(r.Table)),
+		Metric:      uint32(value(r.Metric)),
+		MTU:         uint32(value(r.MTU)),
+		OnLink:      value(r.OnLink),
+	}
+	if s.VRF != nil {
+		out.Table = s.VRF.Table
+	}
+	return out, p.err
+}
+
+func ruleOf(r v1alpha1.RuleConfig) (rtnl.RuleConfig, error) {
+	var p parser
+	out := rtnl.RuleConfig{
+		Priority:    toUint32(r.Priority),
+		Table:       uint32(value(r.Table)),
+		Source:      p.prefix("source", r.Source).Masked(),
+		Destination: p.prefix("destination", r.Destination).Masked(),
+	}
+	if !out.Source.IsValid() && !out.Destination.IsValid() {
+		out.Family = unix.AF_INET
+	}
+	return out, p.err
+}
+
+func neighbourOf(n v1alpha1.NeighborConfig) (Neighbour, error) {
+	var p parser
+	ip := n.IPAddress
+	if ip == nil {
+		ip = n.Destination
+	}
+	out := Neighbour{IP: p.addr("ipAddress", ip)}
+	mac, err := net.ParseMAC(value(n.HardwareAddr))
+	if err != nil {
+		return out, fmt.Errorf("hardwareAddr: %w", err)
+	}
+	out.MAC = mac.String()
+	return out, p.err
+}
+
+// takeOver adds the host's entries. With the host's addresses, a route or rule of the
+// configuration replaces that of the host, and an empty list means none. With other
+// addresses, a list of the configuration replaces all of the host's of that kind: the
+// configuration describes the whole network then.
+func (s *State) takeOver(c *v1alpha1.NetworkConfig, host *hoststate.Seen, written map[Place]bool) error {
+	// With DHCP the routes are those of the lease.
+	if !DHCP(c) && comesAlong(s, c.Routes) {
+		if err := s.takeOverRoutes(host.Routes, written); err != nil {
+			return err
+		}
+	}
+	if comesAlong(s, c.Neighbors) {
+		s.Neighbours = host.State.Neighbours
+	}
+	if s.VRF != nil || !comesAlong(s, c.Rules) {
+		return nil // the kernel's l3mdev rule leads to the VRF's table
+	}
+	for _, r := range host.Rules {
+		s.Rules = append(s.Rules, r.Saved)
+	}
+	return nil
+}
+
+// comesAlong tells whether the pod gets the host's entries of a kind, given the
+// configuration's own.
+func comesAlong[T any](s *State, own []T) bool {
+	return own == nil || len(own) > 0 && !s.OtherAddresses
+}
+
+func (s *State) takeOverRoutes(routes []rtnl.Route, written map[Place]bool) error {
+	for _, r := range routes {
+		if s.writes(r, written) {
+			continue
+		}
+		saved := r.Saved
+		if s.VRF != nil {
+			var err error
+			if saved, err = rtnl.InTable(saved, s.VRF.Table); err != nil {
+				return err
+			}
+		}
+		s.Routes = append(s.Routes, saved)
+		if s.VRF == nil && r.Table != unix.RT_TABLE_MAIN && !slices.Contains(s.HostTables, r.Table) {
+			s.HostTables = append(s.HostTables, r.Table)
+		}
+	}
+	return nil
+}
+
+// writes tells whether a configuration has a route that replaces one of the host.
+func (s *State) writes(r rtnl.Route, written map[Place]bool) bool {
+	if s.VRF == nil {
+		return written[PlaceOf(r.Destination, r.Table)]
+	}
+	return slices.ContainsFunc(s.Own.Routes, func(c rtnl.RouteConfig) bool { return c.Destination == r.Destination.Masked() })
+}
+
+// parser reads addresses and keeps the first error.
+type parser struct{ err error }
+
+func (p *parser) prefix(name string, text *string) netip.Prefix {
+	if text == nil {
+		return netip.Prefix{}
+	}
+	v, err := netip.ParsePrefix(*text)
+	p.keep(name, err)
+	return v
+}
+
+func (p *parser) addr(name string, text *string) netip.Addr {
+	if text == nil {
+		return netip.Addr{}
+	}
+	v, err := netip.ParseAddr(*text)
+	p.keep(name, err)
+	return v
+}
+
+func (p *parser) keep(name string, err error) {
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+// value is zero for nil.
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// setSysctls sorts the sysctls of a configuration into the interface's own and
+// those of the whole namespace. One that another field sets too must agree with it.
+func (s *State) setSysctls(c *v1alpha1.NetworkConfig) error {
+	set := func(key string, v *int32) {
+		if v != nil {
+			s.setOwnSysctl(key, strconv.Itoa(int(*v)))
+		}
+	}
+	set("ipv4/conf/arp_ignore", c.Interface.ARPIgnore)
+	set("ipv4/conf/arp_announce", c.Interface.ARPAnnounce)
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.Sysctls)) {
+		if err := s.addSysctl(name, c.Sysctls[name]); err != nil {
+			errs = append(errs, fmt.Errorf("sysctls[%s]: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// forwardingOfAll is the other name of net.ipv4.ip_forward (net/ipv4/devinet.c,
+// devinet_init_net): a pod has one of them.
+const forwardingOfAll = "net.ipv4.conf.all.forwarding"
+
+func (s *State) addSysctl(name, value string) error {
+	ifname, key, ofInterface := v1alpha1.InterfaceOfSysctl(name)
+	if !ofInterface || ifname == "all" || ifname == "default" {
+		if name == "net.ipv4.ip_forward" {
+			name = forwardingOfAll
+		}
+		if have, there := s.PodSysctls[name]; there && have != value {
+			return fmt.Errorf("%q: %s is %q: want the same", value, name, have)
+		}
+		if s.PodSysctls == nil {
+			s.PodSysctls = map[string]string{}
+		}
+		s.PodSysctls[name] = value
+		return nil
+	}
+	if ifname != s.Name {
+		return fmt.Errorf("is of interface %s: want the claim's own, %s, or all or default of conf", ifname, s.Name)
+	}
+	if have, there := s.Sysctls[key]; there && have != value {
+		return fmt.Errorf("%q: another field of interface says %q: want one of them", value, have)
+	}
+	if s.Forwarding != nil && (key == "ipv4/conf/forwarding" || key == "ipv6/conf/forwarding") {
+		return errors.New("interface.forwarding says it: want one of them")
+	}
+	s.setOwnSysctl(key, value)
+	return nil
+}
+
+func (s *State) setOwnSysctl(key, value string) {
+	if s.Sysctls == nil {
+		s.Sysctls = map[string]string{}
+	}
+	s.Sysctls[key] = value
 }

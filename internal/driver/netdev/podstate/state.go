@@ -32,8 +32,8 @@ type State struct {
 	Routes     []rtnl.Saved `json:"routes,omitempty"`
 	Rules      []rtnl.Saved `json:"rules,omitempty"`
 	Neighbours []rtnl.Saved `json:"neighbours,omitempty"`
-	// OtherAddresses: the pod's are not the host's, so that the kernel may refuse
-	// some of Routes, Rules and Neighbours. These are left out.
+	// OtherAddresses: the pod does not have the host's addresses, so that the kernel
+	// may refuse some of Routes, Rules and Neighbours, which are left out then.
 	OtherAddresses bool `json:"otherAddresses,omitempty"`
 	// HostTables are the tables of Routes beside the main one.
 	HostTables []uint32 `json:"hostTables,omitempty"`
@@ -60,8 +60,8 @@ type VRF struct {
 	Table uint32 `json:"table"`
 }
 
-// Place is what a route of a configuration and one of the host have in common
-// where the former takes the place of the latter.
+// Place is the destination and table of a route: a route of a configuration replaces
+// those of the host with the same.
 type Place struct {
 	Destination netip.Prefix
 	Table       uint32

@@ -10,11 +10,11 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// Undo takes away what Apply made in the namespace beside the interface, which
-// has left: rules, and a VRF that has no interface any more. Repeating it
-// changes nothing. Among more of them than anybody needs they are left to the
-// pod that made so many: nothing of them is the host's. Sysctls of the namespace
-// stay (PrepareNamespace).
+// Undo removes what Configure and Finish made in the namespace beside the interface,
+// which has left: rules, and a VRF that has no interface any more. Repeating it
+// changes nothing. Where a pod has made so many rules or links that the list is over
+// rtnl.PodEntries, they stay: they end with the pod. So do sysctls of the namespace
+// (PrepareNamespace).
 func Undo(p *Pod, states []*State) error {
 	if !slices.ContainsFunc(states, func(s *State) bool { return s.VRF != nil || len(s.Rules)+len(s.Own.Rules) > 0 }) {
 		return nil

@@ -4,20 +4,21 @@
 package nslink
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Identity is what a link keeps wherever it goes and whatever it is called. For
-// a NIC of hardware it is the PCI address and the port; its burned-in MAC only
-// tells apart what these do not, for drivers such as iavf copy the address in
-// use there when they are reset. A virtual link has neither: it is known by its
-// MAC, also by the one that a configuration gave it, and its ifindex tells apart
-// those with the same one.
+// Identity is how to find a NIC's link in any namespace and under any name. A
+// hardware NIC is identified by its PCI address and port; its burned-in MAC only
+// decides between several, since drivers such as iavf overwrite it with the address in
+// use when they are reset. A virtual link has neither: it is identified by its MAC, or
+// the one that a configuration gave it, and of several with one MAC by its ifindex.
 type Identity struct {
 	pci, port         *string
 	permanentMAC, mac *string
@@ -79,7 +80,7 @@ func (id Identity) Find(links []rtnl.Link) (*rtnl.Link, error) {
 			found = append(found, &links[i])
 		}
 	}
-	// The best sign first; one that none has tells nothing.
+	// The strongest sign first; one that no link has is ignored.
 	for _, sign := range []func(*rtnl.Link) bool{
 		func(l *rtnl.Link) bool { return !standsOnOne(l, found) },
 		func(l *rtnl.Link) bool { return id.permanentMAC != nil && same(id.permanentMAC, l.PermanentMAC) },
@@ -174,4 +175,69 @@ func (id Identity) String() string {
 
 func same[T comparable](a, b *T) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
+// NetNSConn is a network namespace with an rtnetlink socket in it. The socket is the
+// only one of it.
+type NetNSConn struct {
+	*rtnl.Conn
+	namespace *netns.Namespace
+}
+
+// Open opens the namespace at a path. The error is netns.ErrGone when there is
+// none.
+func Open(path string) (*NetNSConn, error) {
+	ns, err := netns.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := rtnl.Dial(ns.Fd())
+	if err != nil {
+		return nil, errors.Join(err, ns.Close())
+	}
+	return &NetNSConn{Conn: conn, namespace: ns}, nil
+}
+
+// Close closes what Open opened.
+func (c *NetNSConn) Close() {
+	c.Conn.Close()
+	_ = c.namespace.Close() // nothing was written
+}
+
+// Fd is a descriptor of the namespace, valid until Close.
+func (c *NetNSConn) Fd() int { return c.namespace.Fd() }
+
+// Is tells whether both are of the same namespace.
+func (c *NetNSConn) Is(o *NetNSConn) bool { return c.namespace.ID() == o.namespace.ID() }
+
+// Find returns the link of a NIC, nil when it is not in this namespace.
+func (c *NetNSConn) Find(id Identity) (*rtnl.Link, error) {
+	links, err := LinksOf(c.Conn, id)
+	if err != nil {
+		return nil, err
+	}
+	return id.Find(links)
+}
+
+// LinksOf lists the links that could be one of some NICs: Find returns the same of
+// them as of all links.
+func LinksOf(conn *rtnl.Conn, ids ...Identity) ([]rtnl.Link, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return conn.LinksWhere(func(l *rtnl.Link) bool {
+		return slices.ContainsFunc(ids, func(id Identity) bool { return id.Matches(*l) })
+	})
+}
+
+// OtherNamed returns the link that has a name or alternative name and is not the one of
+// an index; nil where the name is free for that link.
+func OtherNamed(links []rtnl.Link, index int, name string) *rtnl.Link {
+	i := slices.IndexFunc(links, func(l rtnl.Link) bool {
+		return l.Index != index && (l.Name == name || slices.Contains(l.AltNames, name))
+	})
+	if i < 0 {
+		return nil
+	}
+	return &links[i]
 }
