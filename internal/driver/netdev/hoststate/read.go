@@ -4,8 +4,11 @@
 package hoststate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/bpf"
@@ -24,21 +27,21 @@ type Host struct {
 	// BPFFS is where pinned programs are looked for; empty for nowhere.
 	BPFFS string
 	// Changed is called after each change to the kernel that did not go through
-	// the Conn; nil but in tests, which end the process there.
+	// the Conn. Only tests set it: they simulate a crash there.
 	Changed func()
 	// AllowLoss takes NICs although something on them will not come back.
 	AllowLoss bool
 }
 
-// Step says that the kernel was changed.
+// Step is called after a change to the kernel.
 func (h *Host) Step() {
 	if h.Changed != nil {
 		h.Changed()
 	}
 }
 
-// Snapshot is the host at one time, from which any number of NICs is read: what lists
-// the whole host is listed once.
+// Snapshot is the host at one time, from which any number of NICs is read: each dump of
+// the whole host is made once.
 type Snapshot struct {
 	host  *Host
 	dumps *dumps
@@ -58,7 +61,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 // Find returns the link of a NIC, nil when it is not on the host.
 func (snap *Snapshot) Find(id nslink.Identity) (*rtnl.Link, error) { return id.Find(snap.dumps.links) }
 
-// Read reads what must come back of a NIC that is on the host.
+// Read reads all that must be restored of a NIC that is on the host.
 func (snap *Snapshot) Read(id nslink.Identity) (*Seen, error) {
 	h, v := snap.host, snap.dumps
 	l, err := snap.Find(id)
@@ -97,8 +100,8 @@ func (snap *Snapshot) Read(id nslink.Identity) (*Seen, error) {
 func (h *Host) sysctls(l *rtnl.Link) (sysctl.Settings, error) {
 	return h.Sysctl.Snapshot(l.Name, l.ConfDigest, func() (string, error) {
 		now, err := h.LinkByName(l.Name)
-		// Files go by the name: it must not be another link's by now, nor another name
-		// of this one.
+		// The files are named after the link: the name must still be this link's, and
+		// not an alternative one.
 		if err != nil || now == nil || now.Index != l.Index || now.Name != l.Name {
 			return "", err
 		}
@@ -139,9 +142,9 @@ func (h *Host) readQueueing(s *Seen) error {
 	return h.refuseQueueing(s.State.Name, q)
 }
 
-// Take is Read of a NIC that is about to leave the host. It refuses one that
-// the node needs by now, since the inventory has looked earlier, and one that
-// would not come back as it was.
+// Take is Read of a NIC that is about to leave the host. It refuses one that the node
+// needs, which may have changed since the inventory's scan, and one that could not be
+// restored.
 func (snap *Snapshot) Take(id nslink.Identity) (*Seen, error) {
 	s, err := snap.Read(id)
 	if err != nil {
@@ -150,8 +153,8 @@ func (snap *Snapshot) Take(id nslink.Identity) (*Seen, error) {
 	return s, snap.host.refuseTake(snap.dumps, &s.State)
 }
 
-// Refresh adds routes that came since a state was read: another claim's NIC may have
-// been away then, and the routes through both with it.
+// Refresh adds routes that were added since a state was read: another claim's NIC may
+// have been away then, and the routes through both with it.
 func (snap *Snapshot) Refresh(link *rtnl.Link, s *State) error {
 	now := Seen{State: State{Name: s.Name, Index: link.Index}}
 	if err := now.readRoutes(snap.dumps); err != nil {
@@ -159,4 +162,128 @@ func (snap *Snapshot) Refresh(link *rtnl.Link, s *State) error {
 	}
 	s.addRoutes(now.State.Routes)
 	return nil
+}
+
+// dumps are the host's links, addresses and routes at one time. Each dump is made once,
+// for however many NICs.
+type dumps struct {
+	links     []rtnl.Link
+	addresses []rtnl.Address
+	routes    []rtnl.Route
+	// known are the routes' messages; nil until they are needed.
+	known messages
+}
+
+func dump(conn *rtnl.Conn) (*dumps, error) {
+	links, err := conn.Links()
+	if err != nil {
+		return nil, err
+	}
+	return dumpBeside(conn, links)
+}
+
+// dumpBeside is dump where the links are known.
+func dumpBeside(conn *rtnl.Conn, links []rtnl.Link) (*dumps, error) {
+	v := dumps{links: links}
+	var err error
+	if v.addresses, err = conn.Addresses(); err != nil {
+		return nil, err
+	}
+	// 0 is no link: the routes keep the indexes that they have.
+	v.routes, err = conn.Routes(0)
+	return &v, err
+}
+
+// messages is a set of saved objects.
+type messages map[string]bool
+
+func (m messages) add(s rtnl.Saved) { m[string(s.Message)] = true }
+
+func (m messages) has(s rtnl.Saved) bool { return m[string(s.Message)] }
+
+// without returns those of the routes that are not on the host.
+func (v *dumps) without(routes []rtnl.Saved) []rtnl.Saved {
+	if v.known == nil {
+		v.known = make(messages, len(v.routes))
+		for _, r := range v.routes {
+			v.known.add(r.Saved)
+		}
+	}
+	return slices.DeleteFunc(routes, v.known.has)
+}
+
+// readAddresses adds the link's addresses.
+func (s *Seen) readAddresses(v *dumps) {
+	for _, a := range v.addresses {
+		if a.Index != s.State.Index || a.Kernel {
+			continue
+		}
+		s.State.Addresses = append(s.State.Addresses, a.Saved)
+		s.State.Prefixes = append(s.State.Prefixes, a.Prefix)
+		if a.Global {
+			s.Addresses = append(s.Addresses, a.Prefix)
+		}
+	}
+}
+
+// readRoutes adds the routes that go away with the link.
+func (s *Seen) readRoutes(v *dumps) error {
+	own := s.State.Index
+	owners := make(map[netip.Addr]int, len(v.addresses))
+	for _, a := range slices.Backward(v.addresses) { // the first of several counts
+		owners[a.Prefix.Addr()] = a.Index
+	}
+	for _, r := range v.routes {
+		// A route needs its links, and the link that owns its source address.
+		needs := slices.Clone(r.Links)
+		if owner, known := owners[r.Source]; known {
+			needs = append(needs, owner)
+		}
+		if r.Kernel || !slices.Contains(needs, own) {
+			continue
+		}
+		if r.Shared {
+			return fmt.Errorf("route %s of interface %s uses a nexthop object, which could not be restored: "+
+				"write it with via and dev", r.Text, s.State.Name)
+		}
+		var err error
+		if r.Saved, err = rtnl.Redirect(r.Saved, map[int]int{own: 0}); err != nil {
+			return err
+		}
+		route := Route{Saved: r.Saved}
+		for _, index := range needs {
+			if index != own {
+				route.Others = append(route.Others, Other{Index: index, Name: linkName(v.links, index)})
+			}
+		}
+		s.State.Routes = append(s.State.Routes, route)
+		if len(route.Others) == 0 {
+			s.Routes = append(s.Routes, r)
+		}
+	}
+	return nil
+}
+
+// readRules adds the rules that name the link, and finds those that lead to its
+// routes.
+func (s *Seen) readRules(rules []rtnl.Rule) {
+	for _, r := range rules {
+		if r.Input == s.State.Name || r.Output == s.State.Name {
+			s.State.Rules = append(s.State.Rules, r.Saved)
+			continue
+		}
+		leads := slices.ContainsFunc(s.Routes, func(route rtnl.Route) bool { return route.Table == r.Table })
+		if leads && !r.Kernel && r.Input == "" && r.Output == "" {
+			s.Rules = append(s.Rules, r)
+		}
+	}
+	slices.SortStableFunc(s.Rules, func(a, b rtnl.Rule) int { return cmp.Compare(a.Priority, b.Priority) })
+}
+
+func linkName(links []rtnl.Link, index int) string {
+	i := slices.IndexFunc(links, func(l rtnl.Link) bool { return l.Index == index })
+	if i < 0 {
+		return fmt.Sprintf("link %d", index)
+	}
+	return links[i].Name
 }

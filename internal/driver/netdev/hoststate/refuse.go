@@ -17,10 +17,10 @@ import (
 )
 
 // Refusals says why Take would refuse links, whatever a claim asks of them, and
-// which eBPF programs are on them, by their ifindexes; refusals have none of a
-// link that it would take. It is for the inventory, which must not offer the
-// others, and reads no more than it needs. What the inventory has found out by
-// itself, such as the default route, is not looked at again.
+// which eBPF programs are on them, by their ifindexes; a link that it would take is not
+// among the refusals. It is for the inventory, which must not offer refused links, and
+// reads no more than that needs. What the inventory finds out by itself, such as the
+// default route, is not checked again.
 func (h *Host) Refusals(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error) {
 	v, err := h.dumpForRefusals()
 	if err != nil {
@@ -53,7 +53,7 @@ func (h *Host) Refusals(indexes []int) (refusals map[int]error, programs map[int
 
 // refusePrograms refuses programs that could not be kept, or not be listed.
 func (h *Host) refusePrograms(s *Seen, failed error) error {
-	if failed != nil && !errors.Is(failed, unix.ENODEV) { // it may be gone by now
+	if failed != nil && !errors.Is(failed, unix.ENODEV) { // ENODEV: the link is gone
 		return fmt.Errorf("list eBPF programs of interface %s: %w", s.State.Name, failed)
 	}
 	if h.BPFFS != "" {
@@ -99,7 +99,7 @@ func (h *Host) dumpForRefusals() (*dumps, error) {
 	return &v, err
 }
 
-// refuseTake is what keeps a link on the host that can be read.
+// refuseTake is why a link whose state was read is not taken.
 func (h *Host) refuseTake(v *dumps, s *State) error {
 	return errors.Join(refuseNeeded(v, s), h.refuseLost(s), s.refuseNames())
 }
@@ -146,7 +146,7 @@ func RefuseUpper(links []rtnl.Link, index int, name string) error {
 	return nil
 }
 
-// refuseNeeded refuses what others on the host need by now.
+// refuseNeeded refuses a link that others on the host need.
 func refuseNeeded(v *dumps, s *State) error {
 	if err := RefuseUpper(v.links, s.Index, s.Name); err != nil {
 		return err
@@ -160,7 +160,7 @@ func refuseNeeded(v *dumps, s *State) error {
 	return nil
 }
 
-// refuseLost refuses what no message brings back.
+// refuseLost refuses a link with state that cannot be restored.
 func (h *Host) refuseLost(s *State) error {
 	if s.XDP && !h.AllowLoss {
 		return fmt.Errorf("interface %s has an XDP program, which could not be restored: detach it first", s.Name)

@@ -6,10 +6,12 @@ package hoststate
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
 	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
+	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
@@ -21,9 +23,9 @@ type Return struct {
 	Device bool
 }
 
-// Restore makes NICs what they were. links are the host's, among them the
-// NICs', and are changed along. One that fails does not keep the others.
-// Repeating it changes nothing.
+// Restore restores NICs to what they were. links are the host's, the NICs' among them,
+// and are updated with each change. After an error with one NIC it goes on with the
+// others. Repeating it changes nothing.
 func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 	errs := make([]error, len(nics))
 	index := make([]int, len(nics))
@@ -55,7 +57,7 @@ func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 	if v, err = dump(h.Conn); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	for i, nic := range nics { // by now without programs that nobody misses
+	for i, nic := range nics { // restoreDevice removed the programs that are not expected back
 		if errs[i] == nil {
 			errs[i] = h.verify(v, nic, now)
 		}
@@ -68,7 +70,7 @@ func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
 
 // restoreLink restores name, settings and state.
 func (h *Host) restoreLink(links []rtnl.Link, link *rtnl.Link, want *State) error {
-	// First, for one of them may be the name that the link shall have.
+	// First, as one of them may be the name that the link gets.
 	if err := DropAltNames(h.Conn, link, want); err != nil {
 		return err
 	}
@@ -104,16 +106,16 @@ func (h *Host) restoreLink(links []rtnl.Link, link *rtnl.Link, want *State) erro
 	return nil
 }
 
-// restoreToken restores the token of IPv6 while the link is down: what it hears
-// of routers makes addresses at once.
+// restoreToken restores the token of IPv6 while the link is down: on a link that is up
+// a router advertisement would make addresses at once.
 func (h *Host) restoreToken(link *rtnl.Link, want *State) error {
 	token := rtnl.Settings{Token: want.Settings.Token}.Beyond(link.Settings)
 	if token.Token == nil {
 		return nil
 	}
-	// The kernel takes one only where routers are asked and listened to
-	// (net/ipv6/addrconf.c, inet6_set_iftoken). The host may have ended that
-	// since: its own settings come after this.
+	// The kernel accepts one only with router solicitations and advertisements on
+	// (net/ipv6/addrconf.c, inet6_set_iftoken). The host may have switched them off
+	// since: its own settings are restored after this.
 	for key, value := range map[string]string{"ipv6/conf/accept_ra": "2", "ipv6/conf/router_solicitations": "1"} {
 		if err := h.Sysctl.Write(want.Name, key, value); err != nil {
 			return err
@@ -176,8 +178,8 @@ func (h *Host) restoreVRF(links []rtnl.Link, link *rtnl.Link, want *State) error
 	return h.SetMaster(link.Index, &links[i].Index)
 }
 
-// restoreAltNames gives the link its alternative names back. One that is
-// another's by now is passed over, which verifying says.
+// restoreAltNames gives the link its alternative names back. One that another link has
+// by now is skipped, which verify reports.
 func (h *Host) restoreAltNames(links []rtnl.Link, link *rtnl.Link, want *State) error {
 	for _, name := range want.AltNames {
 		if slices.Contains(link.AltNames, name) || nslink.OtherNamed(links, link.Index, name) != nil {
@@ -190,9 +192,8 @@ func (h *Host) restoreAltNames(links []rtnl.Link, link *rtnl.Link, want *State) 
 	return nil
 }
 
-// DropAltNames takes names away that the link did not have on the host: they
-// could be another's there, and the kernel would refuse the move. The link is
-// changed along.
+// DropAltNames deletes alternative names that the link did not have on the host: a link
+// there may have one of them, and the kernel would refuse the move. link is updated.
 func DropAltNames(conn *rtnl.Conn, link *rtnl.Link, want *State) error {
 	var kept []string
 	for i, name := range link.AltNames {
@@ -207,4 +208,56 @@ func DropAltNames(conn *rtnl.Conn, link *rtnl.Link, want *State) error {
 	}
 	link.AltNames = kept
 	return nil
+}
+
+// restoreDevice puts back what belongs to the device.
+func (h *Host) restoreDevice(index int, want *State) error {
+	if err := h.Ethtool.RestoreFeatures(want.Name, want.Features); err != nil {
+		return err
+	}
+	h.Step()
+	if err := h.Ethtool.SetPrivateFlags(want.Name, want.PrivateFlags); err != nil {
+		return err
+	}
+	h.Step()
+	if err := h.Ethtool.RestoreSettings(want.Name, want.Ethtool); err != nil {
+		return err
+	}
+	h.Step()
+	return h.restorePrograms(index, want)
+}
+
+// restorePrograms attaches the held programs again, and removes the others from
+// want.Programs, as nothing is to be verified of them: one that was not held and no
+// longer exists was detached by its owner before staging.
+func (h *Host) restorePrograms(index int, want *State) error {
+	if want.Key == "" {
+		want.Programs = nil
+		return nil
+	}
+	// An interrupted staging may have detached them before the record had the names
+	// under which they are held.
+	programs, err := h.Programs.Hold(want.Key, want.Programs)
+	if errors.Is(err, fs.ErrNotExist) {
+		programs, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	want.Programs = programs
+	if err := h.Programs.Restore(h.Fd(), h.Conn, index, programs); err != nil {
+		return err
+	}
+	h.Step()
+	return h.Programs.Release(want.Key)
+}
+
+// DropPrograms detaches the programs that a pod attached to a link: XDP and tcx programs
+// would move to the host, and to the next pod, with it. It goes on after an error.
+func DropPrograms(pod *nslink.NetNSConn, link *rtnl.Link, want *State) error {
+	var err error
+	if link.XDP && !want.XDP {
+		err = pod.DetachXDP(link.Index)
+	}
+	return errors.Join(err, bpf.DetachOthers(pod.Fd(), link.Index, want.Programs))
 }

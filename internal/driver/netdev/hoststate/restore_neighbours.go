@@ -11,8 +11,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// neighbourhood reads a link's; of one that is wanted, only what has any there:
-// a dump is of all links.
+// neighbourhood reads a link's. Given wanted, it reads only the kinds of which wanted
+// has entries: each kind is a dump of all links.
 func (h *Host) neighbourhood(index int, wanted *Neighbourhood) (Neighbourhood, error) {
 	var n Neighbourhood
 	var errs [4]error
@@ -51,7 +51,7 @@ func (h *Host) restoreNeighbourhood(index int, want *State) error {
 	return errors.Join(errs...)
 }
 
-// lacking are the words of a list that another lacks.
+// lacking are the strings of a list that another lacks.
 func lacking(list, other []string) []string {
 	var out []string
 	for _, word := range list {

@@ -17,8 +17,8 @@ func (h *Host) restoreEntries(v *dumps, index int, want *State) error {
 	have := Seen{State: State{Index: index}}
 	var errs []error
 	// A link that is renamed gets new labels on all its IPv4 addresses but the
-	// first (net/ipv4/devinet.c, inetdev_changename): such an address is in the
-	// way of itself.
+	// first (net/ipv4/devinet.c, inetdev_changename). An address with such a label is
+	// deleted, or adding it with its own label would fail.
 	for _, a := range v.addresses {
 		wanted := slices.Contains(want.Prefixes, a.Prefix)
 		if a.Index == index && wanted && !slices.ContainsFunc(want.Addresses, a.Equal) {
@@ -40,8 +40,8 @@ func (h *Host) restoreEntries(v *dumps, index int, want *State) error {
 }
 
 // AddOrder is the order in which to add addresses so that the kernel lists them
-// as they are listed here: it puts a new one of IPv6 first (net/ipv6/addrconf.c,
-// ipv6_link_dev_addr), and the first is the one it prefers.
+// as they are listed here: it puts a new IPv6 address first (net/ipv6/addrconf.c,
+// ipv6_link_dev_addr), and prefers the first as a source.
 func AddOrder(list []netip.Prefix) []int {
 	var four, six []int
 	for i, p := range list {
@@ -62,8 +62,9 @@ func missingRoutes(v *dumps, index int, want *State) ([]rtnl.Saved, error) {
 	return v.without(wanted), err
 }
 
-// present returns the routes whose links are all on the host, with the indexes
-// those have now. What was left of a route does not count beside the whole.
+// present returns the routes whose links are all on the host, with their present
+// ifindexes. Of a multipath route that is saved whole and in part, the whole one
+// counts (rtnl.WholeRoutes).
 func present(routes []Route, own int, links []rtnl.Link) ([]rtnl.Saved, error) {
 	indexes := make(map[string]int, len(links))
 	for _, l := range links {

@@ -43,14 +43,14 @@ type State struct {
 	// itself.
 	Root    *rtnl.Qdisc `json:"root,omitempty"`
 	Ingress *rtnl.Qdisc `json:"ingress,omitempty"`
-	// XDP: a program ran on it, which was to be lost.
+	// XDP: an XDP program was on it, which is not restored (AllowLoss).
 	XDP bool `json:"xdp,omitempty"`
 
 	Device
 }
 
-// Neighbourhood is who a link knows, and whom it stands for, because an
-// administrator said so.
+// Neighbourhood is what an administrator configured of a link's neighbours, proxy
+// entries and further link layer addresses.
 type Neighbourhood struct {
 	// Neighbours are the permanent ones, Proxies the addresses it answers for.
 	Neighbours []rtnl.Saved `json:"neighbours,omitempty"`
@@ -61,10 +61,10 @@ type Neighbourhood struct {
 	Multicast      []string     `json:"multicast,omitempty"`
 }
 
-// Device is what belongs to the device wherever it is: what staging changes,
-// and a pod may.
+// Device is what a device keeps when it moves: staging changes it, and a pod may.
 type Device struct {
-	// Features are those that can be changed, as they were asked for.
+	// Features are those that can be changed, as they were requested
+	// (ethtool.Feature.Requested).
 	Features map[string]bool `json:"features,omitempty"`
 	// PrivateFlags are the driver's own; nil where it has none.
 	PrivateFlags map[string]bool `json:"privateFlags,omitempty"`
@@ -105,7 +105,7 @@ type Other struct {
 	Name  string `json:"name"`
 }
 
-// Seen is a NIC on the host: its state, and what a pod may take over of it.
+// Seen is a NIC on the host: its state, and what of it a pod may get.
 type Seen struct {
 	State State
 	// Addresses are those of global scope.

@@ -68,7 +68,7 @@ func altNamesDiffer(c *comparison) []string {
 
 func stateDiffers(c *comparison) []string {
 	if !c.want.Up || c.have.Up {
-		return nil // a host that has set it up since wants it so
+		return nil // the host has set it up since, on purpose
 	}
 	return []string{"it is down, was up"}
 }
@@ -98,8 +98,7 @@ func rulesDiffer(c *comparison) []string {
 }
 
 // readBack has nothing to compare: sysctl.Net.Restore and
-// ethtool.Conn.RestoreSettings have read all of them, and what they wrote once
-// more. Over a hundred files are not read thrice.
+// ethtool.Conn.RestoreSettings have read all of them, and read back what they wrote.
 func readBack(*comparison) []string { return nil }
 
 func queueingDiffers(c *comparison) []string {
@@ -126,7 +125,7 @@ func flags(want, have map[string]bool) []string {
 	return texts
 }
 
-// programsDiffer is only asked where the device was read again.
+// programsDiffer is called only where the device was read again.
 func programsDiffer(c *comparison) []string {
 	if c.have.Features == nil {
 		return nil
@@ -143,7 +142,7 @@ func programsDiffer(c *comparison) []string {
 	return texts
 }
 
-// absent says that entries are missing that have not run out since.
+// absent says that entries are missing that have not expired since.
 func absent(list []rtnl.Saved, now time.Time) []string {
 	var texts []string
 	for _, s := range list {

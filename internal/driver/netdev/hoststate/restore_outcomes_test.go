@@ -35,10 +35,10 @@ func TestEveryFieldIsUndone(t *testing.T) {
 	known := slices.Clone(notOfTheHost)
 	for _, e := range Entries {
 		known = append(known, e.Fields...)
-		if e.Fate == Restored && e.differs == nil {
+		if e.Outcome == Restored && e.differs == nil {
 			t.Errorf("%s: is restored, and nobody verifies it", e.What)
 		}
-		if e.Fate == Refused && len(e.Fields) > 0 {
+		if e.Outcome == Refused && len(e.Fields) > 0 {
 			t.Errorf("%s: a configuration changes it by %q, and nothing brings it back", e.What, e.Fields)
 		}
 	}
@@ -101,21 +101,21 @@ func names(t reflect.Type) []string {
 }
 
 // The table for people says what the code does, in the same order.
-func TestDocumentedFates(t *testing.T) {
-	_, table, ok := strings.Cut(docstest.Page(t, "restored.md"), "\n| What | Fate | How, or why not |\n|---|---|---|\n")
+func TestDocumentedOutcomes(t *testing.T) {
+	_, table, ok := strings.Cut(docstest.Page(t, "restored.md"), "\n| What | Outcome | How, or why not |\n|---|---|---|\n")
 	if !ok {
-		t.Fatal("docs/restored.md has no table of what, fate and how")
+		t.Fatal("docs/restored.md has no table of what, outcome and how")
 	}
 	var documented, listed []string
 	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
 		if len(cells) < 2 {
-			t.Fatalf("docs/restored.md: row %q has no fate", line)
+			t.Fatalf("docs/restored.md: row %q has no outcome", line)
 		}
 		documented = append(documented, strings.TrimSpace(cells[0])+": "+strings.Trim(cells[1], " |"))
 	}
 	for _, e := range Entries {
-		listed = append(listed, e.What+": "+string(e.Fate))
+		listed = append(listed, e.What+": "+string(e.Outcome))
 	}
 	if diff := cmp.Diff(listed, documented); diff != "" {
 		t.Errorf("docs/restored.md (-code +documented):\n%s", diff)
