@@ -39,14 +39,13 @@ type Claim struct {
 	// Devices are the allocation results of this driver on this node, in the
 	// order of the allocation.
 	Devices []Allocation
-	// Beside are devices of other drivers that its pods hold by other claims, as far
-	// as those are prepared by now.
+	// Beside are devices of other drivers that its pods hold by other claims, of
+	// those claims that are prepared.
 	Beside []DeviceRef
-	// Nodes are the NUMA nodes of its devices of drivers that others serve, as far as
-	// those say where their devices are.
+	// Nodes are the NUMA nodes of its devices that other drivers serve, where their
+	// ResourceSlices say so.
 	Nodes map[DeviceRef]int
-	// Object is the claim as the API server has it, for who hands it on to
-	// others; nil when nobody asked the API server.
+	// Object is the claim as read from the API server; nil when it was not read.
 	Object *resourceapi.ResourceClaim
 }
 
@@ -59,7 +58,7 @@ type Allocation struct {
 	Request string
 	Pool    string
 	Device  string
-	// ShareID tells the shares of one device apart; nil for a whole device.
+	// ShareID identifies one of several shares of a device; nil for a whole device.
 	ShareID *types.UID
 	// AdminAccess results look at a device and never take it.
 	AdminAccess bool

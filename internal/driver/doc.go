@@ -5,12 +5,12 @@
 // drivers: what an allocated claim looks like, what a driver answers, and what
 // the journal keeps of it.
 //
-//	allocated claim ─► Plan ─► Record ─► journal ─► Attach/Adjust ─► pod
+//	allocated claim ─► Plan ─► Record ─► journal ─► Attach, Exclusive ─► pod
 //	                             └────────────────► Detach ─► host as it was
 //
 // Plan is pure: it reads a claim, the machine and the records of other claims,
 // and returns a complete Record or a refusal. Everything that changes the
-// world works from a Record, may be repeated, and needs nothing else.
+// host works from a Record alone, and is idempotent.
 //
 // No driver lives here, and nothing here touches the host or the cluster.
 package driver

@@ -22,12 +22,12 @@ type Planner interface {
 	Plan(c Claim, m *model.Machine, held []Record) (Record, error)
 }
 
-// HostReader is a Planner that decides by more than the last scan of the machine: by what
-// the kernel says now.
+// HostReader is a driver whose Plan needs more than the last scan of the machine: the
+// present state of the claim's devices.
 type HostReader interface {
-	// Read looks at what the claim's devices are on the host, and returns the
-	// planner that knows it. It may be slow, so that nobody may hold the
-	// driver's allocation lock meanwhile; the planner's Plan is pure.
+	// Read reads the claim's devices on the host, and returns a planner bound to
+	// what it read, whose Plan is pure. Read may be slow: it is called without the
+	// driver's allocation lock.
 	Read(ctx context.Context, c Claim, m *model.Machine) (Planner, error)
 }
 
@@ -45,15 +45,15 @@ type Stager interface {
 	Unstage(ctx context.Context, r Record) error
 }
 
-// Renewer is a driver that was given something for a time.
+// Renewer is a driver that holds leases.
 type Renewer interface {
-	// Renew keeps what it can of what is due. netns is the path of the pod's
-	// network namespace. The record is journaled again when it changed; next is
-	// when to come again, zero when there is nothing to renew.
+	// Renew renews the leases that are due. netns is the path of the pod's network
+	// namespace. The record is journaled again when it changed; next is when the
+	// next lease is due, zero when there is none.
 	Renew(ctx context.Context, r Record, netns string) (renewed Record, next time.Time, err error)
 }
 
-// MemoryLocker is a driver with devices that reach into a process's memory.
+// MemoryLocker is a driver with devices that access a process's memory by DMA.
 type MemoryLocker interface {
 	// MemlockFor says whether the containers that hold the record must be able
 	// to lock any amount of memory (RLIMIT_MEMLOCK), as RDMA needs.
@@ -63,20 +63,20 @@ type MemoryLocker interface {
 // Attacher is a driver that puts devices into a pod's network namespace.
 type Attacher interface {
 	// Moves says whether anything of the record goes into the namespace. Where
-	// nothing does, a pod in the host's network may have it; a record that cannot
-	// be read may move everything.
+	// nothing does, a pod in the host's network may have it. It is true for a record
+	// that cannot be read.
 	Moves(r Record) bool
 	// Attach brings every device of the record into the network namespace at
 	// path netns. All or nothing: on an error the devices that were moved are
 	// back. Repeating it changes nothing.
 	Attach(ctx context.Context, r Record, netns string) ([]DeviceStatus, error)
 	// Detach brings the record's devices back to the host as they were. netns
-	// may be empty or gone. Repeating it changes nothing. Of devices that will never
-	// come back it says so by a GoneError, and has done the rest.
+	// may be empty or gone. Repeating it changes nothing. The error is a GoneError
+	// where devices have gone for good and all others are back.
 	Detach(ctx context.Context, r Record, netns string) error
 }
 
-// Pinner is a driver that decides where containers run.
+// Pinner is a driver that decides on which CPUs containers run.
 type Pinner interface {
 	// Exclusive is what a container holding these records gets: its CPUs, and
 	// the memory nodes beside them.
@@ -88,7 +88,8 @@ type Pinner interface {
 // Pin is a container's placement. Empty sets mean: leave as it is.
 type Pin struct {
 	CPUs, Mems cpuset.CPUSet
-	// Env tells the container, such as DRA_CPUSET_<claimUID>=2-5.
+	// Env is added to the container's environment, such as
+	// DRA_CPUSET_<claimUID>=2-5.
 	Env []string
 }
 
@@ -100,7 +101,7 @@ type DeviceStatus struct {
 	InterfaceName   string   `json:"interfaceName,omitempty"`
 	HardwareAddress string   `json:"hardwareAddress,omitempty"`
 	IPs             []string `json:"ips,omitempty"`
-	// Note says what the device still waits for, or came without; empty for
+	// Note says what the device still waits for, or lacks in the pod; empty for
 	// nothing.
 	Note string `json:"note,omitempty"`
 }

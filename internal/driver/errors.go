@@ -5,18 +5,17 @@ package driver
 
 import "slices"
 
-// GoneError says of a device that it is nowhere any more and will not come back, such
-// as a virtual link that ended with its namespace: nothing of it can be restored, and
-// nothing is left to undo.
+// GoneError is for a device that has gone for good, such as a virtual link that ended
+// with its namespace: nothing of it can be restored, and nothing is left to undo.
 type GoneError struct{ Err error }
 
 func (e GoneError) Error() string { return e.Err.Error() }
 
-// Unwrap is what has gone.
+// Unwrap returns the cause.
 func (e GoneError) Unwrap() error { return e.Err }
 
-// OnlyGone says whether bringing devices back failed over nothing but those that have
-// gone, so that there is nothing to try again.
+// OnlyGone says whether every reason of an error of Detach is a device that has gone, so
+// that a retry is of no use.
 func OnlyGone(err error) bool { return only[GoneError](err) }
 
 // HeldError is a refusal over what other claims of the node still hold. A claim that
@@ -29,8 +28,8 @@ func (e HeldError) Error() string { return e.Err.Error() }
 // Unwrap is the refusal itself.
 func (e HeldError) Unwrap() error { return e.Err }
 
-// OnlyHeld says whether a refusal has no reason but what other claims hold, so that
-// it passes when they go: of several reasons, each.
+// OnlyHeld says whether every reason of a refusal is what other claims hold, so that a
+// retry succeeds once those are released.
 func OnlyHeld(err error) bool { return only[HeldError](err) }
 
 // only says whether every reason of an error is of one type.

@@ -34,8 +34,8 @@ type DeviceRecord struct {
 	Edits Edits `json:"edits"`
 	// Plan is the driver's own typed plan for the device.
 	Plan json.RawMessage `json:"plan"`
-	// StatusData is what everybody may know of it: an object that goes into the claim's
-	// status.devices as data; nil for nothing.
+	// StatusData is public: the object that goes into the claim's status.devices as
+	// data; nil for none.
 	StatusData json.RawMessage `json:"told,omitempty"`
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // Driver plans GPU claims. What a container gets is in its CDI file, so there
-// is nothing to apply and nothing to undo.
+// is nothing to attach and nothing to undo.
 type Driver struct{}
 
 // Plan is what is decided about one device; it is DeviceRecord.Plan.

@@ -18,6 +18,7 @@ import (
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
+	"plumbline.dev/plumbline/internal/host/bpf"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
@@ -53,8 +54,8 @@ func (d *Driver) attachAll(ctx context.Context, r driver.Record, netnsPath strin
 	return statuses, nil
 }
 
-// describe fills the status with what is really there, and returns the
-// addresses of the link.
+// describe fills the status from the link and its addresses, and returns the
+// addresses.
 func describe(s *driver.DeviceStatus, link *rtnl.Link, addresses []rtnl.Prefix) []netip.Prefix {
 	s.InterfaceName = link.Name
 	if link.MAC != nil {
@@ -92,8 +93,8 @@ const rollbackTime = 5 * time.Second
 type transaction struct {
 	*Driver
 	pod *podstate.Pod
-	// inPod are the NICs that were there before anything moved, and onHost the
-	// host's links; it is nil until something must.
+	// inPod are the NICs that were in the pod before anything moved. onHost are the
+	// host's links, nil until they are needed.
 	inPod, onHost []rtnl.Link
 	// moved are the NICs that may have left the host.
 	moved []Plan
@@ -136,9 +137,9 @@ func (t *transaction) attach(ctx context.Context, r driver.Record, plans []Plan)
 	return statuses, nil
 }
 
-// prepareNamespace sets the sysctls of the pod's namespace that belong to NICs
-// which are not in it yet: before the first arrives, as one of conf.all is one of
-// every interface that is there.
+// prepareNamespace sets the sysctls of the pod's namespace that the configurations of
+// NICs which are not in it yet ask for. It comes before the first NIC arrives, since
+// writing one of conf.all also writes that of every interface that is there.
 func (t *transaction) prepareNamespace(r driver.Record, plans []Plan) error {
 	for i, plan := range plans {
 		if plan.Pod == nil || len(plan.Pod.PodSysctls) == 0 {
@@ -155,7 +156,7 @@ func (t *transaction) prepareNamespace(r driver.Record, plans []Plan) error {
 	return nil
 }
 
-// finish adds what needs the interface up, and says what there is.
+// finish adds what needs the interface up, and fills the status.
 func (t *transaction) finish(plan Plan, link *rtnl.Link, status *driver.DeviceStatus) error {
 	addresses, err := t.pod.PrefixesOf(link.Index)
 	if err != nil {
@@ -163,7 +164,7 @@ func (t *transaction) finish(plan Plan, link *rtnl.Link, status *driver.DeviceSt
 	}
 	have := describe(status, link, addresses)
 	leftOut, err := plan.Pod.Finish(t.pod, link.Index, have, plan.lease())
-	status.Note = noteOf(t.ranOut(plan), leftOut)
+	status.Note = noteOf(t.leaseExpired(plan), leftOut)
 	return err
 }
 
@@ -171,7 +172,7 @@ func (t *transaction) finish(plan Plan, link *rtnl.Link, status *driver.DeviceSt
 // routing has thousands of routes.
 const maxLeftOut = 3
 
-// noteOf adds what of the host's is left out to a note.
+// noteOf appends to a note the host's entries that the pod does not get.
 func noteOf(note string, leftOut []string) string {
 	if len(leftOut) == 0 {
 		return note
@@ -186,7 +187,7 @@ func noteOf(note string, leftOut []string) string {
 	return note
 }
 
-// nicsIn lists the links in the pod that the plans could be about.
+// nicsIn lists the links in the pod that could be NICs of the plans.
 func nicsIn(pod *podstate.Pod, plans []Plan) ([]rtnl.Link, error) {
 	var ids []nslink.Identity
 	for _, plan := range plans {
@@ -218,8 +219,8 @@ func (t *transaction) attachOne(plan Plan) (*rtnl.Link, error) {
 	return link, nil
 }
 
-// attachInterface moves the interface and configures it. A link that is up has its
-// settings and addresses.
+// attachInterface moves the interface and configures it. A link that is up in the pod
+// is configured: Configure sets it up last.
 func (t *transaction) attachInterface(plan Plan) (*rtnl.Link, error) {
 	link, onHost, err := t.find(plan)
 	switch {
@@ -237,15 +238,32 @@ func (t *transaction) attachInterface(plan Plan) (*rtnl.Link, error) {
 		return nil, err
 	}
 	lease := plan.lease()
-	if t.ranOut(plan) != "" {
+	if t.leaseExpired(plan) != "" {
 		lease = nil // the address may be somebody else's by now
 	}
 	return link, plan.Pod.Configure(t.pod, link, lease)
 }
 
-// ranOut says that the time of a NIC's address is over, or nothing. It does not
-// keep the NIC from the pod: Renew asks for another address from there.
-func (t *transaction) ranOut(plan Plan) string {
+// dropPrograms detaches the eBPF programs that their owner attached to a NIC again
+// after staging detached them. They are not kept: the owner attaches them again when
+// the NIC is back on the host.
+func dropPrograms(pod *podstate.Pod, index int, plan Plan) error {
+	if plan.Stage == nil || !plan.Stage.Programs {
+		return nil
+	}
+	late, err := bpf.List(pod.Fd(), pod.Conn, index, "")
+	if err == nil {
+		err = bpf.Detach(pod.Fd(), pod.Conn, index, late)
+	}
+	if err != nil {
+		return fmt.Errorf("interface.disableEbpfPrograms: %w", err)
+	}
+	return nil
+}
+
+// leaseExpired is a note when the lease of a NIC's address has expired, else empty. The
+// NIC is attached all the same: Renew asks for another address from inside the pod.
+func (t *transaction) leaseExpired(plan Plan) string {
 	lease := plan.lease()
 	if lease == nil || podstate.LeaseValid(lease, t.now()) {
 		return ""
@@ -255,7 +273,7 @@ func (t *transaction) ranOut(plan Plan) string {
 }
 
 // find looks for the NIC where it was before anything moved: in the pod, and, unless
-// that is certain, on the host. What is on the host is the NIC.
+// the link there is certainly the NIC, on the host. A match on the host is preferred.
 func (t *transaction) find(plan Plan) (inPod, onHost *rtnl.Link, err error) {
 	inPod, err = plan.identity().Find(t.inPod)
 	if err != nil || inPod != nil && plan.identity().Certain(inPod) {
@@ -272,13 +290,13 @@ func (t *transaction) find(plan Plan) (inPod, onHost *rtnl.Link, err error) {
 
 // move takes the NIC from the host.
 func (t *transaction) move(plan Plan, link *rtnl.Link) (*rtnl.Link, error) {
-	// Prepare has looked, and somebody may have put one there since.
+	// Prepare refused this, but a link may have been created on top since.
 	if err := hoststate.RefuseUpper(t.onHost, link.Index, link.Name); err != nil {
 		return nil, err
 	}
 	t.moved = append(t.moved, plan)
-	// An alternative name goes along, and would be in the way of an interface
-	// that shall have it as its name. It comes back with the NIC.
+	// Alternative names move with the link, and one may be the name that an
+	// interface of the claim gets in the pod. Detach restores it.
 	for _, alternative := range link.AltNames {
 		if !slices.Contains(t.names, alternative) {
 			continue
@@ -302,7 +320,8 @@ func (t *transaction) move(plan Plan, link *rtnl.Link) (*rtnl.Link, error) {
 	return arrived, err
 }
 
-// rollback undoes the moves of this call, by the whole plans.
+// rollback undoes the moves of this call. It reads the plans again, as those of t lack
+// the host's settings (readBrief).
 func (t *transaction) rollback(ctx context.Context, r driver.Record) error {
 	if len(t.moved) == 0 {
 		return nil

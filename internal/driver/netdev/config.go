@@ -69,8 +69,8 @@ func CheckParameters(devices []driver.Allocation) []error {
 	return errs
 }
 
-// anyNIC is a NIC that takes all that a configuration says. Its name on the host is
-// its own.
+// anyNIC is a NIC that supports everything that a configuration sets, with a name on
+// the host that no other has.
 func anyNIC(c *v1alpha1.NetworkConfig, i int) *hoststate.Seen {
 	name := fmt.Sprintf("any-nic-%d", i)
 	for sysctl := range c.Sysctls {

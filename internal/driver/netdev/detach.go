@@ -27,8 +27,8 @@ const (
 )
 
 // Detach brings the record's NICs back to the host as they were: from the pod,
-// also when it renamed them, or from wherever the kernel put them. One that
-// fails does not keep the others.
+// also when it renamed them, or from wherever the kernel put them. After an error
+// with one it goes on with the others.
 func (d *Driver) Detach(ctx context.Context, r driver.Record, netnsPath string) error {
 	if err := d.detach(ctx, r, netnsPath); err != nil {
 		return fmt.Errorf("detach claim %s: %w", r.Claim, err)
@@ -132,12 +132,12 @@ func (d *Driver) moveHome(plan Plan, link *rtnl.Link, pod *podstate.Pod) error {
 	}
 	change := rtnl.Change{Name: &plan.Host.Name}
 	if plan.NIC.PCI == nil {
-		// A virtual link is found by it, under whatever name it comes.
+		// A virtual link is identified by its MAC.
 		change.MAC = rtnl.Settings{MAC: plan.Host.Settings.MAC}.Beyond(link.Settings).MAC
 	}
 	err := pod.Move(link.Index, d.host.Fd(), change)
 	if errors.Is(err, syscall.EEXIST) {
-		err = d.moveNameless(link, pod, change)
+		err = d.moveUnderFreeName(link, pod, change)
 	}
 	if err != nil {
 		return fmt.Errorf("interface %s of the pod back to %s: %w", link.Name, plan.Host.Name, err)
@@ -145,9 +145,10 @@ func (d *Driver) moveHome(plan Plan, link *rtnl.Link, pod *podstate.Pod) error {
 	return nil
 }
 
-// moveNameless moves a NIC home one of whose names is another's there by now:
-// back under any name is better than lost with the pod. Restoring says which.
-func (d *Driver) moveNameless(link *rtnl.Link, pod *podstate.Pod, change rtnl.Change) error {
+// moveUnderFreeName moves a NIC home whose name, or one of whose alternative names,
+// another link of the host has by now: under any name is better than lost with the
+// pod. Restoring reports the conflict.
+func (d *Driver) moveUnderFreeName(link *rtnl.Link, pod *podstate.Pod, change rtnl.Change) error {
 	err := hoststate.DropAltNames(pod.Conn, link, &hoststate.State{})
 	if err == nil {
 		err = pod.Move(link.Index, d.host.Fd(), change)

@@ -54,7 +54,7 @@ type Driver struct {
 	now     func() time.Time
 	host    *hoststate.Host
 
-	// mutex guards spent, what connections into pods have cost.
+	// mutex guards spent, the counts of connections into pods that are closed.
 	mutex sync.Mutex
 	spent rtnl.Counts
 }
@@ -118,7 +118,6 @@ func (d *Driver) openPod(path string) (*podstate.Pod, error) {
 	return &podstate.Pod{NetNSConn: pod, Sysctl: sysctl.New(d.procSys, pod.Fd())}, nil
 }
 
-// closePod closes what openPod opened.
 func (d *Driver) closePod(pod *podstate.Pod) {
 	d.mutex.Lock()
 	d.spent = d.spent.Add(pod.Counts())
@@ -126,8 +125,8 @@ func (d *Driver) closePod(pod *podstate.Pod) {
 	pod.Close()
 }
 
-// Counts are what the driver's rtnetlink connections have cost so far, those to
-// pods that are done with among them.
+// Counts are the counts of all of the driver's rtnetlink connections so far, those that
+// are closed included.
 func (d *Driver) Counts() rtnl.Counts {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()

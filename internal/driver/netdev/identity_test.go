@@ -31,7 +31,7 @@ func TestDoubleOnTheHost(t *testing.T) {
 			for range 2 {
 				l.attach(t, r, pod)
 			}
-			giveBack(t, l, r, pod.Path())
+			detachAndUnstage(t, l, r, pod.Path())
 			expect(t, "the host", before, l.host)
 			l.attach(t, r, pod)
 			if link := l.nicIn(t, pod, "02:00:00:00:00:00"); link == nil {
@@ -41,7 +41,7 @@ func TestDoubleOnTheHost(t *testing.T) {
 	}
 }
 
-func giveBack(t *testing.T, l *lab, r driver.Record, netns string) {
+func detachAndUnstage(t *testing.T, l *lab, r driver.Record, netns string) {
 	t.Helper()
 	for range 2 {
 		if err := l.driver.Detach(t.Context(), r, netns); err != nil {

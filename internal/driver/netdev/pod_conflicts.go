@@ -16,22 +16,20 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// podUse is what the interfaces of a claim's pods use up: names, MACs, VRFs,
-// routing tables and sysctls, which are the namespace's and not each interface's
-// own.
+// podUse is what the interfaces of a claim's pods use of their network namespace:
+// names, MACs, routes, VRFs, routing tables and sysctls.
 type podUse struct {
-	// names, macs and routes are taken by whom.
+	// names, macs and routes map what is used to who uses it, in words.
 	names, macs, routes map[string]string
-	// sysctls are set to what, by whom.
-	sysctls map[string]sysctlUse
-	// vrfs are tables by VRF, tables are those of anything.
+	sysctls             map[string]sysctlUse
+	// vrfs are routing tables by the name of their VRF, tables all that are used.
 	vrfs   map[string]uint32
 	tables map[uint32]bool
-	// written are the places of routes that configurations write, outside of VRFs.
+	// written are the places of the routes of configurations, outside of VRFs.
 	written map[podstate.Place]bool
 }
 
-// newPodUse is what every pod has.
+// newPodUse is what every pod uses.
 func newPodUse() *podUse {
 	return &podUse{
 		names:   map[string]string{"eth0": "from the cluster's network"},
@@ -44,7 +42,7 @@ func newPodUse() *podUse {
 	}
 }
 
-// usedBy is what the claim's pods have by other claims.
+// usedBy is what the claim's pods use by other claims.
 func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
 	u := newPodUse()
 	for _, r := range held {
@@ -139,7 +137,8 @@ func (u *podUse) vrf(c *v1alpha1.VRFConfig) (*podstate.VRF, error) {
 	return &podstate.VRF{Name: *c.Name, Table: table}, nil
 }
 
-// add takes what an interface uses, if it is free. By is who, in words.
+// add reserves what an interface uses, or says what is used already. by is who uses
+// it, in words.
 func (u *podUse) add(s *podstate.State, by string) error {
 	if by, used := u.names[s.Name]; used {
 		return fmt.Errorf("interface.name: %q is in the pod already, %s: give each its own name", s.Name, by)
@@ -170,8 +169,8 @@ func (u *podUse) add(s *podstate.State, by string) error {
 // sysctlUse is a sysctl that somebody sets.
 type sysctlUse struct{ value, by string }
 
-// checkSysctls refuses a sysctl that has another value in the pod: which of the two
-// it would have would depend on who comes first.
+// checkSysctls refuses a sysctl that another interface sets to another value: the
+// result would depend on their order.
 func (u *podUse) checkSysctls(s *podstate.State) error {
 	for _, name := range slices.Sorted(maps.Keys(s.PodSysctls)) {
 		if other, used := u.sysctls[name]; used && other.value != s.PodSysctls[name] {
@@ -181,7 +180,7 @@ func (u *podUse) checkSysctls(s *podstate.State) error {
 	return nil
 }
 
-// vrfLink is who has the name of a VRF.
+// vrfLink is what uses the name of a VRF, in messages.
 const vrfLink = "as a VRF"
 
 func (u *podUse) take(s *podstate.State, by string) {
@@ -207,7 +206,7 @@ func (u *podUse) take(s *podstate.State, by string) {
 	}
 }
 
-// routeKey is what no two routes of a namespace have in common.
+// routeKey is the same for two routes that the kernel takes for one.
 func routeKey(r rtnl.RouteConfig) string {
 	return rtnl.RouteConfig{Destination: r.Destination, Table: r.Table, Metric: r.Metric}.String()
 }

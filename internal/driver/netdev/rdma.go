@@ -75,8 +75,8 @@ func (d *Driver) MemlockFor(r driver.Record) bool {
 	})
 }
 
-// moveRDMA brings the RDMA device of a plan to another namespace, where the
-// node shows each in one only. It is no error when it is there already.
+// moveRDMA moves the RDMA device of a plan to another namespace, where the node is in
+// exclusive mode. It is no error when it is there already.
 func moveRDMA(plan Plan, from, to int) error {
 	if plan.RDMA == nil || !plan.RDMA.Exclusive {
 		return nil
@@ -91,7 +91,7 @@ func moveRDMA(plan Plan, from, to int) error {
 	return rdma.Move(from, plan.RDMA.Name, to)
 }
 
-// remakeRDMA makes a software RDMA device again, which the kernel deleted when
+// remakeRDMA creates a software RDMA device again, which the kernel deleted when
 // its interface moved.
 func remakeRDMA(plan Plan, host int) error {
 	if plan.RDMA == nil || plan.RDMA.Software == "" {

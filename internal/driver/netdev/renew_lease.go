@@ -46,7 +46,7 @@ func (d *Driver) Renew(ctx context.Context, r driver.Record, netnsPath string) (
 			continue
 		}
 		if lease.T1.IsZero() {
-			continue // for ever
+			continue // a lease without an end
 		}
 		if !d.now().Before(lease.T1) {
 			if err := d.renewLease(ctx, &r.Devices[i], plan, pod, r.Pods); err != nil {

@@ -106,14 +106,14 @@ func (d *Driver) stageDevice(ctx context.Context, snapshot *hoststate.Snapshot, 
 	}
 	link, err := snapshot.Find(brief.onHost())
 	if err != nil || link == nil {
-		return err // in the pod already, where attaching looks for it
+		return err // not on the host: Attach looks for it in the pod
 	}
 	known := len(brief.Host.Routes)
 	if err := snapshot.Refresh(link, brief.Host); err != nil {
 		return err
 	}
 	if brief.Stage == nil && brief.Host.Key == "" && len(brief.Host.Routes) == known {
-		return nil // nothing to do, and nothing new
+		return nil // nothing to stage, and no new routes
 	}
 	plan, err := ReadPlan(*record)
 	if err != nil {
@@ -171,22 +171,6 @@ func (d *Driver) stagePrograms(link *rtnl.Link, plan *Plan) error {
 		return fmt.Errorf("interface.disableEbpfPrograms: %w", err)
 	}
 	d.host.Step()
-	return nil
-}
-
-// dropPrograms takes off what an owner has put on a NIC again since it was
-// staged. He knows how to put it on once more.
-func dropPrograms(pod *podstate.Pod, index int, plan Plan) error {
-	if plan.Stage == nil || !plan.Stage.Programs {
-		return nil
-	}
-	late, err := bpf.List(pod.Fd(), pod.Conn, index, "")
-	if err == nil {
-		err = bpf.Detach(pod.Fd(), pod.Conn, index, late)
-	}
-	if err != nil {
-		return fmt.Errorf("interface.disableEbpfPrograms: %w", err)
-	}
 	return nil
 }
 
@@ -260,15 +244,15 @@ func (d *Driver) unstage(ctx context.Context, r driver.Record) error {
 		if link == nil {
 			continue // Detach says so, unless there will never be one again
 		}
-		errs = append(errs, d.giveBack(ctx, link, plan))
+		errs = append(errs, d.releaseLease(ctx, link, plan))
 		nics = append(nics, hoststate.Return{ID: plan.onHost(), Want: plan.Host, Device: true})
 	}
 	return errors.Join(append(errs, d.host.Restore(links, nics, d.now()))...)
 }
 
-// giveBack releases the lease, if the link can send. A server that does not hear
-// of it takes the address back when the lease runs out.
-func (d *Driver) giveBack(ctx context.Context, link *rtnl.Link, plan Plan) error {
+// releaseLease releases a lease that has not expired. There is no answer: a server that
+// did not receive the message frees the address when the lease expires.
+func (d *Driver) releaseLease(ctx context.Context, link *rtnl.Link, plan Plan) error {
 	if plan.Stage == nil || !plan.Stage.DHCP {
 		return nil
 	}
@@ -283,7 +267,7 @@ func (d *Driver) giveBack(ctx context.Context, link *rtnl.Link, plan Plan) error
 	if plan.Host.Up {
 		return nil
 	}
-	return d.setUp(link, false) // asking for the lease had set it up
+	return d.setUp(link, false) // stageLease set it up
 }
 
 func (d *Driver) setUp(link *rtnl.Link, up bool) error {
