@@ -4,7 +4,6 @@
 package collect
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"plumbline.dev/plumbline/internal/host/openat2"
 	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
@@ -86,10 +86,6 @@ func (in *inside) read(name string, limit int) ([]byte, error) {
 	return text, err
 }
 
-// openTries bounds how often openat2 is asked again; it gives up when something
-// is renamed or mounted meanwhile.
-const openTries = 16
-
 // The ways to open what lies below a directory (man 2 openat2). crossing may lead
 // over a mount point, which the caller has looked up; staying never does.
 const (
@@ -107,13 +103,7 @@ func openBelow(dir *os.File, name string, resolve uint64) (*os.File, error) {
 }
 
 func open(dir *os.File, name string, flags int, resolve uint64) (int, error) {
-	how := unix.OpenHow{Flags: uint64(flags) | unix.O_CLOEXEC, Resolve: resolve | unix.RESOLVE_NO_MAGICLINKS}
-	for try := 1; ; try++ {
-		fd, err := unix.Openat2(int(dir.Fd()), name, &how)
-		if again := errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR); !again || try == openTries {
-			return fd, err
-		}
-	}
+	return openat2.Open(int(dir.Fd()), name, uint64(flags), resolve)
 }
 
 // isOf says whether an open file lies in a file system of a type. It asks that
