@@ -26,7 +26,7 @@ import (
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/procfs"
-	"plumbline.dev/plumbline/internal/host/resident"
+	"plumbline.dev/plumbline/internal/host/procmem"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/kube"
@@ -277,7 +277,7 @@ func shrink(ctx context.Context) {
 		return
 	case <-time.After(settled):
 	}
-	if err := resident.Shrink(); err != nil {
+	if err := procmem.Trim(); err != nil {
 		klog.FromContext(ctx).Info("memory that only the start needed is kept", "reason", err.Error())
 	}
 }

@@ -134,7 +134,7 @@ func TestTC(t *testing.T) {
 	l.ns.Run(t, "tc qdisc add dev nic0 clsact")
 	l.attachTC(t, in, "ingress", "pref 7 handle 3")
 	l.attachTC(t, out, "egress", "protocol ip pref 9")
-	letGo(in)
+	closeQuietly(in)
 	want := places(l.list(t))
 	if len(want) != 2 || !strings.HasPrefix(want[0], "tc ingress in at pin_") || !strings.Contains(want[0], "pref 7 handle 3") {
 		t.Fatalf("attached %q", want)
@@ -157,7 +157,7 @@ func TestTC(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	letGo(out)
+	closeQuietly(out)
 	for range 2 {
 		if err := l.store.Restore(l.ns.Fd(), l.conn, l.nic, held); err != nil {
 			t.Fatal(err)
@@ -208,9 +208,9 @@ func TestTCX(t *testing.T) {
 	if err := pinned.Pin(filepath.Join(l.bpffs, "b_link")); err != nil {
 		t.Fatal(err)
 	}
-	defer letGo(pinned)
+	defer closeQuietly(pinned)
 	open := l.attachTCX(t, c, rtnl.Ingress, true)
-	defer letGo(open)
+	defer closeQuietly(open)
 	l.attachTCX(t, d, rtnl.Egress, false)
 	before := l.list(t)
 	l.expect(t, "attached", "tcx ingress a", "tcx ingress b by link at b_link", "tcx ingress c by link", "tcx egress d")
@@ -228,8 +228,8 @@ func TestTCX(t *testing.T) {
 		}
 	}
 	l.expect(t, "detached")
-	letGo(a)
-	letGo(d)
+	closeQuietly(a)
+	closeQuietly(d)
 	// One that came meanwhile stays, behind those that were there before.
 	e := program(t, "e")
 	l.attachTCX(t, e, rtnl.Ingress, false)
@@ -254,7 +254,7 @@ func TestKilledBetweenPins(t *testing.T) {
 	if err := first.Pin(path); err != nil {
 		t.Fatal(err)
 	}
-	letGo(first)
+	closeQuietly(first)
 	held, err := l.store.Hold("claim-1", l.list(t))
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +266,7 @@ func TestKilledBetweenPins(t *testing.T) {
 	if err := second.Pin(path + besideSuffix); err != nil {
 		t.Fatal(err)
 	}
-	letGo(second)
+	closeQuietly(second)
 	l.expect(t, "killed", "tcx ingress p by link at p_link-plumbline")
 	for range 2 {
 		if err := l.store.Restore(l.ns.Fd(), l.conn, l.nic, held); err != nil {

@@ -17,9 +17,9 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// Detach takes the listed programs off a link, pinned or not: a pin holds the
-// program, not its place. What is gone already is no error, and others are left
-// alone.
+// Detach detaches the listed programs from a link, pinned or not: a pin holds the
+// program, not its attachment. One that is gone already is no error, and others are
+// left alone.
 func Detach(namespace int, conn *rtnl.Conn, index int, list []Attachment) error {
 	now, err := attached(namespace, conn, index)
 	if err != nil {
@@ -39,8 +39,8 @@ func Detach(namespace int, conn *rtnl.Conn, index int, list []Attachment) error 
 	return errors.Join(errs...)
 }
 
-// DetachOthers takes those tcx programs off a link that are not listed: they move
-// with it to another namespace, which tc filters do not.
+// DetachOthers detaches the tcx programs that are not listed from a link: they would
+// move with it to another namespace, which tc filters do not.
 func DetachOthers(namespace, index int, keep []Attachment) error {
 	err := netns.Do(namespace, func() error {
 		var errs []error
@@ -85,7 +85,7 @@ func (a Attachment) endTCX(index int) error {
 	if err != nil {
 		return err
 	}
-	defer letGo(p)
+	defer closeQuietly(p)
 	return link.RawDetachProgram(link.RawDetachProgramOptions{Target: index, Program: p, Attach: attachTypes[a.Direction]})
 }
 
@@ -95,6 +95,6 @@ func detachLink(id link.ID) error {
 	if err != nil {
 		return err
 	}
-	defer letGo(l)
+	defer closeQuietly(l)
 	return l.Detach()
 }

@@ -58,7 +58,8 @@ func (a Attachment) String() string {
 	return text
 }
 
-// same tells whether two are one, before and after they were put back.
+// same tells whether two are the same attachment, also where one is from before a
+// restore, which changes ids.
 func (a Attachment) same(b Attachment) bool {
 	place := a.Filter == nil && b.Filter == nil ||
 		a.Filter != nil && b.Filter != nil && a.Filter.Priority == b.Filter.Priority && a.Filter.Handle == b.Filter.Handle &&
@@ -92,8 +93,8 @@ func attached(namespace int, conn *rtnl.Conn, index int) ([]Attachment, error) {
 }
 
 // Among finds the programs on several links, by their ifindexes, whose queueing
-// disciplines were read before. It is List but for pins, with an error for each
-// link that could not be asked.
+// disciplines were read before. It is List without pins, with an error for each
+// link that could not be read.
 func Among(namespace int, queueings map[int]rtnl.Queueing) (lists map[int][]Attachment, failed map[int]error) {
 	lists, failed = make(map[int][]Attachment, len(queueings)), map[int]error{}
 	err := netns.Do(namespace, func() error {
@@ -128,7 +129,7 @@ func Among(namespace int, queueings map[int]rtnl.Queueing) (lists map[int][]Atta
 	return lists, failed
 }
 
-// allTCX asks in the calling thread's namespace.
+// allTCX lists the tcx programs of a link in the calling thread's namespace.
 func allTCX(index int) ([]Attachment, error) {
 	var list []Attachment
 	for _, direction := range []string{rtnl.Ingress, rtnl.Egress} {
@@ -161,7 +162,7 @@ func queryTCX(index int, direction string) ([]Attachment, error) {
 	return list, nil
 }
 
-// describe adds what the program says of itself.
+// describe adds what BPF_OBJ_GET_INFO_BY_FD tells of the program.
 func (a *Attachment) describe() error {
 	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(a.Program))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +171,7 @@ func (a *Attachment) describe() error {
 	if err != nil {
 		return err
 	}
-	defer letGo(p)
+	defer closeQuietly(p)
 	info, err := p.Info()
 	if err != nil {
 		return err
@@ -186,7 +187,7 @@ func findPins(list []Attachment, bpffs string) error {
 		case err != nil && name == ".":
 			return fmt.Errorf("look for pins in %s: %w", bpffs, err)
 		case err != nil || e.IsDir():
-			return nil // it may be gone by now
+			return nil // removed since
 		}
 		path := filepath.Join(bpffs, name)
 		object, err := pin.Load(path, nil)

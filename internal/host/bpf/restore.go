@@ -17,8 +17,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// Restore puts the listed programs back where they are missing, in their order,
-// and makes clsact where their filters need it. It goes on after an error.
+// Restore attaches the listed programs that are missing, in their order, and creates
+// clsact where their filters need it. It goes on after an error.
 func (s Store) Restore(namespace int, conn *rtnl.Conn, index int, list []Attachment) error {
 	if len(list) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (s Store) restore(namespace int, conn *rtnl.Conn, index int, a Attachment, 
 	if err != nil {
 		return err
 	}
-	defer letGo(p)
+	defer closeQuietly(p)
 	if a.Kind == TC {
 		if err := conn.AddClsact(index); err != nil {
 			return err
@@ -77,7 +77,7 @@ func attachTCX(index int, a Attachment, p *ebpf.Program, anchor link.Anchor) err
 	if err != nil {
 		return err
 	}
-	defer letGo(l)
+	defer closeQuietly(l)
 	// A bpffs renames over what is there.
 	beside := path + besideSuffix
 	if err := l.Pin(beside); err != nil {
@@ -92,8 +92,8 @@ func attachTCX(index int, a Attachment, p *ebpf.Program, anchor link.Anchor) err
 // besideSuffix ends the name of a pin that takes the place of the one beside it.
 const besideSuffix = "-plumbline"
 
-// finishPin finishes what a process was killed in the middle of: the program is
-// back, and pinned beside its old place.
+// finishPin completes a restore during which the process was killed: the program is
+// attached, and pinned beside its old path.
 func (a Attachment) finishPin() error {
 	path := a.deadPin()
 	if path == "" {

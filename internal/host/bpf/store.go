@@ -63,8 +63,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// makeDir refuses to pin elsewhere: outside a bpffs a pin would fail with less
-// of a reason.
+// makeDir creates the directory, and fails outside a bpffs, where a pin would fail with
+// a less clear error.
 func (s Store) makeDir() error {
 	var filesystem unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(s.Dir), &filesystem); err != nil {
@@ -94,7 +94,7 @@ func (s Store) pin(a Attachment) error {
 	if err != nil {
 		return err
 	}
-	defer letGo(p)
+	defer closeQuietly(p)
 	return p.Pin(path)
 }
 
@@ -107,11 +107,10 @@ func idOf(p *ebpf.Program) uint32 {
 	return uint32(id)
 }
 
-// letGo closes a descriptor, which cannot fail in a way that matters: the
-// program lives as long as anybody else has it.
-func letGo(c io.Closer) { c.Close() }
+// closeQuietly closes a descriptor of a program, which others may still hold.
+func closeQuietly(c io.Closer) { c.Close() }
 
-// Release lets the programs under a key go. It is no error when there are none.
+// Release removes the pins under a key. It is no error when there are none.
 func (s Store) Release(key string) error {
 	if err := checkKey(key); err != nil {
 		return fmt.Errorf("release eBPF programs in %s: %w", s.Dir, err)
@@ -136,7 +135,7 @@ func (s Store) Release(key string) error {
 	return nil
 }
 
-// open opens a program that is held, or runs still.
+// open opens a program that is held, or still attached.
 func (s Store) open(a Attachment) (*ebpf.Program, error) {
 	if a.Held != "" {
 		if p, err := ebpf.LoadPinnedProgram(filepath.Join(s.Dir, a.Held), nil); err == nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/cpuset"
 )
 
-// Release lets the group's tasks run wherever the group around it does, and says
-// how much it wrote. Memory nodes stay.
+// Release lets the group's tasks run on all CPUs of the group around it, and says how
+// many sets it wrote. Memory nodes stay.
 func (g Group) Release() (writes int, err error) {
 	have, err := g.set("cpuset.cpus")
 	if err != nil {
@@ -21,20 +21,19 @@ func (g Group) Release() (writes int, err error) {
 		if have.IsEmpty() {
 			return 0, nil
 		}
-		// An empty line is the set that asks for nothing
-		// (kernel/cgroup/cpuset.c, update_cpumask).
+		// An empty line removes the set (kernel/cgroup/cpuset.c, update_cpumask).
 		if err := g.write(controllerCPUSet, "cpuset.cpus", "\n"); !errors.Is(err, unix.ENOSPC) {
 			return 1, err
 		}
-		// Older kernels, such as Linux 6.1, take no set away from tasks
-		// (validate_change): all that the group around has leaves them as free.
+		// Older kernels, such as Linux 6.1, refuse to empty the set of a group with
+		// tasks (validate_change): all CPUs of the group around have the same effect.
 		around, err := g.Parent().Effective()
 		if err != nil || around.CPUs.Equals(have) {
 			return 0, err
 		}
 		return 1, g.write(controllerCPUSet, "cpuset.cpus", around.CPUs.String())
 	}
-	// Version 1 wants each set written out.
+	// In version 1 no set may be empty.
 	around, err := g.Parent().set("cpuset.cpus")
 	if err != nil || around.Equals(have) {
 		return 0, err
@@ -45,8 +44,8 @@ func (g Group) Release() (writes int, err error) {
 // WidenAncestors widens the groups around this one until they allow p, and says how
 // many sets it wrote. Version 1 refuses a set that the group around does not
 // have, and writes each set out when the group is made, so that CPUs which came
-// online later are missing. In version 2 a set is there because somebody wants
-// it, and stays: Effective tells what it leaves.
+// online later are missing. In version 2 a group has a set only where an administrator
+// or the kubelet wrote one, which stays: Effective tells what it leaves.
 func (g Group) WidenAncestors(p Placement) (writes int, err error) {
 	if g.h.unified || g.IsRoot() || g.Parent().IsRoot() {
 		return 0, nil
@@ -66,7 +65,7 @@ func (g Group) WidenAncestors(p Placement) (writes int, err error) {
 
 func union(have, want cpuset.CPUSet) cpuset.CPUSet {
 	if want.IsEmpty() {
-		return cpuset.New() // nothing to be placed
+		return cpuset.New() // nothing to add
 	}
 	return have.Union(want)
 }

@@ -11,8 +11,8 @@ import (
 
 const controllerCPUSet = "cpuset"
 
-// Placement is where tasks may run and take memory from. An empty set is one
-// that says nothing: the group around decides.
+// Placement is where tasks may run and allocate memory. With an empty set that of the
+// group around applies.
 type Placement struct {
 	CPUs, Mems cpuset.CPUSet
 }
@@ -32,11 +32,11 @@ func orAny(s cpuset.CPUSet) string {
 	return s.String()
 }
 
-// Placement is what was asked for (cpuset.cpus, cpuset.mems).
+// Placement is what was written (cpuset.cpus, cpuset.mems).
 func (g Group) Placement() (Placement, error) { return g.placement("cpuset.cpus", "cpuset.mems") }
 
-// Effective is what the kernel grants: what was asked for, less what the groups
-// around do not have and what is offline.
+// Effective is what the kernel grants (cpuset.cpus.effective): what was written, less
+// what the groups around do not have and what is offline.
 func (g Group) Effective() (Placement, error) {
 	if g.h.unified {
 		return g.placement("cpuset.cpus.effective", "cpuset.mems.effective")
@@ -80,11 +80,11 @@ func (g Group) Place(p Placement) (writes int, err error) {
 // Sets is a Placement as the kernel writes it.
 type Sets struct{ CPUs, Mems string }
 
-// Sets writes a placement out, which for 512 CPUs takes longer than telling the
-// kernel.
+// Sets formats a placement once for many groups: for 512 CPUs that takes longer than
+// writing the file.
 func (p Placement) Sets() Sets { return Sets{CPUs: p.CPUs.String(), Mems: p.Mems.String()} }
 
-// less leaves out what is there already.
+// less leaves out the sets that are equal to have's.
 func (s Sets) less(have Sets) Sets {
 	if s.CPUs == have.CPUs {
 		s.CPUs = ""
@@ -95,10 +95,9 @@ func (s Sets) less(have Sets) Sets {
 	return s
 }
 
-// Write is Place for who knows that the group has other sets: it writes those
-// that are not empty.
+// Write is Place without reading first: it writes the sets that are not empty.
 func (g Group) Write(s Sets) (writes int, err error) {
-	// Memory first: version 1 refuses tasks of a group without.
+	// Memory first: version 1 refuses tasks in a group without memory nodes.
 	for _, f := range []struct{ name, text string }{{"cpuset.mems", s.Mems}, {"cpuset.cpus", s.CPUs}} {
 		if f.text == "" {
 			continue

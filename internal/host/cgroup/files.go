@@ -22,7 +22,7 @@ const fileAtMost = 4096
 type files struct {
 	root *os.Root
 	dir  *os.File
-	// atOnce: the kernel has openat2 (5.6), and nobody forbids it.
+	// atOnce: openat2 is there (Linux 5.6), and no seccomp profile forbids it.
 	atOnce bool
 }
 

@@ -23,13 +23,14 @@ var (
 	// ErrRefused says that the server wants the address not to be used
 	// (DHCPNAK).
 	ErrRefused = errors.New("the DHCP server refused")
-	// ErrUnusable says that the only answers were such as no host should take.
+	// ErrUnusable says that the only answers were invalid, such as a multicast
+	// address.
 	ErrUnusable = errors.New("the DHCP server's answer cannot be used")
 )
 
-// Options are what a request can do without.
+// Options are the optional parts of a request.
 type Options struct {
-	// Hostname is told to the server; empty for none.
+	// Hostname is sent to the server (option 12); empty for none.
 	Hostname string
 	// Timeout is the time until the first repetition, which doubles; 1 s when
 	// zero.
@@ -41,7 +42,7 @@ type Options struct {
 // Acquire asks for a lease for an interface, under its present MAC address.
 func Acquire(ctx context.Context, namespace int, ifname string, o Options) (Lease, error) {
 	var lease Lease
-	err := with(ctx, namespace, ifname, o, func(ctx context.Context, x *exchange) (err error) {
+	err := withSocket(ctx, namespace, ifname, o, func(ctx context.Context, x *exchange) (err error) {
 		lease, err = x.acquire(ctx)
 		return err
 	})
@@ -71,12 +72,12 @@ func (x *exchange) acquire(ctx context.Context) (Lease, error) {
 	return x.lease(ctx, request, nclient4.IsCorrectServer(server))
 }
 
-// Renew asks for more time. The server that gave the lease is asked, from T2 on
-// any other. What it gives may differ in anything but the address, and after
-// ErrRefused the address must not be used any more.
+// Renew extends a lease: by a request to the server that gave it, from T2 on to any
+// server. The answer may differ in anything but the address. After ErrRefused the
+// address must not be used any more.
 func Renew(ctx context.Context, namespace int, ifname string, l Lease, o Options) (Lease, error) {
 	var lease Lease
-	err := with(ctx, namespace, ifname, o, func(ctx context.Context, x *exchange) error {
+	err := withSocket(ctx, namespace, ifname, o, func(ctx context.Context, x *exchange) error {
 		// By broadcast, which also reaches a server behind a relay.
 		request, err := x.message(dhcpv4.MessageTypeRequest, dhcpv4.WithClientIP(l.Address.Addr().AsSlice()))
 		if err != nil {
@@ -123,7 +124,7 @@ func release(ifname string, l Lease) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // nothing is buffered
-	// A server drops what comes from no address and is not a broadcast.
+	// A server drops a unicast message without a source address.
 	if raw, ok := conn.(*nclient4.BroadcastRawUDPConn); ok {
 		conn = nclient4.NewBroadcastUDPConn(raw.PacketConn, udp(l.Address.Addr(), nclient4.ClientPort))
 	}

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dhcp is a DHCPv4 client (RFC 2131) for an interface of any network
-// namespace. It asks, renews and gives back; what to do with a lease is the
+// namespace. It acquires, renews and releases leases; what to do with one is the
 // caller's business, and nothing here changes the interface.
 //
-// Whoever answers first on a network decides what a client gets, so an answer
-// that no host should take is passed over, and said to be unusable when no
-// better one comes.
+// Any host on the network may answer first, so an invalid answer is skipped, and is an
+// error (ErrUnusable) only when no valid one comes.
 package dhcp

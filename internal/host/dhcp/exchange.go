@@ -22,13 +22,13 @@ const longest = 10 * time.Second
 type exchange struct {
 	client  *nclient4.Client
 	options Options
-	// unusable is why the last answer was passed over.
+	// unusable is why the last answer was skipped.
 	unusable error
 }
 
-// with opens a socket on an interface in the namespace of a descriptor. The
+// withSocket opens a socket on an interface in the namespace of a descriptor. The
 // interface must be up.
-func with(ctx context.Context, namespace int, ifname string, o Options, do func(context.Context, *exchange) error) error {
+func withSocket(ctx context.Context, namespace int, ifname string, o Options, do func(context.Context, *exchange) error) error {
 	if o.Timeout == 0 {
 		o.Timeout = time.Second
 	}
@@ -55,7 +55,7 @@ func with(ctx context.Context, namespace int, ifname string, o Options, do func(
 	return do(ctx, &x)
 }
 
-// message is a request with what every one has.
+// message is a request with the options that each has.
 func (x *exchange) message(kind dhcpv4.MessageType, modifiers ...dhcpv4.Modifier) (*dhcpv4.DHCPv4, error) {
 	all := []dhcpv4.Modifier{
 		dhcpv4.WithHwAddr(x.client.InterfaceAddr()),
@@ -88,8 +88,7 @@ func (x *exchange) lease(ctx context.Context, request *dhcpv4.DHCPv4, server ncl
 	return readLease(answer, sent)
 }
 
-// ask sends a message again and again until a usable answer or the deadline
-// comes.
+// ask sends a message, and repeats it until a valid answer or the deadline.
 func (x *exchange) ask(ctx context.Context, message *dhcpv4.DHCPv4, match nclient4.Matcher) (*dhcpv4.DHCPv4, error) {
 	started := time.Now()
 	answer, err := x.client.SendAndRead(ctx, nclient4.DefaultServers, message, func(p *dhcpv4.DHCPv4) bool {

@@ -29,11 +29,11 @@ type Lease struct {
 	DNS []netip.Addr `json:"dns,omitempty"`
 	// MTU is in bytes (option 26); 0 when the server does not say.
 	MTU int `json:"mtu,omitempty"`
-	// Server is who gave it (option 54).
+	// Server is the server identifier (option 54).
 	Server netip.Addr `json:"server"`
 	// Acquired is when it was asked for; from T1 on it should be renewed, from
 	// T2 on with any server, and after Expiry the address must not be used. All
-	// three are zero when it lasts for ever.
+	// three are zero when it does not expire.
 	Acquired time.Time `json:"acquired"`
 	T1       time.Time `json:"t1,omitzero"`
 	T2       time.Time `json:"t2,omitzero"`
@@ -48,7 +48,7 @@ type Route struct {
 }
 
 const (
-	// The shortest prefix is that of the biggest network there ever was.
+	// shortestPrefix is that of a class A network, the largest.
 	shortestPrefix = 8
 	// smallestMTU is that of IPv4 (RFC 791).
 	smallestMTU = 68

@@ -20,7 +20,7 @@ import (
 type Conn struct {
 	handle *ethtool.Ethtool
 	kernel kernel
-	// names are those of features, by bit; nil before somebody asked.
+	// names are those of features, by bit; nil before they are read.
 	names atomic.Pointer[[]string]
 	calls atomic.Int64
 	close func()
@@ -53,16 +53,16 @@ func (c *Conn) Close() {
 	c.close()
 }
 
-// Counts are what the Conn has cost so far; its messages are requests, of a few
-// calls each.
+// Counts are the Conn's counts so far. Messages counts requests, of a few messages
+// each.
 func (c *Conn) Counts() rtnl.Counts {
 	return rtnl.Counts{Sockets: 2, Setns: 2, Messages: c.calls.Load()}
 }
 
-// ask makes a request about an interface.
+// ask makes a request about an interface, and names both in the error.
 func ask[T any](c *Conn, what, ifname string, request func(ifname string) (T, error)) (T, error) {
 	var answer T
-	// The library would cut a longer name, which may then be another's.
+	// The library would truncate a longer name to what may be another interface's.
 	err := error(unix.ENODEV)
 	if ifname != "" && len(ifname) < unix.IFNAMSIZ {
 		c.calls.Add(1)
@@ -117,7 +117,7 @@ func (e *FixedError) Error() string {
 	return fmt.Sprintf("the driver does not let feature %s be changed", quoted(e.Names))
 }
 
-// NotTakenError says that the kernel took a request, and did not carry it out.
+// NotTakenError says that the kernel acknowledged a request, and did not carry it out.
 type NotTakenError struct {
 	Interface string
 	// What is "feature" or "private flag", and Names those that are not as

@@ -16,8 +16,8 @@ import (
 type Feature struct {
 	// Name is the kernel's, such as tx-tcp-segmentation.
 	Name string `json:"name"`
-	// Active is what is in force, Requested what was asked for: a feature may
-	// wait for another one.
+	// Active is the present state, Requested the wanted one: they differ while
+	// another feature keeps this one off.
 	Active    bool `json:"active"`
 	Requested bool `json:"requested"`
 	// Fixed is true for one that cannot be changed.
@@ -39,8 +39,8 @@ func (c *Conn) Features(ifname string) ([]Feature, error) {
 	})
 }
 
-// featureNames are the kernel's, by bit; it has the same for all interfaces
-// (net/ethtool/common.c, netdev_features_strings) and is asked once.
+// featureNames are the kernel's, by bit. They are the same for all interfaces
+// (net/ethtool/common.c, netdev_features_strings), and are read once.
 func (c *Conn) featureNames(ifname string) ([]string, error) {
 	if known := c.names.Load(); known != nil {
 		return *known, nil
@@ -88,7 +88,7 @@ func (b featureBits) features(names []string) []Feature {
 	return list
 }
 
-// Snapshot are the settings that RestoreFeatures takes back.
+// Snapshot are the requested features, for RestoreFeatures.
 func Snapshot(have []Feature) map[string]bool {
 	settings := map[string]bool{}
 	for _, f := range have {
@@ -99,14 +99,13 @@ func Snapshot(have []Feature) map[string]bool {
 	return settings
 }
 
-// SetFeatures sets features by the kernel's names, as Expand returns them, and
-// makes sure that they are in force. The error is a NotTakenError where they
-// are not.
+// SetFeatures sets features by the kernel's names, as Expand returns them. The error
+// is a NotTakenError where they are not active afterwards.
 func (c *Conn) SetFeatures(ifname string, want map[string]bool) error {
 	return c.setFeatures(ifname, want, func(f Feature) bool { return f.Active })
 }
 
-// RestoreFeatures asks again for what was asked for when Snapshot was taken.
+// RestoreFeatures requests the features that Snapshot read.
 func (c *Conn) RestoreFeatures(ifname string, want map[string]bool) error {
 	return c.setFeatures(ifname, want, func(f Feature) bool { return f.Requested })
 }
@@ -116,7 +115,8 @@ func (c *Conn) setFeatures(ifname string, want map[string]bool, is func(Feature)
 	if err != nil {
 		return err
 	}
-	// A driver may reset its device for a request that changes nothing.
+	// Only what differs: a driver may reset its device even for a request that
+	// changes nothing.
 	different := differ(have, want, is)
 	if len(different) == 0 {
 		return nil
@@ -155,8 +155,8 @@ func differ(have []Feature, want map[string]bool, is func(Feature) bool) []strin
 
 // Expand turns features as ethtool(8) takes them, short and long names for
 // groups among them, into the kernel's names of this device. What is fixed and
-// as wanted is left out. A feature that is named itself has the last word over
-// its group. The error is an UnknownError or a FixedError.
+// as wanted is left out. A feature named by itself overrides its group. The error is an
+// UnknownError or a FixedError.
 func Expand(want map[string]bool, have []Feature) (map[string]bool, error) {
 	e := expansion{have: have, set: map[string]bool{}, by: map[string]string{}}
 	for _, name := range sortedKeys(want) {
@@ -187,8 +187,8 @@ type expansion struct {
 	unknown, fixed []string
 }
 
-// group sets those of a group that can be changed; one that has none is as good
-// as fixed.
+// group sets those of a group that can be changed; a group without any counts as
+// fixed.
 func (e *expansion) group(name, pattern string, on bool) error {
 	present, settable, satisfied := false, false, true
 	for _, f := range e.have {

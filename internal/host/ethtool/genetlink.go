@@ -16,11 +16,11 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// kernel is how settings are asked for and set, by an interface's name. A test
-// has one with the settings that no driver of its machine has.
+// kernel reads and sets settings, by an interface's name. A test has a fake one, with
+// settings that no driver of its machine has.
 type kernel interface {
-	// get asks with a message of ethtool's netlink family, and returns the
-	// attributes of the answer (Documentation/networking/ethtool-netlink.rst).
+	// get sends a message of ethtool's netlink family, and returns the attributes
+	// of the answer (Documentation/networking/ethtool-netlink.rst).
 	get(command uint8, ifname string) ([]byte, error)
 	// set sends a message with attributes.
 	set(command uint8, ifname string, attributes []*nl.RtAttr) error
@@ -37,7 +37,7 @@ type socket struct {
 	family uint16
 }
 
-// replySeconds is how long a request may take: a driver may reset its device.
+// replySeconds bounds a request, during which a driver may reset its device.
 const replySeconds = 60
 
 // openSocket opens one in the calling thread's namespace.
@@ -103,8 +103,7 @@ func header(ifname string) *nl.RtAttr {
 	return h
 }
 
-// execute returns the attributes of the answer, nil where an acknowledgement is
-// all of it.
+// execute returns the attributes of the answer, nil where it is an acknowledgement.
 func (k *socket) execute(family int, command uint8, flags int, attributes ...*nl.RtAttr) ([]byte, error) {
 	r := nl.NewNetlinkRequest(family, flags)
 	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_GENERIC: k.SocketHandle}

@@ -26,17 +26,18 @@ const (
 	set                // a bit set of the compact form
 )
 
-// attribute is a setting of a message: the same attribute tells it and sets it.
+// attribute is a setting of a message: the same attribute is in the answer and in the
+// request that sets it.
 type attribute struct {
 	name   string
 	number int
 	kind   kind
-	// unknown is a number that says that there is none; 0 where each is a value.
+	// unknown is the number that stands for no value; 0 where there is none such.
 	unknown uint32
 }
 
-// messageGroups are the groups whose messages' attributes are all that there is
-// to them (include/uapi/linux/ethtool_netlink.h).
+// messageGroups are the groups that one pair of messages reads and sets
+// (include/uapi/linux/ethtool_netlink.h).
 var messageGroups = []group{
 	messages("channels", unix.ETHTOOL_MSG_CHANNELS_GET, unix.ETHTOOL_MSG_CHANNELS_SET, []attribute{
 		{"rx", unix.ETHTOOL_A_CHANNELS_RX_COUNT, number, 0},
@@ -82,7 +83,7 @@ const (
 	coalesceAggrTime      = 28 // ETHTOOL_A_COALESCE_TX_AGGR_TIME_USECS
 )
 
-// coalesceGroup: what adaptive moderation moves by itself is not missed.
+// coalesceGroup does not compare the values that adaptive moderation changes by itself.
 var coalesceGroup = func() group {
 	g := messages("coalesce", unix.ETHTOOL_MSG_COALESCE_GET, unix.ETHTOOL_MSG_COALESCE_SET, []attribute{
 		{"adaptive-rx", unix.ETHTOOL_A_COALESCE_USE_ADAPTIVE_RX, octet, 0},
@@ -127,8 +128,8 @@ var eeeGroup = reportedOfLink(messages("eee", unix.ETHTOOL_MSG_EEE_GET, unix.ETH
 	{"tx-lpi-timer", unix.ETHTOOL_A_EEE_TX_LPI_TIMER, number, 0},
 }))
 
-// pauseGroup: while it is negotiated, some drivers tell the outcome for both
-// directions. What is offered is among the link's modes.
+// pauseGroup does not compare receive and transmit while pause is negotiated: some
+// drivers report the result. What is advertised is among the link's modes.
 var pauseGroup = func() group {
 	g := reportedOfLink(messages("pause", unix.ETHTOOL_MSG_PAUSE_GET, unix.ETHTOOL_MSG_PAUSE_SET, []attribute{
 		{"autoneg", unix.ETHTOOL_A_PAUSE_AUTONEG, octet, 0},
@@ -139,7 +140,7 @@ var pauseGroup = func() group {
 	return g
 }()
 
-// linkGroup: what is negotiated is not missed.
+// linkGroup does not compare what is negotiated.
 var linkGroup = func() group {
 	g := reportedOfLink(messages("link", unix.ETHTOOL_MSG_LINKMODES_GET, unix.ETHTOOL_MSG_LINKMODES_SET, []attribute{
 		{"autoneg", unix.ETHTOOL_A_LINKMODES_AUTONEG, octet, 0},
@@ -287,8 +288,8 @@ func encodeSet(number int, text string) (*nl.RtAttr, error) {
 	return nested, nil
 }
 
-// timestampGroup is what the hardware notes the time of, struct
-// hwtstamp_config: flags, transmission, filter of reception
+// timestampGroup is which packets the hardware timestamps, struct hwtstamp_config:
+// flags, transmission, filter of reception
 // (Documentation/networking/timestamping.rst).
 var timestampGroup = group{
 	name: "timestamps",

@@ -129,7 +129,7 @@ var fieldsGroup = group{
 			if errors.Is(err, unix.EOPNOTSUPP) {
 				return s, nil // of any type
 			}
-			if err == nil { // a driver does not know all types
+			if err == nil { // a driver need not support all types
 				s[flow.name] = strconv.FormatUint(binary.NativeEndian.Uint64(request[dataAt:]), 10)
 			}
 		}

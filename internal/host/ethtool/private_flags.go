@@ -46,7 +46,7 @@ func (c *Conn) SetPrivateFlags(ifname string, want map[string]bool) error {
 	return err
 }
 
-// flagChange is what of the wanted differs.
+// flagChange are the wanted flags that differ.
 func flagChange(have, want map[string]bool) (map[string]bool, error) {
 	change := map[string]bool{}
 	var unknown []string

@@ -73,7 +73,7 @@ func newHash(command, words, bytes uint32) hash {
 	return h
 }
 
-// readHash asks for the sizes, and then for all of it.
+// readHash reads the sizes, and then the whole.
 func readHash(k kernel, ifname string) (hash, error) {
 	h := newHash(unix.ETHTOOL_GRSSH, 0, 0)
 	if err := k.ioctl(unix.SIOCETHTOOL, ifname, h); err != nil {
@@ -96,9 +96,9 @@ func (h hash) table() []byte {
 
 func (h hash) key() []byte { return h[hashLen+len(h.table()):] }
 
-// defaultTable is the kernel's own, which follows the number of channels. Set
-// word by word it would be the administrator's, and keep the channels from
-// changing ever after (net/ethtool/ioctl.c, ethtool_set_rxfh).
+// defaultTable is the kernel's own, which follows the number of channels. The same
+// table set explicitly would count as the administrator's, and keep the number of
+// channels from changing (net/ethtool/ioctl.c, ethtool_set_rxfh).
 const defaultTable = "default"
 
 // change is the request that changes what differs, and nothing else.

@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settings are what else than features and private flags can be set of a
-// device, by a group and a name in it: rings.rx, link.autoneg. Numbers are
-// decimal, sets and tables hexadecimal in the machine's byte order. A record on
-// disk holds them, so that a name never changes its meaning.
+// Settings are what can be set of a device beside features and private flags, by a
+// group and a name in it: rings.rx, link.autoneg. Numbers are decimal, sets and tables
+// hexadecimal in the machine's byte order. The journal holds them: a name must never
+// change its meaning.
 type Settings map[string]string
 
 // group is settings that are read together, and set together.
 type group struct {
 	name string
-	// reported is true where some drivers tell how the link is in place of what was
-	// asked for. What differs is set, and not missed afterwards.
+	// reported is true where some drivers report the state of the link instead of
+	// the setting. What differs is set, and not compared afterwards.
 	reported bool
-	// aside tells of a setting that has no effect beside others, so that it is
-	// not compared; nil for none.
+	// aside tells whether a setting has no effect beside the others, so that it is
+	// not compared; nil where each has.
 	aside func(name string, all Settings) bool
 	// read returns the settings by name.
 	read func(k kernel, ifname string) (Settings, error)
@@ -34,12 +34,11 @@ type group struct {
 	write func(k kernel, ifname string, differ []string, want, have Settings) error
 }
 
-// settingGroups are in the order in which to set them. A rule or a table that uses a
-// queue keeps the queue.
+// settingGroups are in the order in which to set them: rules and the hash table before
+// channels, since the kernel does not remove a queue that they use.
 var settingGroups = slices.Concat([]group{ntupleGroup, hashGroup}, messageGroups, []group{fieldsGroup, timestampGroup})
 
-// Settings reads all of a device that its driver can tell. One that it cannot
-// tell is not there, and has nothing to restore.
+// Settings reads all of a device that its driver supports.
 func (c *Conn) Settings(ifname string) (Settings, error) {
 	return ask(c, "read settings", ifname, func(ifname string) (Settings, error) {
 		s, err := c.read(ifname, nil)
@@ -52,8 +51,8 @@ func (c *Conn) Settings(ifname string) (Settings, error) {
 	})
 }
 
-// notTheDrivers are errors that say nothing of what a driver can tell: it would
-// be missed later.
+// notTheDrivers are errors that do not mean that the driver lacks the setting. Taken
+// for that, a setting that it has would not be restored.
 var notTheDrivers = []error{unix.EAGAIN, unix.EINTR, unix.ENOBUFS, unix.ENOMEM, unix.EPERM, unix.EBADF}
 
 // read reads the groups that like has any of; all with nil.
@@ -88,8 +87,8 @@ func (s Settings) of(group string) Settings {
 
 // RestoreSettings sets what is not as wanted, and reads it back. It goes on
 // after an error, and repeats while that helps: one setting may keep another
-// from being set. The error is a NotTakenError where the driver takes a setting
-// without a word, and does not set it.
+// from being set. The error is a NotTakenError where the driver acknowledges a setting
+// and does not set it.
 func (c *Conn) RestoreSettings(ifname string, want Settings) error {
 	if len(want) == 0 {
 		return nil
@@ -122,7 +121,8 @@ func (c *Conn) restore(ifname string, want Settings) error {
 
 // write sets what differs, by group.
 func (c *Conn) write(ifname string, differ map[string][]string, want, have Settings) error {
-	// A pod's table that looks like the kernel's own keeps channels all the same.
+	// A table that a pod set keeps channels from changing, even if it is equal to
+	// the kernel's default.
 	if hash := differ["hash"]; len(differ["channels"]) > 0 && want["hash.table"] == defaultTable && !slices.Contains(hash, "table") {
 		differ["hash"] = append(hash, "table")
 	}
@@ -132,7 +132,7 @@ func (c *Conn) write(ifname string, differ map[string][]string, want, have Setti
 			continue
 		}
 		err := g.write(c.kernel, ifname, differ[g.name], want.of(g.name), have.of(g.name))
-		// A driver that does not take what it reported has told of the link.
+		// A driver that refuses what it reported had reported the state of the link.
 		if g.reported && (errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL)) {
 			continue
 		}
@@ -143,8 +143,8 @@ func (c *Conn) write(ifname string, differ map[string][]string, want, have Setti
 	return errors.Join(errs...)
 }
 
-// differences are the names by group, sorted: of those that some drivers tell of
-// the link, or of the others.
+// differences are the names of what differs, by group, sorted: of the groups that are
+// reported, or of the others.
 func differences(want, have Settings, reported bool) map[string][]string {
 	differ := map[string][]string{}
 	for key, value := range want {

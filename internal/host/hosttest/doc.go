@@ -1,5 +1,6 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hosttest gives tests hosts of their own. Only tests import it.
+// Package hosttest gives tests network namespaces, links and sysfs trees of their own.
+// Only tests import it.
 package hosttest

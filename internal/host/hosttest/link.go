@@ -17,8 +17,8 @@ import (
 // every kind of link that a test may ask for.
 const guestVariable = "PLUMBLINE_GUEST"
 
-// linkArguments are what ip wants of a kind beyond its name; below is a link
-// that is there.
+// linkArguments are the arguments of "ip link add" for a kind; below is a link that
+// exists.
 var linkArguments = map[string]string{
 	"vlan":    "link below name probe type vlan id 7",
 	"ipvlan":  "link below name probe type ipvlan mode l2",

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Median is the middle of what a benchmark measured several times; there must
-// be one.
+// Median is the median of durations, of which there must be one.
 func Median(list []time.Duration) time.Duration {
 	list = slices.Sorted(slices.Values(list))
 	return list[len(list)/2]

@@ -1,8 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubelet reads what the kubelet of this host leaves on disk about
-// itself. Nothing here writes, and nothing here talks to it.
+// Package kubelet reads files of this host's kubelet. Nothing here writes, or calls it.
 package kubelet
 
 import (
@@ -20,7 +19,7 @@ import (
 // (pkg/kubelet/cm/cpumanager/cpu_manager.go, cpuManagerStateFileName).
 const CPUManagerFile = "cpu_manager_state"
 
-// PolicyStatic is the policy by which the kubelet gives out CPUs itself.
+// PolicyStatic is the policy with which the kubelet itself allocates CPUs.
 const PolicyStatic = "static"
 
 // checkpointAtMost is above what the file has on a node full of pods with CPUs of
@@ -31,8 +30,8 @@ const checkpointAtMost = 4 << 20
 type CPUManager struct {
 	// Policy is none or static.
 	Policy string
-	// Stale: the kubelet has replaced the file since this process was given it,
-	// as a mount of the one file. A new mount shows the new one.
+	// Stale: the kubelet has replaced the file since it was bind-mounted for this
+	// process, which still sees the old one.
 	Stale bool
 }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package maddr reads and adds the static multicast addresses of links, as "ip
-// maddr" does: what an administrator makes an interface listen to on the link
-// layer. rtnetlink knows nothing of them.
+// maddr" does: link layer groups that an administrator has an interface receive.
+// rtnetlink does not have them.
 package maddr
 
 import (
@@ -28,7 +28,7 @@ import (
 func Static(namespace int) (map[int][]string, error) {
 	var list map[int][]string
 	err := netns.Do(namespace, func() error {
-		// Not /proc/net, which is the process's first thread's.
+		// Not /proc/net, which shows the namespace of the process's first thread.
 		f, err := os.Open("/proc/thread-self/net/dev_mcast")
 		if err != nil {
 			return err

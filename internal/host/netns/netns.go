@@ -1,12 +1,12 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netns opens network namespaces, tells them apart, and is the only
-// place that takes a thread into one.
+// Package netns opens and compares network namespaces, and is the only place that
+// calls setns(2).
 //
 // Work inside a namespace mostly goes through a socket that was opened in it
-// (host/rtnl); Do is for opening such a socket, and for what knows the calling
-// thread only.
+// (host/rtnl); Do is for opening such a socket, and for system calls that go by the
+// calling thread's namespace.
 package netns
 
 import (
@@ -41,7 +41,7 @@ const Self = "/proc/self/ns/net"
 // Open opens the namespace at a path such as /run/netns/cni-1 or
 // /proc/12/ns/net. The error is ErrGone when there is none.
 func Open(path string) (*Namespace, error) {
-	// NONBLOCK so that a fifo in its place cannot hold the caller up.
+	// O_NONBLOCK, or opening a FIFO in its place would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open network namespace %q: %w", path, ErrGone)
@@ -89,17 +89,17 @@ func (n *Namespace) ID() ID { return n.id }
 // and returns its physical interfaces to the initial namespace.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// Current in place of a descriptor is the namespace that the process is in: to
-// stay there takes no privilege.
+// Current in place of a descriptor is the process's own namespace: Do needs no
+// privilege for it.
 const Current = -1
 
 // Do runs fn inside the namespace of a descriptor, for the system calls that go
 // by the calling thread's namespace: opening a socket or a file of
 // /proc/sys/net, bpf(2). What fn opened goes on working after Do.
 //
-// The thread is no other goroutine's meanwhile. It goes back afterwards; one
-// that cannot is ended. The process's first thread never leaves, so that Self
-// means the same at any time.
+// The thread is locked to fn meanwhile, and returns to its namespace afterwards; one
+// that cannot is ended. The process's first thread never leaves, so that Self always
+// means the same.
 func Do(namespace int, fn func() error) error {
 	if namespace == Current {
 		return fn()
@@ -114,7 +114,7 @@ func Do(namespace int, fn func() error) error {
 func doOnThread(namespace int, fn func() error) error {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The first thread stays taken while another one does it.
+		// The first thread stays locked, so that another one runs fn.
 		defer runtime.UnlockOSThread()
 		return Do(namespace, fn)
 	}

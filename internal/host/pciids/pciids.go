@@ -4,9 +4,9 @@
 // Package pciids looks names up in the pci.ids database that distributions
 // ship as /usr/share/misc/pci.ids.
 //
-// A machine has a dozen kinds of devices and the database forty thousand lines,
-// so it is read in one pass for the identities that are asked for and never
-// kept: libraries that hold all of it cost an agent several megabytes for good.
+// A machine has a dozen kinds of devices and the database forty thousand lines, so it
+// is read in one pass for the wanted identities, and not kept in memory, where it would
+// take several megabytes.
 package pciids
 
 import (
@@ -85,8 +85,8 @@ func entry(line string) (number uint16, text string, ok bool) {
 	return uint16(n), strings.TrimSpace(text), err == nil
 }
 
-// File is a database file whose answers are remembered: it is read once for
-// each kind of device that turns up.
+// File is a database file with a cache of answers: it is read again only for a kind of
+// device that was not looked up before.
 type File struct {
 	path string
 

@@ -18,9 +18,9 @@ const grantedPrefix = "DRA_CPUSET_"
 const maxClaims = 64
 
 // GrantedCPUs reads from /proc/PID/environ which CPUs the driver passed to the
-// container, by claim UID. Everything else of the environment, secrets among
-// it, is passed over. What stands there is the container's word: a process can
-// write over its own environment.
+// container, by claim UID. Everything else of the environment, which may hold secrets,
+// is skipped. The result is not to be trusted: a process can overwrite its own
+// environment.
 func GrantedCPUs(environ []byte) (map[string]cpuset.CPUSet, error) {
 	var granted map[string]cpuset.CPUSet
 	for entry := range bytes.SplitSeq(environ, []byte{0}) {

@@ -11,7 +11,7 @@ import (
 
 // ParseNUMAStat reads from memory.numa_stat (Documentation/admin-guide/
 // cgroup-v2.rst) how many bytes of a control group's own memory (anon) lie on
-// each node; nil where it does not say.
+// each node; nil without that line.
 func ParseNUMAStat(text []byte) map[int]uint64 {
 	for l := range bytes.Lines(text) {
 		rest, ok := bytes.CutPrefix(l, []byte("anon "))

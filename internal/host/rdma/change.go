@@ -63,7 +63,7 @@ func addSoftware(namespace int, name, kind, ifname string) error {
 	if err == nil || !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	// The kernel also says so of an interface that carries another one.
+	// EEXIST also means that the interface has an RDMA device of another name.
 	devices, listErr := c.devices()
 	if listErr != nil {
 		return listErr

@@ -138,13 +138,13 @@ func parseDevice(body []byte) (Device, error) {
 	return d, err
 }
 
-// kind asks which driver a device's verbs are for, which is the only way to
-// tell software from hardware here.
+// kind reads the driver of a device's user verbs, by which alone netlink tells software
+// devices from hardware.
 func (c *conn) kind(d Device) (string, error) {
 	answers, err := c.execute(cmdGetCharDevice, 0,
 		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(d.Index)),
 		nl.NewRtAttr(attrCharDeviceType, nl.ZeroTerminated("uverbs")))
-	// Without the module of user verbs there is none.
+	// Without the module ib_uverbs there is none.
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
 		return "", nil
 	}

@@ -65,8 +65,8 @@ func (c *Conn) addresses(index int) ([]Address, error) {
 	return list, nil
 }
 
-// eachAddress hands the messages of a link's addresses to a function, of all
-// links' with 0.
+// eachAddress calls a function with the messages of a link's addresses, of all links'
+// with index 0.
 func (c *Conn) eachAddress(index int, take func(body []byte) error) error {
 	header := nl.NewIfAddrmsg(unix.AF_UNSPEC)
 	header.Index = uint32(index)
@@ -79,8 +79,8 @@ func (c *Conn) eachAddress(index int, take func(body []byte) error) error {
 	return c.eachOf("addresses", unix.RTM_GETADDR, unix.RTM_NEWADDR, wanted, take, header)
 }
 
-// origin is who made an address. A kernel that tells (since Linux 5.18) does so
-// of each one that it made; of an older one the most likely is taken.
+// origin is whether the kernel made an address. Since Linux 5.18 it says so of each one
+// that it made (IFA_PROTO); of an older kernel it is inferred.
 type origin struct {
 	reported, kernel, likely bool
 }
@@ -136,8 +136,8 @@ func parseAddress(body []byte, now time.Time) (Address, origin, error) {
 	m.header[2] = 0
 	clear(m.header[4:8])
 	kept := nl.NewRtAttr(unix.IFA_FLAGS, nl.Uint32Attr(flags&keptFlags)).Serialize()
-	// The label is IPv4's, and part of the address; a plain one is the link's
-	// name, which must not come back under another.
+	// The label is part of an IPv4 address. One that is the link's name is left out:
+	// the link may have another name when the address is restored.
 	drop := []uint16{unix.IFA_CACHEINFO, unix.IFA_FLAGS}
 	if made.kernel {
 		drop = append(drop, ifaProto)
@@ -233,8 +233,8 @@ func broadcast(p netip.Prefix) []byte {
 	return binary.BigEndian.AppendUint32(nil, last)
 }
 
-// DropAddress takes an address of a link away, with whatever it has beside its
-// prefix. It is no error when it is gone.
+// DropAddress deletes an address of a link by its prefix, whatever its other
+// attributes. It is no error when it is gone.
 func (c *Conn) DropAddress(index int, p netip.Prefix) error {
 	addresses, err := c.addresses(index)
 	if err != nil {
@@ -248,12 +248,12 @@ func (c *Conn) DropAddress(index int, p netip.Prefix) error {
 	return nil
 }
 
-// DeleteAddress takes a saved address away. It is no error when it is gone.
+// DeleteAddress deletes a saved address. It is no error when it is gone.
 func (c *Conn) DeleteAddress(index int, s Saved) error {
 	m, err := parseMessage(s.Message, addressBytes)
 	if err == nil {
 		binary.NativeEndian.PutUint32(m.header[4:8], uint32(index))
-		// A label is compared, and need not be repeated.
+		// The kernel compares the label only where there is one.
 		err = c.change(unix.RTM_DELADDR, 0, raw(m.without(unix.IFA_LABEL, unix.IFA_FLAGS)))
 	}
 	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
@@ -262,9 +262,9 @@ func (c *Conn) DeleteAddress(index int, s Saved) error {
 	return nil
 }
 
-// RestoreAddress puts a saved address back for what is left of its time, without
+// RestoreAddress adds a saved address with what is left of its lifetimes, without
 // duplicate address detection: it was this link's address before. One that has
-// expired stays away.
+// expired is not added.
 func (c *Conn) RestoreAddress(index int, s Saved) error {
 	if err := c.restoreAddress(index, s); err != nil {
 		return fmt.Errorf("restore address %s on link %d: %w", s.Text, index, err)
@@ -302,7 +302,7 @@ func (c *Conn) restoreAddress(index int, s Saved) error {
 	return err
 }
 
-// Prefix is an address of a link and no more, for whoever puts none of it back.
+// Prefix is an address of a link, for callers that do not restore it.
 type Prefix struct {
 	netip.Prefix
 	// Index is the link's ifindex.
@@ -361,8 +361,8 @@ func parsePrefix(body []byte) (Prefix, error) {
 const forEver = math.MaxUint32
 
 // ends reads struct ifa_cacheinfo (include/uapi/linux/if_addr.h): preferred and
-// valid, the seconds that are left of an address; two more fields follow. Kept
-// as times of the clock, they are right whenever the address comes back.
+// valid, the seconds that are left of an address; two more fields follow. They are
+// saved as points in time, which stay right until the address is restored.
 func ends(info []byte, now time.Time) (preferred, valid *time.Time) {
 	if len(info) < 8 {
 		return nil, nil
@@ -378,7 +378,7 @@ func end(seconds []byte, now time.Time) *time.Time {
 	return new(now.Add(time.Duration(n) * time.Second).UTC().Truncate(time.Second))
 }
 
-// lifetimes are the seconds that are left; valid is 0 when the time is over.
+// lifetimes are the seconds that are left; valid is 0 for an address that has expired.
 func lifetimes(preferred, valid *time.Time, now time.Time) (preferredFor, validFor uint32) {
 	validFor = left(valid, now)
 	// The kernel refuses an address that is preferred for longer than valid.

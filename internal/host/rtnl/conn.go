@@ -31,8 +31,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/netns"
 )
 
-// Conn is a socket in one network namespace. Several goroutines may use it;
-// requests take turns.
+// Conn is a socket in one network namespace. Several goroutines may use it at once;
+// requests are serialized.
 type Conn struct {
 	sockets  map[int]*nl.SocketHandle
 	messages atomic.Int64
@@ -42,7 +42,7 @@ type Conn struct {
 	limit int
 }
 
-// Counts are what a Conn has cost so far.
+// Counts are a Conn's system resources so far.
 type Counts struct {
 	// Sockets were opened, Setns calls of setns(2) made to open them, and
 	// Messages sent.
@@ -69,13 +69,13 @@ func Dial(namespace int) (*Conn, error) {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
 	limit := &unix.Timeval{Sec: replySeconds}
-	// The kernel's own sentence beside the error number is worth having.
+	// Errors then have the kernel's own text (NETLINK_EXT_ACK).
 	if err := errors.Join(s.SetExtAck(true), s.SetReceiveTimeout(limit), s.SetSendTimeout(limit)); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
-	// Since Linux 4.20 this has dumps list what is asked for alone, such as the
-	// addresses of one link; who asks looks at what comes all the same.
+	// Since Linux 4.20 the kernel then filters dumps, such as the addresses of one
+	// link. Callers filter all the same, for older kernels.
 	_ = unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
 	return &Conn{sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}, now: time.Now}, nil
 }
@@ -83,7 +83,7 @@ func Dial(namespace int) (*Conn, error) {
 // Close closes the socket.
 func (c *Conn) Close() { c.sockets[unix.NETLINK_ROUTE].Close() }
 
-// Counts are what the Conn has cost so far: one socket, a way there and back,
+// Counts are the Conn's counts so far: one socket, setns(2) into the namespace and back,
 // and its requests.
 func (c *Conn) Counts() Counts { return Counts{Sockets: 1, Setns: 2, Messages: c.messages.Load()} }
 
@@ -102,8 +102,8 @@ func (c *Conn) execute(r *nl.NetlinkRequest, answer uint16) ([][]byte, error) {
 	return r.Execute(unix.NETLINK_ROUTE, answer)
 }
 
-// OnChange has fn called after every change that the kernel acknowledged: a test
-// stops there. Call it before the Conn is used.
+// OnChange has fn called after every change that the kernel acknowledged, where a test
+// simulates a crash. Call it before the Conn is used.
 func (c *Conn) OnChange(fn func()) { c.onChange = fn }
 
 // change sends a request that is answered by an acknowledgement.
@@ -115,16 +115,16 @@ func (c *Conn) change(kind, flags int, data ...nl.NetlinkRequestData) error {
 	return err
 }
 
-// A batch holds so many requests and bytes at most: the kernel answers each that
-// fails, with the request in the answer, and all of that must fit into the
-// socket's receive buffer (net.core.rmem_default).
+// Limits of a batch, in requests and bytes: the kernel answers each request that
+// fails, with the request in the answer, and all answers must fit into the socket's
+// receive buffer (net.core.rmem_default).
 const (
 	batchRequests = 64
 	batchBytes    = 32 << 10
 )
 
-// changeAll sends requests in batches, not waiting for the kernel between them,
-// and returns what became of each.
+// changeAll sends requests in batches, without waiting for the kernel between the
+// requests of a batch, and returns the error of each.
 func (c *Conn) changeAll(requests []*nl.NetlinkRequest) []error {
 	errs := make([]error, 0, len(requests))
 	for len(requests) > 0 {
@@ -150,8 +150,8 @@ func size(r *nl.NetlinkRequest) int {
 	return n
 }
 
-// batch sends requests in one message. The last alone asks to be acknowledged:
-// the kernel goes through them in order, and answers those that fail unasked
+// batch sends requests in one datagram. Only the last has NLM_F_ACK: the kernel
+// handles them in order, and answers those that fail in any case
 // (net/netlink/af_netlink.c, netlink_rcv_skb).
 func (c *Conn) batch(requests []*nl.NetlinkRequest) []error {
 	c.messages.Add(1)
@@ -173,7 +173,7 @@ func (c *Conn) batch(requests []*nl.NetlinkRequest) []error {
 		var answers []syscall.NetlinkMessage
 		answers, _, failed = handle.Socket.Receive()
 		for _, a := range answers {
-			// Others answer what nobody waits for any more.
+			// Answers to earlier requests, such as timed out ones, are skipped.
 			i := a.Header.Seq - first
 			if a.Header.Type != unix.NLMSG_ERROR || i > uint32(last) {
 				continue
@@ -190,8 +190,8 @@ func (c *Conn) batch(requests []*nl.NetlinkRequest) []error {
 	return errs
 }
 
-// answerError is what struct nlmsgerr says: the error, the request, and the
-// kernel's own sentence (include/uapi/linux/netlink.h).
+// answerError reads struct nlmsgerr: the error, the request, and the kernel's own text
+// (include/uapi/linux/netlink.h).
 func answerError(m syscall.NetlinkMessage) error {
 	if len(m.Data) < unix.SizeofNlMsgerr {
 		return fmt.Errorf("an answer of %d bytes, want at least %d", len(m.Data), unix.SizeofNlMsgerr)
@@ -218,11 +218,11 @@ func answerError(m syscall.NetlinkMessage) error {
 // (NLM_F_DUMP_INTR): such a dump may lack or repeat entries.
 const dumpTries = 8
 
-// PodEntries is the Limit for a network namespace whose owner may make as many
-// links, addresses and routes as he likes.
+// PodEntries is the Limit for a pod's network namespace, where a container with
+// NET_ADMIN may create any number of links, addresses and routes.
 const PodEntries = 8192
 
-// ErrTooMany is why a list is not given: it is longer than the Limit.
+// ErrTooMany says that a list is longer than the Limit.
 var ErrTooMany = errors.New("too many")
 
 // Limit refuses lists of more entries. Call it before the Conn is used.
@@ -250,10 +250,10 @@ func (c *Conn) dumpOnce(get, answer int, wanted func(body []byte) bool, data ...
 		case wanted != nil && !wanted(body):
 			return true
 		case c.limit > 0 && len(messages) == c.limit:
-			full = true // the library reads the rest, and forgets it
+			full = true // the library reads and discards the rest
 			return false
 		case wanted != nil:
-			body = bytes.Clone(body) // a few of many must not hold all of the buffer
+			body = bytes.Clone(body) // or a few wanted bodies would keep the whole buffer in memory
 		}
 		messages = append(messages, body)
 		return true
@@ -264,13 +264,13 @@ func (c *Conn) dumpOnce(get, answer int, wanted func(body []byte) bool, data ...
 	return messages, err
 }
 
-// each hands the bodies of all messages of a kind to a function. What is listed
-// is for the error.
+// each calls a function with the bodies of all messages of a kind. what is listed, for
+// errors.
 func (c *Conn) each(what string, get, answer int, take func(body []byte) error, data ...nl.NetlinkRequestData) error {
 	return c.eachOf(what, get, answer, nil, take, data...)
 }
 
-// eachOf is each of those that are wanted.
+// eachOf is each, with the wanted bodies only.
 func (c *Conn) eachOf(what string, get, answer int, wanted func(body []byte) bool, take func(body []byte) error, data ...nl.NetlinkRequestData) error {
 	messages, err := c.dump(get, answer, wanted, data...)
 	for i := 0; err == nil && i < len(messages); i++ {

@@ -12,18 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultRoutes lists the routes to everywhere, of both families and in all
-// tables. A host with a thousand links has thousands of other routes, of which
-// nothing is read.
+// defaultRoutes lists the default routes, of both families and in all tables. Other
+// routes, of which a host with a thousand links has thousands, are not parsed.
 func (c *Conn) defaultRoutes() ([]Route, error) {
 	return c.routes(0, func(body []byte) bool { return len(body) < unix.SizeofRtMsg || body[1] == 0 }) // dst_len
 }
 
-// Uplinks says which links the node itself cannot do without, by ifindex, and
-// why: those that carry a default route, and those that own an address of
-// nodeAddresses (the node's own and the API server's) or lead to it. addresses
-// are those of Prefixes. What lies below or above such a link is for the caller
-// to follow.
+// Uplinks says which links the node itself needs, by ifindex, and why: those that
+// carry a default route, and those that own an address of nodeAddresses (the node's
+// own and the API server's) or lead to it. addresses are those of Prefixes. Links
+// below or above such a link are the caller's to find.
 func (c *Conn) Uplinks(nodeAddresses []netip.Addr, addresses []Prefix) (map[int]string, error) {
 	needed := map[int]string{}
 	routes, err := c.defaultRoutes()
@@ -56,8 +54,8 @@ func (c *Conn) Uplinks(nodeAddresses []netip.Addr, addresses []Prefix) (map[int]
 	return needed, nil
 }
 
-// routeTo is the ifindex that packets to an address leave by; 0 when they
-// cannot.
+// routeTo is the ifindex by which packets to an address leave (ip route get); 0 without
+// a route.
 func (c *Conn) routeTo(ip netip.Addr) (int, error) {
 	header := nl.NewRtMsg()
 	header.RtMsg = unix.RtMsg{Family: unix.AF_INET, Dst_len: uint8(ip.BitLen())}

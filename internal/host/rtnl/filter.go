@@ -25,7 +25,7 @@ const (
 
 	directAction = 1 // TCA_BPF_FLAG_ACT_DIRECT
 	// settableFlags are TCA_CLS_FLAGS_SKIP_HW, _SKIP_SW and _VERBOSE; the others
-	// tell where a filter ended up.
+	// report whether a filter is offloaded.
 	settableFlags = 1 | 2 | 16
 )
 
@@ -48,17 +48,17 @@ type Filter struct {
 	Priority uint16 `json:"priority"`
 	Protocol uint16 `json:"protocol"`
 	Handle   uint32 `json:"handle"`
-	// Program is the id of the BPF program, 0 for none. Name is what the filter
-	// was given as its name.
+	// Program is the id of the BPF program, 0 for none. Name is TCA_BPF_NAME.
 	Program uint32 `json:"program,omitempty"`
 	Name    string `json:"name,omitempty"`
-	// DirectAction is true when the program itself decides about packets.
+	// DirectAction is true when the program's return value is the verdict on a
+	// packet.
 	DirectAction bool `json:"directAction,omitempty"`
 	// Actions is true when further actions hang on the filter.
 	Actions bool `json:"actions,omitempty"`
 }
 
-// restorable tells whether its program brings a filter back.
+// restorable tells whether the filter can be restored with its program.
 func (f Filter) restorable() bool {
 	return f.Kind == "bpf" && f.Direction != "" && f.Program != 0 && !f.Actions
 }
@@ -95,8 +95,8 @@ func (c *Conn) filters(index int, q Queueing) ([]Filter, error) {
 	return list, nil
 }
 
-// parseFilter reads a body. What is not whole announces the filters of one
-// priority.
+// parseFilter reads a body. A message without a handle, for which whole is false, only
+// announces the filters of one priority.
 func parseFilter(body []byte) (f Filter, whole bool, err error) {
 	m, err := parseMessage(body, tcBytes)
 	if err != nil {
@@ -158,7 +158,7 @@ func (f *Filter) takeBPF(options []byte) error {
 	})
 }
 
-// DeleteFilter takes a filter away. It is no error when it is gone.
+// DeleteFilter deletes a filter. It is no error when it is gone.
 func (c *Conn) DeleteFilter(index int, f Filter) error {
 	m, err := parseMessage(f.Message, tcBytes)
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Link is one link as RTM_NEWLINK tells it. Nil is: the kernel does not say.
+// Link is one link as RTM_NEWLINK describes it. Nil: the message does not say.
 type Link struct {
 	Name string
 	// Index is the ifindex: it identifies the link in its namespace until it
@@ -33,7 +33,7 @@ type Link struct {
 	Settings Settings
 	// Up is the administrator's IFF_UP, not the carrier.
 	Up bool
-	// State is operstate's word in sysfs, such as "up" (IFLA_OPERSTATE).
+	// State is spelled as in sysfs's operstate, such as "up" (IFLA_OPERSTATE).
 	State string
 	// Encapsulation is the link layer: ether, infiniband, loopback (ifi_type).
 	Encapsulation string
@@ -48,8 +48,8 @@ type Link struct {
 	// XDP is true when a program runs in the driver or the generic hook.
 	XDP bool
 	// Lower are the ifindexes, in the same namespace, of the links below this
-	// one, sorted: a VLAN's parent (IFLA_LINK), a VXLAN's (IFLA_VXLAN_LINK).
-	// Those below a bridge or a bond tell it by Master.
+	// one, sorted: a VLAN's parent (IFLA_LINK), a VXLAN's (IFLA_VXLAN_LINK). The
+	// ports of a bridge or a bond are not among them: they have it as their Master.
 	Lower []int
 	// Bus and BusAddress name the parent device, such as "pci" and
 	// "0000:8f:00.0" (IFLA_PARENT_DEV_BUS_NAME and _NAME, since Linux 5.14).
@@ -57,11 +57,10 @@ type Link struct {
 	// PortName is the port of the device behind it, such as "p0"
 	// (IFLA_PHYS_PORT_NAME).
 	PortName *string
-	// ConfDigest tells the link's settings of ipv4/conf and ipv6/conf from others: a
-	// digest of IFLA_INET_CONF and IFLA_INET6_CONF, of which of the two there are, and
-	// of nothing else. The lists lack some settings (ipv6/conf/stable_secret); those
-	// that they have are the same wherever the digest is. Empty where the message has
-	// neither list.
+	// ConfDigest is a digest of the link's settings of ipv4/conf and ipv6/conf, that
+	// is of IFLA_INET_CONF and IFLA_INET6_CONF and of which of the two there are. Two
+	// links with the same digest have the same settings, but for those that the lists
+	// lack (ipv6/conf/stable_secret). Empty where the message has neither list.
 	ConfDigest string
 }
 
@@ -77,7 +76,7 @@ func IsRepresentor(portName string) bool {
 }
 
 // skipStatistics is RTEXT_FILTER_SKIP_STATS (include/uapi/linux/rtnetlink.h):
-// counters are most of a link's message, and nobody reads them here.
+// counters are most of a link's message, and are not used here.
 const skipStatistics = 1 << 3
 
 const xdpNone = 0 // XDP_ATTACHED_NONE (include/uapi/linux/if_link.h)
@@ -93,9 +92,9 @@ func (c *Conn) Links() ([]Link, error) {
 	return links, err
 }
 
-// LinksWhere lists those links of the namespace that are wanted. The kernel knows
-// no such filter, so that all are read, but no others are kept, nor do they count
-// against the Limit: however many a pod has made, a NIC is found among them.
+// LinksWhere lists the wanted links of the namespace. The kernel has no such filter, so
+// that all are read, but only the wanted ones are kept and count against the Limit: a
+// NIC is found among however many links a pod has made.
 func (c *Conn) LinksWhere(wanted func(l *Link) bool) ([]Link, error) {
 	var links []Link
 	match := func(body []byte) bool {
@@ -248,8 +247,7 @@ var lowerData = map[string][]uint16{
 	"dsa":   {unix.IFLA_DSA_CONDUIT},
 }
 
-// pairs are the kinds whose IFLA_LINK is the other end, which stays when this one
-// leaves.
+// pairs are the kinds whose IFLA_LINK is the other end of a pair, not a link below.
 var pairs = []string{"veth", "vxcan", "netkit"}
 
 // lowers gathers what a link's message says of the links below it.
@@ -275,8 +273,8 @@ func (b *lowers) takeData(of string, kind uint16, value []byte) {
 	}
 }
 
-// of are the links below a link. A link does not stand on itself, as the tunnels
-// without one would have it, nor on its other end.
+// of are the links below a link. Left out are the link itself, which tunnels without a
+// lower link name, and the other end of a pair.
 func (b *lowers) of(l Link) []int {
 	if b.elsewhere {
 		return nil
@@ -290,7 +288,7 @@ func (b *lowers) of(l Link) []int {
 	return slices.Compact(list)
 }
 
-// operState is the word of operstate in sysfs (net/core/net-sysfs.c).
+// operState is the spelling of operstate in sysfs (net/core/net-sysfs.c).
 func operState(value []byte) string {
 	words := []string{"unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"}
 	if len(value) != 1 || int(value[0]) >= len(words) {
@@ -299,7 +297,7 @@ func operState(value []byte) string {
 	return words[value[0]]
 }
 
-// known is nil for the zero value, which none of these attributes has.
+// known is nil for the zero value, which means unknown in these attributes.
 func known[T comparable](v T) *T {
 	var zero T
 	if v == zero {

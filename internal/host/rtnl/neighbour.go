@@ -39,9 +39,9 @@ func (c *Conn) Proxies(index int) ([]Saved, error) {
 	return c.entries("proxy neighbours", index, header, func(n neighbour) bool { return n.flags&unix.NTF_PROXY != 0 })
 }
 
-// UnicastEntries lists the unicast addresses that a link takes beside its own (bridge
-// fdb show self). Those of groups cannot be told from those that the
-// kernel has joined.
+// UnicastEntries lists the further unicast addresses that a link receives (bridge fdb
+// show self). Multicast entries are left out: those of an administrator cannot be told
+// from those that the kernel has joined.
 func (c *Conn) UnicastEntries(index int) ([]Saved, error) {
 	header := make(raw, unix.SizeofNdMsg)
 	header[0] = unix.AF_BRIDGE
@@ -89,8 +89,9 @@ func parseNeighbour(body []byte) (neighbour, error) {
 	}
 	clear(m.header[4:8])
 	if n.flags&unix.NTF_PROXY != 0 {
-		// Since Linux 6.17 one that is not permanent goes with the carrier, and
-		// the dump does not tell which are. ip(8) makes permanent ones.
+		// Since Linux 6.17 the kernel drops one that is not permanent when the
+		// carrier is lost, and the dump does not say which are. ip(8) adds permanent
+		// ones.
 		binary.NativeEndian.PutUint16(m.header[8:10], nudPermanent)
 	}
 	n.Saved = Saved{Text: n.text(m), Message: m.without(ndaCacheinfo, ndaProbes)}
@@ -126,8 +127,8 @@ func neighbourHeader(index int, ip netip.Addr) raw {
 	return header
 }
 
-// RestoreNeighbour puts back what Neighbours, Proxies and UnicastEntries save, in
-// place of an entry for the same address.
+// RestoreNeighbour adds an entry that Neighbours, Proxies or UnicastEntries saved,
+// replacing one for the same address.
 func (c *Conn) RestoreNeighbour(index int, s Saved) error {
 	m, err := parseMessage(s.Message, unix.SizeofNdMsg)
 	if err == nil {

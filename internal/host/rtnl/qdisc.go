@@ -33,38 +33,37 @@ const (
 	tcaEgressBlock  = 14
 )
 
-// classless are the queueing disciplines without classes or children, which
-// their kind and options bring back whole.
+// classless are the queueing disciplines without classes or children, whose kind and
+// options are all there is to restore.
 var classless = []string{"pfifo", "bfifo", "pfifo_fast", "pfifo_head_drop", "fq", "fq_codel", "codel", "sfq", "noqueue"}
 
 // Qdisc is a queueing discipline.
 type Qdisc struct {
 	Saved
-	// Kind is such as fq_codel; Handle and Parent are its place, a number of 16
-	// bits before the colon and one behind. What the kernel made by itself has
-	// handle 0.
+	// Kind is such as fq_codel; Handle and Parent are major:minor numbers of 16 bits
+	// each. One that the kernel made by itself has handle 0.
 	Kind   string `json:"kind"`
 	Handle uint32 `json:"handle"`
 	Parent uint32 `json:"parent"`
 }
 
-// QdiscVerdict says whether a link's queueing comes back.
+// QdiscVerdict says whether a link's queueing can be restored.
 type QdiscVerdict int
 
 const (
 	// QdiscDefault is what the kernel makes by itself.
 	QdiscDefault QdiscVerdict = iota
-	// QdiscRestorable is what RestoreQueueing and RestoreFilter bring back.
+	// QdiscRestorable is what RestoreQueueing and RestoreFilter restore.
 	QdiscRestorable
-	// QdiscLost would not come back as it was.
+	// QdiscLost cannot be restored as it was.
 	QdiscLost
 )
 
 // String is a word for messages.
 func (v QdiscVerdict) String() string { return []string{"default", "restorable", "lost"}[v] }
 
-// Queueing is what moving a link to another namespace takes away: its queueing
-// disciplines and their filters (net/sched/sch_generic.c, dev_shutdown).
+// Queueing is a link's queueing disciplines and their filters, which the kernel deletes
+// when the link moves to another namespace (net/sched/sch_generic.c, dev_shutdown).
 type Queueing struct {
 	// Root is for what the link sends; nil when the link is down and has the
 	// kernel's default.
@@ -72,7 +71,7 @@ type Queueing struct {
 	// Ingress is clsact or ingress, which hold filters only; nil without.
 	Ingress *Qdisc   `json:"ingress,omitempty"`
 	Filters []Filter `json:"filters,omitempty"`
-	// Verdict says whether all this comes back, and Reason why not.
+	// Verdict says whether all this can be restored, and Reason why not.
 	Verdict QdiscVerdict `json:"verdict"`
 	Reason  string       `json:"reason,omitempty"`
 }
@@ -83,8 +82,8 @@ func (c *Conn) Queueing(index int) (Queueing, error) {
 	return all[index], err
 }
 
-// Queueings reads those of several links, by their ifindexes: the kernel dumps
-// those of all links, whatever is asked for.
+// Queueings reads those of several links, by their ifindexes, in one dump: the kernel
+// dumps those of all links in any case.
 func (c *Conn) Queueings(indexes []int) (map[int]Queueing, error) {
 	all, err := c.queueings(indexes)
 	if err != nil {
@@ -124,25 +123,25 @@ func (c *Conn) queueings(indexes []int) (map[int]Queueing, error) {
 		if q.Filters, err = c.filters(index, q); err != nil {
 			return nil, err
 		}
-		q.judge(children[index], blocks[index])
+		q.setVerdict(children[index], blocks[index])
 		all[index] = q
 	}
 	return all, nil
 }
 
-// judge fills in the verdict.
-func (q *Queueing) judge(children []Qdisc, blocks bool) {
+// setVerdict fills in the verdict.
+func (q *Queueing) setVerdict(children []Qdisc, blocks bool) {
 	q.Verdict = QdiscDefault
 	if q.Root != nil && q.Root.Handle != 0 || q.Ingress != nil {
 		q.Verdict = QdiscRestorable
 	}
-	if reason := q.obstacle(children, blocks); reason != "" {
+	if reason := q.lossReason(children, blocks); reason != "" {
 		q.Verdict, q.Reason = QdiscLost, reason
 	}
 }
 
-// obstacle is why not all comes back; empty when it does.
-func (q *Queueing) obstacle(children []Qdisc, blocks bool) string {
+// lossReason is why not all can be restored; empty when it can.
+func (q *Queueing) lossReason(children []Qdisc, blocks bool) string {
 	if r := q.Root; r != nil && r.Handle != 0 && r.Kind != "mq" && !slices.Contains(classless, r.Kind) {
 		return fmt.Sprintf("the root queueing discipline %s may have classes, which are not restored", r.Text)
 	}
@@ -185,8 +184,8 @@ func parseQdisc(body []byte) (d Qdisc, of int, shared bool, err error) {
 	return d, of, shared, nil
 }
 
-// RestoreQueueing puts queueing disciplines back where they are missing. Nil and
-// what the kernel makes by itself is left alone.
+// RestoreQueueing adds queueing disciplines that are missing. It ignores nil and what
+// the kernel makes by itself.
 func (c *Conn) RestoreQueueing(index int, root, ingress *Qdisc) error {
 	have, err := c.Queueing(index)
 	if err != nil {
@@ -202,8 +201,8 @@ func (c *Conn) RestoreQueueing(index int, root, ingress *Qdisc) error {
 	return errors.Join(errs...)
 }
 
-// replaceRoot puts a root back. One of the same handle goes first: it would only
-// be changed, and some settings, such as the flows of fq_codel, cannot be.
+// replaceRoot restores the root. One with the same handle is deleted first: the kernel
+// would only change it, which some settings, such as the flows of fq_codel, refuse.
 func (c *Conn) replaceRoot(index int, have *Qdisc, want Qdisc) error {
 	if have != nil && have.Handle == want.Handle {
 		err := c.change(unix.RTM_DELQDISC, 0, tcHeader(index, have.Handle, tcRoot))
@@ -229,13 +228,13 @@ func (c *Conn) restoreQdisc(index int, s Saved, flags int) error {
 	return nil
 }
 
-// codelTimes are the options that the kernel keeps in units of 1024 ns and tells
-// in microseconds (include/net/codel.h): TARGET, INTERVAL and CE_THRESHOLD of
+// codelTimes are the options that the kernel keeps in units of 1024 ns and reports in
+// microseconds (include/net/codel.h): TARGET, INTERVAL and CE_THRESHOLD of
 // include/uapi/linux/pkt_sched.h.
 var codelTimes = map[string][]uint16{"codel": {1, 3, 5}, "fq_codel": {1, 3, 7}}
 
-// settable is the body of a queueing discipline with the options that make what
-// it tells.
+// settable is the body of a queueing discipline with options that result in the
+// reported ones when they are set.
 func settable(m message) ([]byte, error) {
 	times := codelTimes[unix.ByteSliceToString(m.get(tcaKind))]
 	if times == nil || m.get(tcaOptions) == nil {
@@ -252,14 +251,15 @@ func settable(m message) ([]byte, error) {
 	return append(m.without(tcaOptions), options.Serialize()...), err
 }
 
-// codelTime is the microseconds of which the kernel makes what it tells as these.
-// It rounds down both ways, so that its own answer would lose one each time.
+// codelTime is the time to set so that the kernel reports the given one. It rounds down
+// in both directions, so that setting what it reports would lose one each time.
 func codelTime(told uint32) uint32 {
 	kept := (uint64(told)*1000 + 1023) / 1024
 	return uint32(min((kept*1024+999)/1000, math.MaxUint32))
 }
 
-// AddClsact gives a link a place for filters. It is no error when it has it.
+// AddClsact adds the queueing discipline clsact, which holds filters. It is no error
+// when there is one.
 func (c *Conn) AddClsact(index int) error {
 	err := c.change(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL,
 		tcHeader(index, tcIngress&0xffff0000, tcIngress), nl.NewRtAttr(tcaKind, nl.ZeroTerminated("clsact")))

@@ -45,11 +45,11 @@ type Route struct {
 	// Kernel is true for a route that the kernel makes itself with an address,
 	// or from router advertisements.
 	Kernel bool
-	// Shared is true for a route through a nexthop object (ip nexthop), which
-	// a route alone cannot bring back.
+	// Shared is true for a route through a nexthop object (ip nexthop), which is not
+	// restored with the route.
 	Shared bool
-	// Unicast is false for routes that lead nowhere, such as blackholes, and
-	// for those of the host's own and broadcast addresses.
+	// Unicast is RTN_UNICAST: false for blackholes and the like, and for those of
+	// the host's own and broadcast addresses.
 	Unicast bool
 }
 
@@ -205,15 +205,14 @@ func routeText(m message, r Route) string {
 	return text
 }
 
-// RestoreRoutes puts saved routes back, all at once, and those that failed again
-// as long as that helps: a gateway is reachable only when the route to it is
-// there. Their link must be up. It is no error when a route is there already.
+// RestoreRoutes adds saved routes, all at once, and repeats those that failed as long
+// as more succeed: the gateway of one may be reached by another. Their link must be
+// up. It is no error when a route is there already.
 func (c *Conn) RestoreRoutes(index int, routes []Saved) error {
 	return errors.Join(c.TryRoutes(index, routes)...)
 }
 
-// TryRoutes is RestoreRoutes with an error for each route, nil for one that is
-// there.
+// TryRoutes is RestoreRoutes with an error for each route, nil for one that was added.
 func (c *Conn) TryRoutes(index int, routes []Saved) []error {
 	errs := make([]error, len(routes))
 	var left []int // the positions of requests among the routes
@@ -276,7 +275,7 @@ func (c *Conn) restoreRequest(index int, s Saved) (*nl.NetlinkRequest, error) {
 		flags = unix.NLM_F_CREATE | unix.NLM_F_EXCL
 	}
 	if m.get(unix.RTA_MULTIPATH) != nil {
-		// What is left of it leads through the other links only.
+		// What the kernel has left of it leads through the other links only.
 		flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
 	}
 	return c.request(unix.RTM_NEWROUTE, flags, raw(body)), nil
@@ -314,7 +313,8 @@ func InTable(s Saved, table uint32) (Saved, error) {
 	if len(in) != 4 {
 		return Saved{}, fmt.Errorf("route %s in table %d: its message names no table", s.Text, table)
 	}
-	// As the kernel itself says it, so that what comes of it is Equal.
+	// Encoded as the kernel does, so that the kernel's own message of the route is
+	// Equal.
 	binary.NativeEndian.PutUint32(in, table)
 	m.header[4] = unix.RT_TABLE_COMPAT
 	if table <= math.MaxUint8 {
@@ -324,7 +324,7 @@ func InTable(s Saved, table uint32) (Saved, error) {
 	return r.Saved, err
 }
 
-// place is what no two IPv6 routes of a namespace have in common.
+// place identifies an IPv6 route in a namespace.
 type place struct {
 	header              [4]byte
 	destination         string
@@ -332,9 +332,9 @@ type place struct {
 	hasTable, hasMetric bool
 }
 
-// WholeRoutes leaves out of a list what was left of an IPv6 route with several
-// paths when a link of it went away, where more of it is listed too. (IPv4 drops
-// such a route with its first link.)
+// WholeRoutes removes from a list those multipath IPv6 routes of which the same route
+// with more paths is listed: they are what the kernel left when a link went away. (An
+// IPv4 multipath route goes away with its first link.)
 func WholeRoutes(list []Saved) []Saved {
 	paths := make([]int, len(list))
 	places := make([]place, len(list))
@@ -362,8 +362,7 @@ func WholeRoutes(list []Saved) []Saved {
 	return kept
 }
 
-// SharedRoutes lists the routes through nexthop objects, as defaultRoutes does: few
-// hosts have any.
+// SharedRoutes lists the routes through nexthop objects. Other routes are not parsed.
 func (c *Conn) SharedRoutes() ([]Route, error) {
 	return c.routes(0, func(body []byte) bool {
 		shared := len(body) < unix.SizeofRtMsg
@@ -475,8 +474,8 @@ func (r RouteConfig) data(index int) []nl.NetlinkRequestData {
 // (IP6_RT_PRIO_USER, include/uapi/linux/ipv6_route.h).
 const ip6Metric = 1024
 
-// inPlaceOf is nil when the route that keeps another one out is the same. It
-// looks at the routes through the link alone, however many others there are.
+// inPlaceOf is nil when the existing route that the kernel refuses another one for is
+// the same. It lists the routes through the link only.
 func (c *Conn) inPlaceOf(index int, want RouteConfig) error {
 	through := nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(index)))
 	routes, err := c.routesOf(family(want.Destination.Addr()), 0, nil, through)

@@ -27,9 +27,9 @@ type Rule struct {
 	Priority, Table uint32
 	// Source and Destination are invalid where the rule has none.
 	Source, Destination netip.Prefix
-	// Input and Output are the names of the interfaces it is about; empty for
-	// any. A rule stays when its interface leaves, and binds again when one of
-	// that name comes.
+	// Input and Output are the interfaces that it matches, by name; empty for any. A
+	// rule stays when its interface leaves, and matches again when one of that name
+	// comes.
 	Input, Output string
 	// Kernel is true for the rules that the kernel makes itself.
 	Kernel bool
@@ -88,7 +88,7 @@ func parseRule(body []byte) (Rule, error) {
 		return Rule{}, err
 	}
 	// struct fib_rule_hdr: family, dst_len, src_len, tos, table, reserved,
-	// action, flags. Beside inversion, the flags tell what the rule met.
+	// action, flags. Beside inversion, the flags are state, not configuration.
 	flags := binary.NativeEndian.Uint32(m.header[8:12])
 	binary.NativeEndian.PutUint32(m.header[8:12], flags&fibRuleInvert)
 	r := Rule{Table: uint32(m.header[4])}
@@ -153,8 +153,8 @@ func (c *Conn) AddRule(r RuleConfig) error {
 	return nil
 }
 
-// hasUnordered tells whether a rule without a priority is there: the kernel
-// would choose another one, and add it once more.
+// hasUnordered tells whether a rule without a priority is there: adding it again would
+// not fail, as the kernel would choose another priority.
 func (c *Conn) hasUnordered(r RuleConfig) (bool, error) {
 	if r.Priority != nil {
 		return false, nil
@@ -189,7 +189,7 @@ func (c *Conn) addRule(r RuleConfig) error {
 	return err
 }
 
-// DeleteRule takes a saved rule away. It is no error when it is gone.
+// DeleteRule deletes a saved rule. It is no error when it is gone.
 func (c *Conn) DeleteRule(s Saved) error {
 	if err := c.change(unix.RTM_DELRULE, 0, raw(s.Message)); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("delete rule %s: %w", s.Text, err)
@@ -197,7 +197,7 @@ func (c *Conn) DeleteRule(s Saved) error {
 	return nil
 }
 
-// RestoreRule puts a saved rule back. It is no error when it is there already.
+// RestoreRule adds a saved rule. It is no error when it is there already.
 func (c *Conn) RestoreRule(s Saved) error {
 	err := c.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, raw(s.Message))
 	if err != nil && !errors.Is(err, unix.EEXIST) {

@@ -13,17 +13,17 @@ import (
 	"plumbline.dev/plumbline/internal/host/netns"
 )
 
-// Subscribe sends a value when a link, address, route, rule or queueing
-// discipline of the namespace may have changed. Changes that come before the value is taken are one value.
+// Subscribe sends a value when a link, address, route, rule or queueing discipline of
+// the namespace may have changed. Changes are coalesced until the value is received.
 // The channel is closed when the kernel dropped events because they came faster
-// than they were read, or when ctx ends; who still listens subscribes again
-// before looking at everything.
+// than they were read, or when ctx ends; a caller then subscribes again before it
+// reads everything.
 func Subscribe(ctx context.Context, namespace int) (<-chan struct{}, error) {
 	return SubscribeBuffer(ctx, namespace, eventBytes)
 }
 
-// SubscribeBuffer is Subscribe with room for so many bytes of events that were
-// not read yet; the kernel rounds up to its minimum.
+// SubscribeBuffer is Subscribe with a receive buffer of that size; the kernel rounds up
+// to its minimum.
 func SubscribeBuffer(ctx context.Context, namespace, bytes int) (<-chan struct{}, error) {
 	return subscribe(ctx, namespace, bytes, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
@@ -48,8 +48,8 @@ func subscribe(ctx context.Context, namespace, buffer int, groups ...uint) (<-ch
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to rtnetlink: %w", err)
 	}
-	// Beyond net.core.rmem_max only with CAP_NET_ADMIN; less is no fault, it
-	// only overflows earlier.
+	// More than net.core.rmem_max needs CAP_NET_ADMIN; a smaller buffer only
+	// overflows earlier.
 	if socket.SetReceiveBufferSize(buffer, true) != nil {
 		_ = socket.SetReceiveBufferSize(buffer, false)
 	}
@@ -67,7 +67,7 @@ func subscribe(ctx context.Context, namespace, buffer int, groups ...uint) (<-ch
 			}
 			select {
 			case events <- struct{}{}:
-			default: // one is waiting, and will show this change too
+			default: // a value is pending, for this change too
 			}
 		}
 	}()

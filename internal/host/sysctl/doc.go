@@ -8,6 +8,6 @@
 //
 // The kernel shows the files of the network namespace of the thread that opens
 // them (net/sysctl_net.c, net_ctl_header_lookup), whoever mounted them, so one
-// writable mount does for all namespaces. Of the settings of a whole namespace
-// those of all its interfaces can be written (WriteAll), and no others.
+// writable mount is enough for all namespaces. Settings of a whole namespace are
+// written by WriteAll (those of all its interfaces) and WriteNamespace.
 package sysctl

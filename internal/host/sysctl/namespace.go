@@ -14,18 +14,18 @@ import (
 	"plumbline.dev/plumbline/internal/host/netns"
 )
 
-// namespaceName is a sysctl below net, of no interface: what has more dots leads
-// nowhere else.
+// namespaceName is a sysctl below net that is not of an interface. It has no slash, so
+// that no name leads elsewhere.
 var namespaceName = regexp.MustCompile(`^net\.[a-z0-9]+(\.[a-z0-9_]+){1,3}$`)
 
-// congestionControl is the one setting that makes the kernel load a module, by
-// whatever name it is given (net/ipv4/tcp_cong.c, tcp_ca_find_autoload).
+// congestionControl is the one setting for which the kernel loads a module, of the name
+// that is written (net/ipv4/tcp_cong.c, tcp_ca_find_autoload).
 const congestionControl = "net.ipv4.tcp_congestion_control"
 
 // WriteNamespace sets a sysctl of the whole namespace, such as net.ipv4.tcp_rmem,
-// and reads it back. Of the node's other sysctls the kernel shows a namespace that
-// is not the first none, or none to write (net/sysctl_net.c, ensure_safe_net_sysctl):
-// the error is ErrLacks or ErrReadOnly then.
+// and reads it back. Sysctls of the whole node are not shown, or are read-only, in any
+// but the first namespace (net/sysctl_net.c, ensure_safe_net_sysctl): the error is
+// ErrLacks or ErrReadOnly then.
 func (n Net) WriteNamespace(name, value string) error {
 	path, err := n.namespaceFile(name)
 	if err == nil {

@@ -18,13 +18,13 @@ import (
 
 var (
 	// ErrLacks says that this kernel has no such setting, or not of this
-	// interface: it has none of IPv6 where that is off.
+	// interface, as with IPv6 settings where IPv6 is off.
 	ErrLacks = errors.New("this kernel has no such setting")
 	// ErrReadOnly says that a setting cannot be written.
 	ErrReadOnly = errors.New("the setting is read-only")
 )
 
-// NotTakenError says that the kernel took a value and did not keep it.
+// NotTakenError says that the kernel accepted a write, and the value read back differs.
 type NotTakenError struct {
 	Interface, Key, Value, Got string
 }
@@ -42,13 +42,13 @@ type Net struct {
 	root      string
 	namespace int
 	names     *names
-	confs     *confs
+	confCache *confCache
 }
 
 // New returns the settings of the namespace of a descriptor. Root is the
 // directory that holds what /proc/sys holds, where it can be written to.
 func New(root string, namespace int) Net {
-	return Net{root: root, namespace: namespace, names: &names{}, confs: &confs{}}
+	return Net{root: root, namespace: namespace, names: &names{}, confCache: &confCache{}}
 }
 
 // Read returns a setting, such as ipv4/conf/arp_ignore. The error is ErrLacks
@@ -79,8 +79,8 @@ func (n Net) Write(ifname, key, value string) error {
 	return netns.Do(n.namespace, func() error { return write(path, ifname, key, value) })
 }
 
-// WriteAll sets a setting of all interfaces of the namespace, those to come
-// among them, and reads it back. It is for what the kernel decides for a whole
+// WriteAll sets a setting of all present and future interfaces of the namespace
+// (conf.all), and reads it back. It is for what the kernel decides for a whole
 // namespace only.
 func (n Net) WriteAll(key, value string) error {
 	const all = "all"
@@ -106,8 +106,8 @@ func write(path, ifname, key, value string) error {
 	return nil
 }
 
-// path is the file of a setting. Neither name may lead elsewhere: the pod may
-// have named the interface.
+// path is the file of a setting. Neither name may lead elsewhere: a pod may have
+// chosen the interface's.
 func (n Net) path(ifname, key string) (string, error) {
 	if err := checkInterface(ifname); err != nil {
 		return "", err
@@ -177,19 +177,20 @@ func retry(call func() (int, error)) (int, error) {
 }
 
 func writeFile(path, value string) error {
-	// Not O_CREATE: where the kernel lacks it, there is nothing.
+	// Without O_CREATE: a setting that the kernel lacks must not become a file.
 	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return sentence(err)
 	}
-	// Once, and no rest: of ipv6/conf/ignore_routes_with_linkdown Linux 6.1 says that it
-	// took one byte whatever it took (net/ipv6/addrconf.c, addrconf_fixup_linkdown), and
-	// refuses the others when they come again. Who writes reads back.
+	// One write, and no second one for a short count: for
+	// ipv6/conf/ignore_routes_with_linkdown Linux 6.1 returns 1 whatever it was given
+	// (net/ipv6/addrconf.c, addrconf_fixup_linkdown), and refuses the rest by itself.
+	// Callers read back.
 	_, err = retry(func() (int, error) { return unix.Write(fd, []byte(value+"\n")) })
 	return sentence(errors.Join(err, unix.Close(fd)))
 }
 
-// sentence tells what is behind an error of the file system.
+// sentence turns an error of the file system into one of this package.
 func sentence(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

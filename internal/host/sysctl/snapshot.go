@@ -21,10 +21,9 @@ type Settings map[string]string
 
 // Snapshot reads all settings of an interface that can be written, for Restore.
 //
-// Digest is the ConfDigest of its link (host/rtnl): what it tells is read of one
-// interface for all that have the same. Now asks the kernel for the digest once more,
-// when one was not seen before. Without a digest all is read from files, and now is
-// not called.
+// Digest is the ConfDigest of its link (host/rtnl): the settings that it covers are
+// cached for all interfaces with the same. Now reads the digest once more, when it is
+// not cached. With an empty digest all is read from files, and now is not called.
 func (n Net) Snapshot(ifname, digest string, now func() (string, error)) (Settings, error) {
 	settings, err := n.snapshot(ifname, digest, now)
 	if err != nil {
@@ -37,7 +36,7 @@ func (n Net) snapshot(ifname, digest string, now func() (string, error)) (Settin
 	if err := checkInterface(ifname); err != nil {
 		return nil, err
 	}
-	conf := n.confs.of(digest)
+	conf := n.confCache.of(digest)
 	settings, _, err := n.read(ifname, func(s setting) bool { return conf == nil || !s.listed })
 	if err != nil {
 		return nil, err
@@ -66,8 +65,8 @@ func (n Net) read(ifname string, wanted func(setting) bool) (settings Settings, 
 	return settings, whole, err
 }
 
-// readGroup opens the files from their directory: the kernel looks each
-// directory of a path up anew, and there are over a hundred files.
+// readGroup opens the files relative to their directory, since there are over a hundred,
+// and the kernel would resolve the whole path for each.
 func (n Net) readGroup(group, ifname string, wanted func(setting) bool, settings Settings) (whole bool, err error) {
 	dir, err := os.Open(filepath.Join(n.root, "net", group, ifname))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +87,7 @@ func (n Net) readGroup(group, ifname string, wanted func(setting) bool, settings
 		}
 		value, err := readAt(int(dir.Fd()), s.name)
 		if err != nil {
-			whole = false // ipv6/conf/stable_secret cannot be read before it was set
+			whole = false // ipv6/conf/stable_secret cannot be read before it is set
 			continue
 		}
 		settings[s.key] = value
@@ -103,9 +102,9 @@ type setting struct {
 	listed bool
 }
 
-// names are the settings that can be written, by group: the kernel has the same of
-// every interface (net/ipv4/devinet.c, net/ipv6/addrconf.c, net/core/neighbour.c),
-// so that one is asked for all.
+// names are the settings that can be written, by group. They are the same for every
+// interface (net/ipv4/devinet.c, net/ipv6/addrconf.c, net/core/neighbour.c), and are
+// listed once.
 type names struct {
 	mu    sync.Mutex
 	group map[string][]setting
@@ -164,9 +163,9 @@ func (n Net) Restore(ifname string, want Settings) (lacks []string, err error) {
 	return lacks, errors.Join(append(errs, err)...)
 }
 
-// isAs reads before anything is written: few settings differ, a write may cost the
-// kernel much, and some are two names for one value. dirs are open directories by
-// path, which it adds to.
+// isAs reads a setting before it is written: few differ, a write may be expensive in
+// the kernel, and some are two names for one value. dirs caches open directories by
+// path.
 func (n Net) isAs(dirs map[string]*os.File, ifname, key, value string) bool {
 	path, err := n.path(ifname, key)
 	if err != nil {
@@ -192,9 +191,9 @@ func (n Net) restore(ifname, key, value string) error {
 	return write(path, ifname, key, value)
 }
 
-// order is alphabetical, which has the coarse one of two names for a value
-// before the fine one (base_reachable_time, _ms; unres_qlen, _bytes), after the
-// switch that makes or ends all of IPv6.
+// order puts disable_ipv6 first, which creates or removes all of IPv6. The rest is
+// alphabetical: of two names for one value, the one of coarse unit comes before the one
+// of fine unit (base_reachable_time, _ms; unres_qlen, _bytes).
 func order(a, b string) int {
 	const first = "ipv6/conf/disable_ipv6"
 	switch {

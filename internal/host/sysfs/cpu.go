@@ -35,9 +35,9 @@ type CPU struct {
 
 const cpuDir = "devices/system/cpu"
 
-// ReadCPUs reads all present CPUs, by id. What CPUs share is read once: a
-// package id from the first CPU of the package, an L3 id from the first CPU
-// below it. On a machine with 224 CPUs that is a sixth of the files.
+// ReadCPUs reads all present CPUs, by id. What CPUs share is read once, such as a
+// package id from the first CPU of the package. On a machine with 224 CPUs that is a
+// sixth of the files.
 func ReadCPUs(sys fs.FS) ([]CPU, []Problem) {
 	c := cpuReader{reader: newReader(sys), index: map[int]int{}}
 	for _, id := range c.present() {
@@ -98,9 +98,8 @@ func (c *cpuReader) shared(lists []string, value string, parse func(string) (int
 	}
 }
 
-// group returns the indexes of the CPUs that a list file of a CPU names. A
-// list that contradicts what is known counts for nothing: then the group is
-// the CPU alone.
+// group returns the indexes of the CPUs that a list file of a CPU names. A list that
+// contradicts another one is ignored: then the group is the CPU alone.
 func (c *cpuReader) group(cpu *CPU, lists []string, done []bool) []int {
 	alone := []int{c.index[cpu.ID]}
 	for _, list := range lists {

@@ -18,10 +18,10 @@ import (
 	"plumbline.dev/plumbline/internal/host/openat2"
 )
 
-// Dir is a directory of the shape of /sys, as an fs.FS which no link leads out
-// of. That is os.Root's promise; for attributes and links, of which a scan
-// reads thousands, Dir keeps it in three system calls each, where os.Root
-// takes one for each element of a path (RESOLVE_BENEATH, man 2 openat2).
+// Dir is a directory such as /sys, as an fs.FS which no link leads out of, like os.Root.
+// For attributes and links, of which a scan reads thousands, it takes three system
+// calls each, where os.Root takes one for each element of a path (RESOLVE_BENEATH,
+// man 2 openat2).
 type Dir struct {
 	root *os.Root
 	rest rootFS
@@ -67,8 +67,8 @@ func (d *Dir) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	// os.Root asks for the status of each entry, of which class/net alone may
-	// have thousands; an entry here asks when it is asked.
+	// os.Root stats each entry, of which class/net alone may have thousands; an
+	// entry here stats only when Info is called.
 	f := os.NewFile(uintptr(fd), filepath.Join(d.root.Name(), name))
 	entries, err := f.ReadDir(-1)
 	for i, e := range entries {
@@ -107,7 +107,7 @@ func (d *Dir) ReadLink(name string) (string, error) {
 	var buf [unix.PathMax]byte
 	n, err := unix.Readlinkat(fd, "", buf[:])
 	if errors.Is(err, unix.ENOENT) {
-		err = unix.EINVAL // what readlink says of a file that is no link
+		err = unix.EINVAL // as readlink(2) of a file that is no link
 	}
 	if err != nil {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
@@ -116,8 +116,8 @@ func (d *Dir) ReadLink(name string) (string, error) {
 }
 
 // ReadAttribute reads a file into buf and returns how many bytes it has, at
-// most len(buf). A read that does not fill the buffer has met the end, as reads
-// of attributes and of ordinary files do.
+// most len(buf). A read that does not fill the buffer has reached the end, which holds
+// for attributes and ordinary files.
 func (d *Dir) ReadAttribute(name string, buf []byte) (int, error) {
 	fd, err := d.beneath(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if openat2.Unsupported(err) {

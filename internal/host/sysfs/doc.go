@@ -5,9 +5,9 @@
 // file of this package for each kernel directory. The root is an fs.FS, so a
 // rendered tree of another machine reads like the host's own.
 //
-// A reader returns facts and problems: what can not be read or contradicts
-// itself is left out and named by one Problem, and never stops the rest.
-// Absent is not zero: what the kernel does not say is nil.
+// A reader returns facts and problems: what cannot be read or contradicts itself is
+// left out and named by one Problem, and the rest is read all the same. An unknown
+// value is nil, never zero.
 //
 // Nothing here writes, joins facts of different directories, or decides what
 // is offered to a pod; that is inventory's.

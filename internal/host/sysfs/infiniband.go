@@ -88,8 +88,8 @@ type RDMAPort struct {
 // mostPorts is beyond any RDMA device's number of ports.
 const mostPorts = 64
 
-// ReadRDMAPorts reads the ports of an RDMA device, by number. A switch's port 0 is
-// its own.
+// ReadRDMAPorts reads the ports of an RDMA device, by number. Port 0 is a switch's
+// management port.
 func ReadRDMAPorts(sys fs.FS, device string) ([]RDMAPort, []Problem) {
 	r := newReader(sys)
 	dir, err := r.link(path.Join(rdmaDir, device))
@@ -112,8 +112,8 @@ func ReadRDMAPorts(sys fs.FS, device string) ([]RDMAPort, []Problem) {
 	return ports, r.problems
 }
 
-// firstNetDevice is that of the first GID that has one. Others, of which there are
-// 256 at most, are those of interfaces above it, such as VLANs.
+// firstNetDevice is that of the first GID that has one. Further GIDs, up to 256, are of
+// interfaces above it, such as VLANs.
 func (r *reader) firstNetDevice(dir string) *string {
 	for _, e := range r.list(dir) {
 		if name := r.text(path.Join(dir, e.Name())); name != nil {
@@ -123,8 +123,8 @@ func (r *reader) firstNetDevice(dir string) *string {
 	return nil
 }
 
-// rdmaFiles are the device files by the name of their RDMA device, those that
-// all share under "".
+// rdmaFiles are the device files by the name of their RDMA device; those that all
+// devices share are under "".
 func (r *reader) rdmaFiles() map[string][]string {
 	files := map[string][]string{}
 	for _, class := range []string{"class/infiniband_verbs", "class/infiniband_mad"} {

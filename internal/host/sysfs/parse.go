@@ -55,8 +55,8 @@ func parseCount(s string) (int, error) {
 	return int(v), nil
 }
 
-// parsePositive reads a number for which 0, -1 and its unsigned twin stand for
-// unknown: speed (net/core/net-sysfs.c), current_link_width.
+// parsePositive reads a number for which 0, -1 and 4294967295 stand for unknown: speed
+// (net/core/net-sysfs.c), current_link_width.
 func parsePositive(s string) (int, error) {
 	v, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || v < -1 || v > 1<<32-1 {
@@ -170,7 +170,7 @@ func parseMemTotal(s string) (uint64, error) {
 	return 0, errNoValue
 }
 
-// shorten keeps a nonsense value from filling the log.
+// shorten bounds a value for messages.
 func shorten(s string) string {
 	const most = 64
 	if len(s) <= most {

@@ -182,8 +182,8 @@ func isPCIRoot(name string) bool {
 	return ok
 }
 
-// pciAddress reads a path element that may be an address; most are not, and
-// are told by their colons.
+// pciAddress reads a path element that may be an address. Most are not, which their
+// lack of colons shows without parsing.
 func pciAddress(element string) (model.PCIAddress, bool) {
 	if strings.Count(element, ":") != 2 {
 		return model.PCIAddress{}, false

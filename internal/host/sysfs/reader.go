@@ -19,8 +19,8 @@ import (
 // page (Documentation/filesystems/sysfs.rst).
 const maxAttribute = 4096
 
-// errNoValue stands for all the ways in which the kernel says that an
-// attribute exists and has no value just now.
+// errNoValue says that an attribute exists and has no value at present, in whichever
+// way the kernel shows that.
 var errNoValue = errors.New("has no value")
 
 // attributeReader is a file system that reads a small file in fewer steps than
@@ -129,9 +129,9 @@ func readFile(sys fs.FS, name string, buf []byte) (int, error) {
 	return n, err
 }
 
-// isAbsent tells "there is no value" from "could not read": the file or its
-// device is gone, or the driver has nothing to say (EINVAL for the speed of a
-// link that is down, EOPNOTSUPP for a port name, net/core/net-sysfs.c).
+// isAbsent says whether an error means that there is no value: the file or its device
+// is gone, or the driver has none (EINVAL for the speed of a link that is down,
+// EOPNOTSUPP for a port name, net/core/net-sysfs.c).
 func isAbsent(err error) bool {
 	for _, e := range []error{
 		fs.ErrNotExist, syscall.ENODEV, syscall.ENXIO, syscall.EINVAL, syscall.EOPNOTSUPP, syscall.ENOTDIR,
@@ -143,7 +143,7 @@ func isAbsent(err error) bool {
 	return false
 }
 
-// plain drops the path that fs.PathError repeats: a Problem names it already.
+// plain removes the path from an fs.PathError: a Problem names it already.
 func plain(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

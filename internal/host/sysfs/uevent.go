@@ -25,9 +25,9 @@ const maxEvent = 8192
 
 // SubscribeUevents sends a value when a device that this package reads was
 // added, removed or changed: RDMA devices, PCI functions and CPUs, of which
-// rtnetlink knows nothing. Changes that come before the value is taken are one
-// value. The channel is closed when the kernel dropped events, or when ctx
-// ends. Events are those of the calling thread's network namespace.
+// rtnetlink sends no events. Changes are coalesced until the value is received. The
+// channel is closed when the kernel dropped events, or when ctx ends. Events are those
+// of the calling thread's network namespace.
 func SubscribeUevents(ctx context.Context) (<-chan struct{}, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
@@ -75,12 +75,12 @@ func receiveUevents(conn syscall.RawConn, events chan<- struct{}) {
 		}
 		select {
 		case events <- struct{}{}:
-		default: // one is waiting, and will show this change too
+		default: // a value is pending, for this change too
 		}
 	}
 }
 
-// concerns says whether an event is about a kernel directory that is read here.
+// concerns says whether an event is of a subsystem that is read here.
 // A message is "ACTION@PATH" and KEY=VALUE pairs, each ended by a zero byte.
 func concerns(message []byte) bool {
 	for field := range bytes.SplitSeq(message, []byte{0}) {

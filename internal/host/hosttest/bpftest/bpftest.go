@@ -59,8 +59,8 @@ func NeedTCX(t testing.TB, err error) {
 	}
 }
 
-// forbidden skips the test where the machine does not let it do something. The
-// lab's virtual machine does.
+// forbidden skips the test for lack of a privilege, and fails it on the lab's virtual
+// machine, which has them all.
 func forbidden(t testing.TB, what string, err error) {
 	t.Helper()
 	if errors.Is(err, unix.EPERM) && !hosttest.OnGuest() {

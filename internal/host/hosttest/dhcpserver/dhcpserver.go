@@ -18,11 +18,11 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
-// Answer makes of an offer or acknowledgement what the server says; the kind of
-// message may be changed too.
+// Answer is what the server changes of an offer or acknowledgement, even the type of
+// the message.
 type Answer func(request *dhcpv4.DHCPv4) []dhcpv4.Modifier
 
-// Server answers, and remembers what it was asked.
+// Server answers, and keeps the requests.
 type Server struct {
 	mu     sync.Mutex
 	answer Answer
@@ -51,21 +51,21 @@ func Serve(t testing.TB, ns *hosttest.Namespace, ifname string, answer Answer) *
 	return s
 }
 
-// Set has it answer otherwise from now on.
+// Set replaces the answer.
 func (s *Server) Set(answer Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = answer
 }
 
-// Last is what it was asked last.
+// Last is the last request.
 func (s *Server) Last() *dhcpv4.DHCPv4 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.heard[len(s.heard)-1]
 }
 
-// Await waits until it has heard such a message.
+// Await waits until there was a request for which is returns true.
 func (s *Server) Await(t testing.TB, what string, is func(*dhcpv4.DHCPv4) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -95,6 +95,6 @@ func (s *Server) handle(conn net.PacketConn, peer net.Addr, m *dhcpv4.DHCPv4) {
 	}
 	all := append([]dhcpv4.Modifier{dhcpv4.WithReply(m), dhcpv4.WithMessageType(kind)}, s.answer(m)...)
 	if answer, err := dhcpv4.New(all...); err == nil {
-		_, _ = conn.WriteTo(answer.ToBytes(), peer) // a client that is not answered asks again
+		_, _ = conn.WriteTo(answer.ToBytes(), peer) // without an answer a client repeats its request
 	}
 }

@@ -1,8 +1,8 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manylinks gives benchmarks a host full of pods, and the naive way to
-// look at one, to compare with. Only tests import it.
+// Package manylinks gives benchmarks a namespace with as many links as a full node
+// has, and the naive way to read them, for comparison. Only tests import it.
 package manylinks
 
 import (
@@ -35,8 +35,8 @@ func New(t testing.TB) *hosttest.Namespace {
 	return ns
 }
 
-// LookNaively is how long it takes to ask for each link what can be asked for
-// once: all addresses, to find the link's, and its queueing disciplines.
+// LookNaively is how long it takes to dump for each link what can be dumped once for
+// all: the addresses, and the queueing disciplines.
 func LookNaively(t testing.TB, conn *rtnl.Conn) time.Duration {
 	t.Helper()
 	start := time.Now()

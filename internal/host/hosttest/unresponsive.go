@@ -13,8 +13,8 @@ import (
 )
 
 // Silent is a process in a mount namespace of its own, in which a FUSE file system
-// that nobody serves is mounted, and a FIFO without a writer is at /dev/fifo. What
-// asks one of them waits until the process ends. /dev/plain/deeper/device is a
+// without a server is mounted, and a FIFO without a writer is at /dev/fifo. A system
+// call on one of them blocks until the process ends. /dev/plain/deeper/device is a
 // device file, 10:229.
 type Silent struct {
 	PID int
@@ -24,8 +24,8 @@ type Silent struct {
 }
 
 // silence mounts FUSE without a helper, by descriptor 3, which the process keeps
-// (Documentation/filesystems/fuse/fuse.rst). Nobody answers even the first
-// message, so that every request waits.
+// (Documentation/filesystems/fuse/fuse.rst). Not even the first message, FUSE_INIT, is
+// answered, so that every request blocks.
 const silence = `set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs /dev
@@ -36,7 +36,8 @@ mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 silent "$0"
 echo ready
 exec sleep 600`
 
-// NewSilent starts one, with the file system at a directory such as /dev/silent, or skips the test where the kernel has no FUSE.
+// NewSilent starts one, with the file system at a directory such as /dev/silent, or
+// skips the test where the kernel has no FUSE.
 func NewSilent(t testing.TB, at string) *Silent {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -66,8 +67,7 @@ func NewSilent(t testing.TB, at string) *Silent {
 	return s
 }
 
-// End ends the process; who waits for an answer gets an error. Ending twice is
-// allowed.
+// End ends the process; blocked system calls return an error. Ending twice is allowed.
 func (s *Silent) End() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()

@@ -27,7 +27,7 @@ func (c *Conn) Set(index int, change Change) error {
 	return nil
 }
 
-// Move takes a link to the namespace of a descriptor, and gives it its new name
+// Move moves a link to the namespace of a descriptor, and gives it its new name
 // and settings there, in one message: at no moment is it in the new namespace
 // under the old name. The link arrives down, without addresses, routes or
 // neighbours. The kernel moves before it changes settings, so that after an
@@ -63,7 +63,7 @@ func (c *Conn) setLink(index int, change Change, more ...nl.NetlinkRequestData) 
 	return c.change(unix.RTM_NEWLINK, 0, append(data, attributes...)...)
 }
 
-// DetachXDP takes the XDP programs off a link, in whichever hook they run. One
+// DetachXDP detaches the XDP programs of a link, in whichever mode they run. One
 // that a BPF link holds stays, with an error (net/core/dev.c, dev_xdp_attach).
 func (c *Conn) DetachXDP(index int) error {
 	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
@@ -80,12 +80,12 @@ func (c *Conn) DetachXDP(index int) error {
 	return nil
 }
 
-// AddAltName gives a link another name to go by.
+// AddAltName adds an alternative name to a link (ip link property).
 func (c *Conn) AddAltName(index int, name string) error {
 	return c.altName(unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL, index, name)
 }
 
-// DeleteAltName takes one of the link's other names away.
+// DeleteAltName deletes an alternative name of a link.
 func (c *Conn) DeleteAltName(index int, name string) error {
 	return c.altName(unix.RTM_DELLINKPROP, 0, index, name)
 }
@@ -142,7 +142,7 @@ func (c *Conn) CreateVRF(name string, table uint32) (index int, err error) {
 	return l.Index, nil
 }
 
-// DeleteLink ends a virtual link. It is no error when it is gone.
+// DeleteLink deletes a virtual link. It is no error when it is gone.
 func (c *Conn) DeleteLink(index int) error {
 	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	header.Index = int32(index)

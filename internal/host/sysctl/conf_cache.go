@@ -12,8 +12,8 @@ import (
 // listed are the settings that a link's message lists, all of IPv4's and most of
 // IPv6's, by group (net/ipv4/devinet.c, inet_fill_link_af, of what
 // devinet_sysctl names; net/ipv6/addrconf.c, ipv6_store_devconf, of what
-// addrconf_sysctl names). Those of other kernels do no harm; what is not here, such
-// as stable_secret, is read from its file each time.
+// addrconf_sysctl names). A kernel may lack some of them; one that is not here, such as
+// stable_secret, is read from its file each time.
 var listed = map[string][]string{
 	"ipv4/conf": {
 		"accept_local", "accept_redirects", "accept_source_route", "arp_accept", "arp_announce",
@@ -47,32 +47,32 @@ func isListed(key string) bool {
 	return slices.Contains(listed[group], name)
 }
 
-// mostConfs are more kinds of NIC than a node has.
-const mostConfs = 64
+// maxCachedConfs bounds the cache: a node has fewer kinds of NIC.
+const maxCachedConfs = 64
 
-// confs are the texts of the listed settings by digest. The text of a setting says
-// its value and nothing of the interface, so that it is the same wherever the digest
-// is.
-type confs struct {
+// confCache has the listed settings by digest. Their values are the same for all
+// interfaces with that digest.
+type confCache struct {
 	mu       sync.Mutex
 	byDigest map[string]Settings
 	digests  []string // oldest first
 }
 
-// of is nil for a digest that was not seen; nobody may change the rest.
-func (c *confs) of(digest string) Settings {
+// of returns the settings of a digest, which the caller must not change; nil when they
+// are not cached.
+func (c *confCache) of(digest string) Settings {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.byDigest[digest]
 }
 
-func (c *confs) add(digest string, conf Settings) {
+func (c *confCache) add(digest string, conf Settings) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byDigest[digest] != nil {
 		return
 	}
-	if len(c.digests) == mostConfs {
+	if len(c.digests) == maxCachedConfs {
 		delete(c.byDigest, c.digests[0])
 		c.digests = c.digests[1:]
 	}
@@ -83,10 +83,10 @@ func (c *confs) add(digest string, conf Settings) {
 	c.digests = append(c.digests, digest)
 }
 
-// remember keeps what was read under a digest when the link has that digest still,
-// and the files are the same after that as before: what was wrong here would be put
-// back on every such NIC. The digest alone would not tell: a setting may change after
-// it was listed and be as it was when it is asked for again, as tools do that switch
+// remember caches what was read under a digest if the link still has that digest, and
+// the files read the same once more: a wrong value would be restored on every NIC with
+// the digest. The digest alone is not enough, since a setting may change after the
+// digest was read and change back before it is read again, as with tools that switch
 // something off for a moment.
 func (n Net) remember(ifname, digest string, now func() (string, error), read Settings) error {
 	still, err := now()
@@ -97,7 +97,7 @@ func (n Net) remember(ifname, digest string, now func() (string, error), read Se
 	maps.DeleteFunc(before, func(key, _ string) bool { return !isListed(key) })
 	after, whole, err := n.read(ifname, func(s setting) bool { return s.listed })
 	if err == nil && whole && maps.Equal(before, after) {
-		n.confs.add(digest, after)
+		n.confCache.add(digest, after)
 	}
 	return err
 }

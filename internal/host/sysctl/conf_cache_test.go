@@ -201,7 +201,7 @@ func TestChangesMeanwhileAreNotRemembered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if conf := net.confs.of(digest); conf != nil {
+			if conf := net.confCache.of(digest); conf != nil {
 				t.Errorf("remembered %s = %s", key, conf[key])
 			}
 			// The other NIC has that digest, and is not taken for this one.
@@ -209,7 +209,7 @@ func TestChangesMeanwhileAreNotRemembered(t *testing.T) {
 			if err != nil || got[key] != old {
 				t.Errorf("nic1 has %s = %q, %v, want %s", key, got[key], err, old)
 			}
-			if net.confs.of(digest) == nil {
+			if net.confCache.of(digest) == nil {
 				t.Error("nothing changed, and nothing was remembered")
 			}
 		})
@@ -281,7 +281,7 @@ func TestPartsAreNotRemembered(t *testing.T) {
 	if err != nil || len(got) != 2 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if conf := net.confs.of("digest"); conf != nil {
+	if conf := net.confCache.of("digest"); conf != nil {
 		t.Errorf("remembered %v", conf)
 	}
 }
@@ -298,21 +298,21 @@ func TestTheOldestIsForgotten(t *testing.T) {
 	}
 	read("oldest")
 	var wait sync.WaitGroup
-	for i := range mostConfs {
+	for i := range maxCachedConfs {
 		for range 2 {
 			wait.Go(func() { read(strconv.Itoa(i)) })
 		}
 	}
 	wait.Wait()
-	if net.confs.of("oldest") != nil {
+	if net.confCache.of("oldest") != nil {
 		t.Error("the oldest is still there")
 	}
-	for i := range mostConfs {
-		if net.confs.of(strconv.Itoa(i)) == nil {
+	for i := range maxCachedConfs {
+		if net.confCache.of(strconv.Itoa(i)) == nil {
 			t.Errorf("%d is forgotten", i)
 		}
 	}
-	if len(net.confs.byDigest) != mostConfs || len(net.confs.digests) != mostConfs {
-		t.Errorf("%d remembered, %d in order, want %d", len(net.confs.byDigest), len(net.confs.digests), mostConfs)
+	if len(net.confCache.byDigest) != maxCachedConfs || len(net.confCache.digests) != maxCachedConfs {
+		t.Errorf("%d remembered, %d in order, want %d", len(net.confCache.byDigest), len(net.confCache.digests), maxCachedConfs)
 	}
 }

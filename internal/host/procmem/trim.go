@@ -1,9 +1,8 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resident is what of this process is in the node's memory. How much it
-// allocates is everybody's own business.
-package resident
+// Package procmem reduces this process's resident memory.
+package procmem
 
 import (
 	"errors"
@@ -16,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Shrink gives back what the process has of memory and does not need at the
-// moment. It is for the end of a start: registering the types of the Kubernetes API
-// touches nearly all pages of a program, and the kernel maps the neighbours of each
-// (mm/memory.c, do_fault_around), where an idle agent lives on a third of them.
-func Shrink() error {
+// Trim returns free heap to the kernel, and unmaps the program's pages. It is for the
+// end of a program's start: registering the types of the Kubernetes API touches nearly
+// all pages of a program, and the kernel maps the neighbours of each (mm/memory.c,
+// do_fault_around), while an idle agent needs a third of them.
+func Trim() error {
 	debug.FreeOSMemory()
 	return unmapProgram()
 }

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package resident
+package procmem
 
 import (
 	"testing"
@@ -11,10 +11,10 @@ import (
 )
 
 // The program's pages leave the process, which goes on.
-func TestShrink(t *testing.T) {
+func TestTrim(t *testing.T) {
 	populate(t)
 	before := mapped(t)
-	if err := Shrink(); err != nil {
+	if err := Trim(); err != nil {
 		t.Fatal(err)
 	}
 	if after := mapped(t); after >= before {

@@ -22,23 +22,23 @@ type Saved struct {
 	Text string `json:"text"`
 	// Message is the body of the kernel's message in this machine's byte order,
 	// without what is no part of the configuration (age, counters), and with 0
-	// for the link's own ifindex, which may be another one on return. Two that
-	// are equal are the same object.
+	// for the link's own ifindex, which may have changed when it is restored. Two
+	// that are equal are the same object.
 	Message []byte `json:"message"`
-	// Valid and Preferred are when an address ends and when it is no longer
-	// used for new connections; nil is never. They are no part of what makes
-	// two the same: a DHCP client moves them all the time.
+	// Valid and Preferred are when an address expires and when it is no longer
+	// used for new connections; nil is never. Equal ignores them, since a DHCP client
+	// changes them all the time.
 	Valid     *time.Time `json:"valid,omitempty"`
 	Preferred *time.Time `json:"preferred,omitempty"`
 }
 
-// Expired tells whether the kernel would have taken an address away by now.
+// Expired tells whether the kernel would have removed the address by now.
 func (s Saved) Expired(now time.Time) bool { return s.Valid != nil && !s.Valid.After(now) }
 
 // Equal tells whether two are the same object.
 func (s Saved) Equal(o Saved) bool { return bytes.Equal(s.Message, o.Message) }
 
-// message is a body taken apart: a fixed header and attributes.
+// message is a parsed body: a fixed header and attributes.
 type message struct {
 	header     []byte
 	attributes []syscall.NetlinkRouteAttr
@@ -49,8 +49,8 @@ func parseMessage(body []byte, headerLen int) (message, error) {
 	if len(body) < headerLen {
 		return message{}, fmt.Errorf("a message of %d bytes, want at least %d", len(body), headerLen)
 	}
-	// The library's parser steps by aligned lengths, beyond the end of a body
-	// that a damaged journal cut off in between.
+	// The library's parser steps by aligned lengths, and would read beyond a body
+	// that was truncated, as in a damaged journal.
 	body = append(bytes.Clone(body), make([]byte, -len(body)&(unix.RTA_ALIGNTO-1))...)
 	attributes, err := nl.ParseRouteAttr(body[headerLen:])
 	if err != nil {
@@ -93,8 +93,8 @@ attributes:
 	return out
 }
 
-// EachAttribute calls take with each attribute of a part of a message, without the flags
-// of its kind. The values are the message's own bytes.
+// EachAttribute calls take with each attribute of a part of a message; kind is without
+// NLA_F_*. The values are not copied.
 func EachAttribute(attributes []byte, take func(kind uint16, value []byte) error) error {
 	for len(attributes) >= unix.SizeofRtAttr {
 		n := int(binary.NativeEndian.Uint16(attributes[0:2]))

@@ -40,7 +40,7 @@ type Settings struct {
 	// Mode is IF_LINK_MODE_*: whether the carrier alone makes the link
 	// operational (IFLA_LINKMODE).
 	Mode *uint8 `json:"mode,omitempty"`
-	// Broadcast is the link layer's address of everybody, lower case.
+	// Broadcast is the link layer's broadcast address, lower case.
 	Broadcast *string `json:"broadcast,omitempty"`
 	// GSOMax and the others are limits of segmentation and receive offload in
 	// bytes, GSOMaxSegs in segments; nil where the kernel has no such setting
@@ -57,7 +57,7 @@ type Settings struct {
 const SettableFlags = unix.IFF_NOARP | unix.IFF_MULTICAST | unix.IFF_ALLMULTI | unix.IFF_PROMISC | unix.IFF_DEBUG |
 	unix.IFF_DYNAMIC
 
-// newSettings are the settings of a link whose message says nothing of them.
+// newSettings are the settings of a link whose message has none of their attributes.
 func newSettings(flags uint32) Settings {
 	flags &= SettableFlags
 	return Settings{Alias: new(string), Group: new(uint32), TxQueueLen: new(uint32), Flags: &flags}
@@ -153,7 +153,7 @@ func octet(value []byte) *uint8 {
 	return new(value[0])
 }
 
-// Beyond are the settings of s that are not so in have.
+// Beyond are the settings of s that differ in have.
 func (s Settings) Beyond(have Settings) Settings {
 	return Settings{
 		MTU:         beyond(s.MTU, have.MTU),
