@@ -100,8 +100,8 @@ func (c *CPUConfig) CPUs() (cpus cpuset.CPUSet, path string) {
 	return cpus, path
 }
 
-// Leaves are the fields that a configuration sets, as those of NetworkConfig.
-func (c *CPUConfig) Leaves() []Leaf { return leavesOf(reflect.ValueOf(c)) }
+// FieldValues are the fields that a configuration sets, as those of NetworkConfig.
+func (c *CPUConfig) FieldValues() []FieldValue { return fieldValuesOf(reflect.ValueOf(c)) }
 
 // CPULayer is one set of parameters of dra.cpu, and where it comes from in words.
 type CPULayer struct {

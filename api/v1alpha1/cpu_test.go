@@ -174,7 +174,7 @@ func requireCPUSurvives(t *testing.T, c *v1alpha1.CPUConfig) {
 		t.Fatalf("%s changed by a round trip (-was +is):\n%s", text, cmp.Diff(c, again))
 	}
 	effective, origins := v1alpha1.EffectiveCPUConfig(v1alpha1.CPULayer{Source: "claim", Config: c})
-	for _, l := range effective.Leaves() {
+	for _, l := range effective.FieldValues() {
 		if origins[l.Path] == "" {
 			t.Fatalf("%s: nobody is the source of %s", text, l.Path)
 		}

@@ -33,7 +33,7 @@ func DecodeNetworkConfig(text []byte) (*NetworkConfig, error) {
 	return &c, nil
 }
 
-// checkHeader wants the kind and one of the versions, where they are said.
+// checkHeader refuses a wrong kind or apiVersion; both may be left out.
 func checkHeader(version, kind, wantKind string, versions ...string) error {
 	var errs field.ErrorList
 	if version != "" {
@@ -71,10 +71,10 @@ func decodeStrict(text []byte, into any) error {
 	return errs.ToAggregate()
 }
 
-// checkShape compares a JSON value with the Go type that it shall be read into,
-// and finds every field that is unknown or of the wrong type. The decoder itself
-// stops at the first, and forgets which element of a list it was in. null is as
-// if left out, but in a list or map it is nothing that could be.
+// checkShape compares a JSON value with the Go type that it is decoded into, and finds
+// every field that is unknown or of the wrong type. The decoder itself stops at the
+// first, and does not say in which element of a list. A field that is null counts as
+// left out; in a list or map null is an error.
 func checkShape(p *field.Path, v any, t reflect.Type) field.ErrorList {
 	switch t.Kind() {
 	case reflect.Pointer:

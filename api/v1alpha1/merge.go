@@ -18,7 +18,7 @@ type Layer struct {
 	Config *NetworkConfig
 }
 
-// SourceDefault is the source of what no layer says.
+// SourceDefault is the source of a field that no layer sets.
 const SourceDefault = "default"
 
 // Origins says where the value of each field comes from: the source of a layer,
@@ -27,9 +27,9 @@ const SourceDefault = "default"
 // the path of the list.
 type Origins map[string]string
 
-// MergeNetworkConfigs lays later layers over earlier ones, field by field. A
+// MergeNetworkConfigs merges layers field by field, the later over the earlier. A
 // list replaces the list below it, also when it is empty; features, flags and
-// sysctls merge by name. The layers stay as they are.
+// sysctls merge by name. The layers are not changed.
 func MergeNetworkConfigs(layers ...*NetworkConfig) *NetworkConfig {
 	var unnamed []Layer
 	for _, l := range layers {
@@ -99,14 +99,14 @@ func settleAddressing(below *InterfaceConfig, above InterfaceConfig, origins Ori
 	}
 }
 
-// lay merges one configuration over another, and notes the source of every leaf that it
-// takes from above.
+// lay merges one configuration over another, and records the source of every field that
+// it takes from above.
 func lay(below, above reflect.Value, source string, origins Origins) {
 	layValue("", below, above, func(path string, taken reflect.Value) {
 		if taken.Kind() == reflect.Slice {
 			origins.forget(path)
 		}
-		walk(path, taken, func(leaf string, _ reflect.Value) { origins[leaf] = source })
+		walk(path, taken, func(field string, _ reflect.Value) { origins[field] = source })
 	})
 }
 
@@ -144,7 +144,7 @@ func pointerTo(structure reflect.Value, i int) reflect.Value {
 	return f
 }
 
-// forget takes back the origins of a list and of all that it holds.
+// forget removes the origins of a list and of its elements.
 func (o Origins) forget(list string) {
 	maps.DeleteFunc(o, func(path, _ string) bool {
 		return path == list || strings.HasPrefix(path, list+"[")

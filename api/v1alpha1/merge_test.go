@@ -132,7 +132,7 @@ func TestEffective(t *testing.T) {
 func requireOriginOfEach(t *testing.T, c *v1alpha1.NetworkConfig, origins v1alpha1.Origins) {
 	t.Helper()
 	paths := map[string]bool{}
-	for _, l := range c.Leaves() {
+	for _, l := range c.FieldValues() {
 		if origins[l.Path] == "" {
 			t.Errorf("%s = %v comes from nowhere", l.Path, l.Value)
 		}

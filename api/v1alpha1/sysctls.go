@@ -22,13 +22,13 @@ const (
 )
 
 // podSysctls are the sysctls that belong to a network namespace, less those that
-// are secret (tcp_fastopen_key), that only tell something, or that let a pod have
-// more of the kernel's memory than its cgroup is charged for (ipfrag_*, route
-// caches). A kernel that is too old for one has none of the name in a pod:
-// those that an old kernel has of the whole node it shows in the first namespace
-// alone (net/core/sysctl_net_core.c, netns_core_table; net/ipv4/sysctl_net_ipv4.c,
-// ipv4_net_table; net/ipv6/sysctl_net_ipv6.c, ipv6_table_template). Those of
-// conf and neigh, which each interface has, go by interfaceSysctl.
+// are secret (tcp_fastopen_key), that are read-only, or that let a pod use kernel
+// memory which is not charged to its cgroup (ipfrag_*, route caches). On a kernel where
+// one of them is still of the whole node, it does not exist in a pod's namespace, but
+// only in the first (net/core/sysctl_net_core.c, netns_core_table;
+// net/ipv4/sysctl_net_ipv4.c, ipv4_net_table; net/ipv6/sysctl_net_ipv6.c,
+// ipv6_table_template). Those of conf and neigh, which each interface has, go by
+// interfaceSysctl.
 var podSysctls = map[string][]string{
 	"net.core": {"optmem_max", "somaxconn", "txrehash"},
 	"net.unix": {"max_dgram_qlen"},
@@ -78,10 +78,9 @@ func PodSysctls() []string {
 	return all
 }
 
-// interfaceSysctl is a sysctl of one interface, or of all. A name with a dot in it
-// cannot be told from its setting, so that such interfaces have none. Neighbours
-// have no "all", and their "default" is the whole node's. An address is made of
-// stable_secret: it is nothing for a claim, which many may read.
+// interfaceSysctl is a sysctl of one interface, or of all. The interface's name must
+// have no dot, where it would end. neigh has no "all", and its "default" is the whole
+// node's. stable_secret is refused: addresses derive from it, and claims are no secrets.
 var interfaceSysctl = regexp.MustCompile(`^net\.ipv[46]\.(conf|neigh)\.([A-Za-z0-9_-]{1,15})\.([a-z0-9_]{1,63})$`)
 
 var (
@@ -123,7 +122,7 @@ func checkSysctls(p *field.Path, sysctls map[string]string) field.ErrorList {
 	return errs
 }
 
-// whyNoSysctl says why a claim cannot set a sysctl, or nothing.
+// whyNoSysctl says why a claim cannot set a sysctl; empty where it can.
 func whyNoSysctl(name string) string {
 	const ofPod = "a claim may only set what belongs to the pod's network namespace"
 	directory, last := "", name
@@ -151,9 +150,9 @@ func whyNoSysctl(name string) string {
 	return "a claim may not set it: want one of those that docs/network.md lists"
 }
 
-// nodeSysctls are those that lie among a namespace's and are of the whole node
-// (net/ipv4/sysctl_net_ipv4.c, ipv4_table; net/ipv4/inetpeer.c). What is not here
-// and not allowed either is refused too, with fewer words.
+// nodeSysctls are of the whole node although their directory has a namespace's
+// (net/ipv4/sysctl_net_ipv4.c, ipv4_table; net/ipv4/inetpeer.c). The list is for a
+// better message only: what podSysctls lacks is refused in any case.
 var nodeSysctls = []string{
 	"cipso_cache_bucket_size", "cipso_cache_enable", "cipso_rbm_optfmt", "cipso_rbm_strictvalid", "inet_peer_maxttl",
 	"inet_peer_minttl", "inet_peer_threshold", "ipfrag_secret_interval", "tcp_allowed_congestion_control",
@@ -161,8 +160,8 @@ var nodeSysctls = []string{
 	"udp_mem",
 }
 
-// ofNode tells whether a sysctl is none of a network namespace's. All of net.core
-// that podSysctls does not have are not, or steer the node's CPUs.
+// ofNode tells whether a sysctl is of the whole node. So are all of net.core that
+// podSysctls lacks, or they steer the node's CPUs.
 func ofNode(name, directory string) bool {
 	switch first, _, _ := strings.Cut(name, "."); first {
 	case "vm", "fs", "dev", "debug", "kernel":

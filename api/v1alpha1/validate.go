@@ -21,9 +21,9 @@ const (
 // Validate checks a merged configuration, and returns every mistake at once.
 func (c *NetworkConfig) Validate() error { return c.Mistakes().ToAggregate() }
 
-// Mistakes are what Validate finds, by field. Those of type Required and
-// Forbidden may be set right by another layer; all others may not, unless it
-// replaces the value.
+// Mistakes are what Validate finds, by field. Another layer may correct one of type
+// Required or Forbidden by setting other fields, and any other only by replacing the
+// value.
 func (c *NetworkConfig) Mistakes() field.ErrorList {
 	errs := c.Interface.validate(field.NewPath("interface"))
 	errs = append(errs, checkLength(field.NewPath("profile"), c.Profile)...)
@@ -38,9 +38,8 @@ func (c *NetworkConfig) Mistakes() field.ErrorList {
 	return errs
 }
 
-// Unapplied refuses what a later driver may apply, and this one does not: a pod
-// must not run without what its claim says. Another layer can set right what is
-// refused.
+// Unapplied refuses fields of the API that the driver does not implement yet: a pod
+// must not run without what its claim says. Another layer may correct that.
 func (c *NetworkConfig) Unapplied() field.ErrorList {
 	const why = "this build does not apply it yet: leave it out"
 	var errs field.ErrorList
@@ -58,7 +57,7 @@ func (c *NetworkConfig) Unapplied() field.ErrorList {
 // interface: only its character devices can be asked for.
 func (c *NetworkConfig) ValidateRDMAOnly() error {
 	var errs field.ErrorList
-	for _, l := range c.Leaves() {
+	for _, l := range c.FieldValues() {
 		if !strings.HasPrefix(l.Path, "rdma.") {
 			errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: l.Path,
 				Detail: "the device has no network interface: want nothing but rdma"})

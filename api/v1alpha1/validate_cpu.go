@@ -65,8 +65,8 @@ func checkCPUList(p *field.Path, list *string) field.ErrorList {
 // cpusAtMost is above what any kernel numbers (CONFIG_NR_CPUS).
 const cpusAtMost = 65536
 
-// parseCPUList reads a list of CPUs that somebody wrote. A range is written out
-// number by number, so its bounds are looked at before.
+// parseCPUList reads a user's list of CPUs. It checks the bounds of a range first, since
+// parsing expands it.
 func parseCPUList(list string) (cpuset.CPUSet, error) {
 	bad := func(part string) (cpuset.CPUSet, error) {
 		return cpuset.New(), fmt.Errorf("%q: want numbers below %d and ascending ranges of them, such as 2-5,8", part, cpusAtMost)

@@ -79,7 +79,8 @@ func (c *InterfaceConfig) validateAddresses(p *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateAddressing checks the ways to addresses against each other.
+// validateAddressing checks that the fields for addresses (addressing, addresses, dhcp,
+// ipam) go together.
 func (c *InterfaceConfig) validateAddressing(p *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	dhcp := is(c.DHCP, true) || is(c.Addressing, AddressingDHCP)

@@ -41,7 +41,7 @@ func (c *NetworkConfig) validateRoutes(p *field.Path) field.ErrorList {
 	return errs
 }
 
-// key is what the kernel allows one route of.
+// key is the same for two routes of which the kernel allows one only.
 func (r RouteConfig) key() string {
 	destination := netip.MustParsePrefix(*r.Destination).Masked()
 	table := ptr.Deref(r.Table, 0)

@@ -41,7 +41,7 @@ func inRange[T int32 | int64](p *field.Path, v *T, low, high int64) field.ErrorL
 // is tells whether an optional value is set and equal to v.
 func is[T comparable](p *T, v T) bool { return p != nil && *p == v }
 
-// checkStationMAC wants the address of one station where it is Ethernet's
+// checkStationMAC refuses an Ethernet address that is a group's or zero
 // (is_valid_ether_addr, include/linux/etherdevice.h).
 func checkStationMAC(p *field.Path, text *string) field.ErrorList {
 	errs := checkMAC(p, text)
@@ -76,7 +76,7 @@ func parsePrefix(p *field.Path, text string) (netip.Prefix, field.ErrorList) {
 	return prefix, nil
 }
 
-// checkIP wants an address of the same family as a prefix, if that is valid.
+// checkIP refuses an address that is not of the family of a valid prefix.
 func checkIP(p *field.Path, text *string, beside netip.Prefix) field.ErrorList {
 	if text == nil {
 		return nil

@@ -39,7 +39,7 @@ func TestEveryCPUExampleIsValid(t *testing.T) {
 }
 
 func TestEveryCPUFieldIsDocumented(t *testing.T) {
-	requireDocumented(t, cpuPage, reflect.TypeFor[v1alpha1.CPUConfig](), func(b docstest.Block) []v1alpha1.Leaf { return decodeCPU(t, b).Leaves() })
+	requireDocumented(t, cpuPage, reflect.TypeFor[v1alpha1.CPUConfig](), func(b docstest.Block) []v1alpha1.FieldValue { return decodeCPU(t, b).FieldValues() })
 }
 
 // The values that the page states are those of the schema.

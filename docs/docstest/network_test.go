@@ -106,7 +106,7 @@ func sections(t *testing.T, page string) map[string]string {
 
 // Every field has a section, with an example that sets it.
 func TestEveryFieldIsDocumented(t *testing.T) {
-	requireDocumented(t, page, reflect.TypeFor[v1alpha1.NetworkConfig](), func(b docstest.Block) []v1alpha1.Leaf { return decode(t, b).Leaves() })
+	requireDocumented(t, page, reflect.TypeFor[v1alpha1.NetworkConfig](), func(b docstest.Block) []v1alpha1.FieldValue { return decode(t, b).FieldValues() })
 }
 
 // Every sysctl that a claim may set is in the table, and no other.
@@ -128,7 +128,7 @@ func TestSysctlsAreDocumented(t *testing.T) {
 	}
 }
 
-func requireDocumented(t *testing.T, page string, config reflect.Type, leavesOf func(docstest.Block) []v1alpha1.Leaf) {
+func requireDocumented(t *testing.T, page string, config reflect.Type, fieldValuesOf func(docstest.Block) []v1alpha1.FieldValue) {
 	t.Helper()
 	documented := sections(t, page)
 	known := fieldPaths("", config)
@@ -148,7 +148,7 @@ func requireDocumented(t *testing.T, page string, config reflect.Type, leavesOf 
 			if !strings.Contains(section, b.Text) {
 				continue
 			}
-			for _, l := range leavesOf(b) {
+			for _, l := range fieldValuesOf(b) {
 				leaf := index.ReplaceAllString(l.Path, "[]")
 				shown = shown || leaf == path || strings.HasPrefix(leaf, path+"[")
 			}

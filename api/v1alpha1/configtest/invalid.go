@@ -51,7 +51,7 @@ var fields = []fieldRef{
 	{"", "interface", "object"}, {"", "routes", "list"}, {"", "rules", "list"}, {"", "neighbors", "list"}, {"", "sysctls", "object"}, {"", "ethtool", "object"}, {"", "rdma", "object"},
 }
 
-// misspell adds a field that there is not.
+// misspell adds an unknown field.
 func (g generator) misspell(doc map[string]any, fields []fieldRef) string {
 	p := fields[g.r.IntN(len(fields))]
 	object, path := objectAt(doc, p.object)

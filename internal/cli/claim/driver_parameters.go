@@ -16,7 +16,7 @@ import (
 // parameters are the opaque parameters of one of plumbline's drivers, of one layer or
 // merged.
 type parameters interface {
-	Leaves() []v1alpha1.Leaf
+	FieldValues() []v1alpha1.FieldValue
 	Mistakes() field.ErrorList
 }
 

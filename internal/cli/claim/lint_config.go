@@ -287,7 +287,7 @@ func (l linter) layerOf(s schema, path string, r request) *field.Path {
 		}
 		last = at.Index(i).Child("opaque", "parameters")
 		own, err := s.decode(c.Opaque.Parameters.Raw)
-		if err == nil && slices.ContainsFunc(own.Leaves(), func(f v1alpha1.Leaf) bool { return within(f.Path, path) }) {
+		if err == nil && slices.ContainsFunc(own.FieldValues(), func(f v1alpha1.FieldValue) bool { return within(f.Path, path) }) {
 			sets = last
 		}
 	}

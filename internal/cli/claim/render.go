@@ -210,7 +210,7 @@ func writeText(w io.Writer, all []rendered) error {
 		fmt.Fprintln(&b)
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "  FIELD\tVALUE\tFROM")
-		for _, l := range r.Config.Leaves() {
+		for _, l := range r.Config.FieldValues() {
 			fmt.Fprintf(t, "  %s\t%s\t%s\n", l.Path, show(l), r.Origins[l.Path])
 		}
 		if err := t.Flush(); err != nil {
@@ -230,7 +230,7 @@ func writeText(w io.Writer, all []rendered) error {
 	return err
 }
 
-func show(l v1alpha1.Leaf) string {
+func show(l v1alpha1.FieldValue) string {
 	if v := reflect.ValueOf(l.Value); v.Kind() == reflect.Slice {
 		return "[]"
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Leaf is a field that is set.
-type Leaf struct {
+// FieldValue is a field that a configuration sets, and its value.
+type FieldValue struct {
 	// Path is as in error messages, such as interface.mtu, routes[0].gateway and
 	// ethtool.features[tso].
 	Path string
@@ -19,49 +19,49 @@ type Leaf struct {
 	Value any
 }
 
-// Leaves are the fields that a configuration sets, in the order of the types;
-// apiVersion and kind are no settings. Merging and everything that has to know
-// every field goes by the types, so that a new field cannot be forgotten.
-func (c *NetworkConfig) Leaves() []Leaf {
-	return leavesOf(reflect.ValueOf(c))
+// FieldValues are the fields that a configuration sets, in the order of the types,
+// without apiVersion and kind. They and merging are found by reflection, so that a new
+// field cannot be forgotten.
+func (c *NetworkConfig) FieldValues() []FieldValue {
+	return fieldValuesOf(reflect.ValueOf(c))
 }
 
-func leavesOf(config reflect.Value) []Leaf {
-	var leaves []Leaf
+func fieldValuesOf(config reflect.Value) []FieldValue {
+	var values []FieldValue
 	walk("", config, func(path string, v reflect.Value) {
-		leaves = append(leaves, Leaf{Path: path, Value: v.Interface()})
+		values = append(values, FieldValue{Path: path, Value: v.Interface()})
 	})
-	return leaves
+	return values
 }
 
-func walk(path string, v reflect.Value, leaf func(string, reflect.Value)) {
+func walk(path string, v reflect.Value, visit func(string, reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			walk(path, v.Elem(), leaf)
+			walk(path, v.Elem(), visit)
 		}
 	case reflect.Struct:
-		eachField(path, v, func(at string, i int) { walk(at, v.Field(i), leaf) })
+		eachField(path, v, func(at string, i int) { walk(at, v.Field(i), visit) })
 	case reflect.Map:
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, k := range keys {
-			leaf(path+"["+k.String()+"]", v.MapIndex(k))
+			visit(path+"["+k.String()+"]", v.MapIndex(k))
 		}
 	case reflect.Slice:
 		if !v.IsNil() && v.Len() == 0 {
-			leaf(path, v)
+			visit(path, v)
 		}
 		for i := range v.Len() {
-			walk(fmt.Sprintf("%s[%d]", path, i), v.Index(i), leaf)
+			walk(fmt.Sprintf("%s[%d]", path, i), v.Index(i), visit)
 		}
 	default:
-		leaf(path, v)
+		visit(path, v)
 	}
 }
 
-// eachField calls for the fields of a struct but apiVersion and kind, the only
-// ones that cannot be left out.
+// eachField calls a function for the fields of a struct but apiVersion and kind, which
+// are the only ones that are strings and not pointers.
 func eachField(path string, v reflect.Value, call func(path string, i int)) {
 	for i := range v.NumField() {
 		if v.Field(i).Kind() == reflect.String {
