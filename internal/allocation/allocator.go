@@ -6,7 +6,7 @@
 // slices, classes and the claims that hold devices, would these claims be
 // allocated on that node, and what would they get?
 //
-// Nothing here decides by itself, and nothing here reads a cluster or a file.
+// The rules are all the allocator's; nothing here reads a cluster or a file.
 package allocation
 
 import (
@@ -32,7 +32,7 @@ const celCacheSize = 10
 
 // Cluster is what the scheduler knows when it looks for devices.
 type Cluster struct {
-	// Gates are the scheduler's feature gates that its allocator hears of.
+	// Gates are the scheduler's feature gates that it passes to its allocator.
 	Gates   Gates
 	Classes map[string]*resourceapi.DeviceClass
 	// Slices are those of all drivers, of any node.
@@ -52,8 +52,7 @@ func New(gates Gates, classes map[string]*resourceapi.DeviceClass, published []*
 	}
 }
 
-// WithSelectorCache is the cluster with a cache of compiled selectors that others use
-// too.
+// WithSelectorCache is the cluster with a shared cache of compiled selectors.
 func (c *Cluster) WithSelectorCache(cache *cel.Cache) *Cluster {
 	other := *c
 	other.cel = cache
@@ -88,7 +87,7 @@ func (c *Cluster) Allocate(ctx context.Context, node *corev1.Node, claims ...*re
 	}
 	results, err := allocator.Allocate(ctx, node, claims)
 	if errors.Is(err, structured.ErrFailedAllocationOnNode) {
-		return nil, nil // this node's trouble, and the scheduler goes on to the next
+		return nil, nil // an error of this node alone: the scheduler tries the next one
 	}
 	if err != nil {
 		return nil, fmt.Errorf("allocate on node %s: %w", node.Name, err)

@@ -13,12 +13,11 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// Gates are the feature gates of the scheduler that decide what its allocator
-// does.
+// Gates are the feature gates that the scheduler passes to its allocator.
 type Gates = structured.Features
 
-// NewestMinor is the minor version of Kubernetes 1 whose rules are assumed where
-// nothing else is known: that of the allocator this program is built with.
+// NewestMinor is the minor version of Kubernetes 1 that is assumed where it is unknown:
+// that of the allocator this program is built with.
 const NewestMinor = 37
 
 // Names of feature gates.
@@ -36,12 +35,12 @@ const (
 	gateFractionalRange     = "DRAFractionalCapacityRange"
 )
 
-// never is the minor version since which a gate is on that is on in none yet.
+// never is the minor version for a gate that is off by default in all versions.
 const never = 1 << 30
 
-// gates has every gate that the allocator hears of: since which Kubernetes 1.minor
-// it is on by default (pkg/features/kube_features.go), and the field of Gates. The
-// binding conditions need DRAResourceClaimDeviceStatus too, which is on since 1.33.
+// gates has every gate of Gates: since which Kubernetes 1.minor it is on by default
+// (pkg/features/kube_features.go), and its field. The binding conditions need
+// DRAResourceClaimDeviceStatus too, which is on since 1.33.
 var gates = map[string]struct {
 	since int
 	field func(*Gates) *bool
@@ -68,12 +67,12 @@ func DefaultGates(minor int) Gates {
 	return g
 }
 
-// GateNames are the names of all gates that the allocator hears of.
+// GateNames are the names of all gates of Gates.
 func GateNames() []string { return slices.Sorted(maps.Keys(gates)) }
 
 // OverrideGates switches gates as --feature-gates of a Kubernetes component does:
-// "Name=true,Other=false". In 1.36 the scheduler does not tell its allocator of
-// DRAListTypeAttributes (AllocatorFeatures), so there that one changes nothing.
+// "Name=true,Other=false". In 1.36 the scheduler does not pass DRAListTypeAttributes to
+// its allocator (AllocatorFeatures), so that it has no effect there.
 func OverrideGates(g Gates, minor int, text string) (Gates, error) {
 	for pair := range strings.SplitSeq(text, ",") {
 		if pair = strings.TrimSpace(pair); pair == "" {
@@ -96,10 +95,10 @@ func OverrideGates(g Gates, minor int, text string) (Gates, error) {
 	return g, nil
 }
 
-// KnowsConsumableCapacity says whether the allocator has heard of distinctAttribute and of
-// requests for capacities, which gates can then refuse: the oldest of its variants
-// has not, which is used while nothing newer is on. It takes the first for a
-// constraint of no kind, and passes over the second.
+// KnowsConsumableCapacity says whether the allocator implements distinctAttribute and
+// requests for capacities, and refuses them where gates are off. The oldest of its
+// variants, which is used while no newer gate is on, does not: it fails on the first as
+// an unknown constraint, and ignores the second.
 func KnowsConsumableCapacity(g Gates) bool {
 	return g.ConsumableCapacity || g.DeviceBindingAndStatus || g.FractionalCapacityRange || g.ListTypeAttributes ||
 		g.OptionalNodeOperations || g.DerivedAttributes || g.CompatibilityGroups
