@@ -38,8 +38,8 @@ func (s *scan) readCPUs() {
 	}
 }
 
-// coreID is nil without a package and a core. Die and cluster only tell apart
-// what those two leave equal, so an unknown one counts as the first.
+// coreID is nil without a package and a core. An unknown die or cluster counts as the
+// first: they only distinguish cores of one package with the same core id.
 func coreID(c sysfs.CPU) *model.CoreID {
 	if c.Package == nil || c.Core == nil {
 		return nil

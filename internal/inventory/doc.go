@@ -10,5 +10,5 @@
 //	GPUs ───────┘
 //
 // Scan reads the machine once, Watch again when something changed. Nothing here
-// changes the host, and nothing here knows Kubernetes.
+// changes the host or depends on Kubernetes.
 package inventory

@@ -21,8 +21,7 @@ type GPUs interface {
 	GPUs(ctx context.Context, functions []model.PCIFunction, nodes map[model.PCIAddress][]string) ([]model.GPU, []Problem, error)
 }
 
-// Listed are GPUs as somebody knows them, such as those of a machine file:
-// nothing stands in for them.
+// Listed are known GPUs, such as those of a machine file, without stand-ins.
 type Listed []model.GPU
 
 // GPUs implements GPUs.
@@ -30,13 +29,13 @@ func (l Listed) GPUs(context.Context, []model.PCIFunction, map[model.PCIAddress]
 	return l, nil, nil
 }
 
-// Simulated offers the GPUs of a machine file where the machine has a function
-// at the same address: a stand-in, and every GPU says so. A stand-in keeps the
-// number of the GPU it plays, whether or not those before it are there.
+// Simulated offers the GPUs of a machine file where the machine has a function at the
+// same address, as its stand-in; each is marked so. A stand-in has the index of its GPU
+// in the machine file, also where the machine lacks some of the GPUs before it.
 type Simulated struct {
 	// Facts are the machine file's GPUs.
 	Facts []model.GPU
-	// StandIn is what plays the GPU, such as "bochs-display".
+	// StandIn is what stands in for the GPU, such as "bochs-display".
 	StandIn string
 	// Node goes into the GPUs' UUIDs, so that two nodes with the same machine
 	// file have GPUs of their own.
@@ -72,16 +71,16 @@ func (g Simulated) GPUs(_ context.Context, functions []model.PCIFunction, nodes 
 	return gpus, problems, nil
 }
 
-// Versions that a simulated GPU claims: those of the tutorial's machine, so
-// that selectors written there meet them.
+// Versions of a simulated GPU: those of the tutorial's machine, so that the tutorial's
+// selectors match.
 const (
 	simulatedDriverVersion = "580.126.20"
 	simulatedCUDAVersion   = "13.0.0"
 )
 
-// completeContract fills in what gpu.nvidia.com publishes of every GPU and
-// only a board could tell. A selector that reads an attribute which is absent
-// aborts the whole allocation.
+// completeContract fills in the attributes that gpu.nvidia.com publishes of every GPU
+// and that a machine file lacks: a selector that reads an absent attribute fails the
+// whole allocation.
 func completeContract(g *model.GPU, node string) {
 	if g.UUID == nil {
 		id := "GPU-" + uuid.NewSHA1(uuid.NameSpaceOID, []byte("plumbline simulated GPU "+node+" "+g.PCI.String())).String()

@@ -10,10 +10,9 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Merge returns the machine with the NICs that pods hold in it as they were
-// when they were taken. A held NIC is found again by PCI address and port, and
-// without those by permanent address or name; what the scan shows of it
-// meanwhile is not believed. Neither argument is changed.
+// Merge returns the machine with the NICs that pods hold as they were when they were
+// taken. A held NIC replaces the one of the scan with the same PCI address and port, or
+// without those with the same permanent address or name. Neither argument is changed.
 func Merge(m *model.Machine, held []model.NIC) (*model.Machine, error) {
 	if len(held) == 0 {
 		return m, nil
@@ -43,9 +42,8 @@ func Merge(m *model.Machine, held []model.NIC) (*model.Machine, error) {
 	return merged, nil
 }
 
-// sameNIC says whether two descriptions are of one piece of hardware. The
-// interface's name decides only where there is nothing better: it changes
-// with each move.
+// sameNIC says whether two descriptions are of one NIC. The interface's name is
+// compared only for lack of anything better, since it changes with each move.
 func sameNIC(a, b model.NIC) bool {
 	switch {
 	case a.PCI != nil && b.PCI != nil:

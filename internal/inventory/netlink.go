@@ -17,7 +17,7 @@ import (
 type Netlink struct {
 	conn      *rtnl.Conn
 	namespace int
-	// eventBytes is the room for events that were not read yet; 0: the usual.
+	// eventBytes is the receive buffer for events; 0: rtnl's default.
 	eventBytes int
 	// moved has a value when the node has other addresses than before.
 	moved chan struct{}
@@ -48,7 +48,7 @@ func (n *Netlink) SetNodeAddresses(list []netip.Addr) {
 	n.nodeAddresses = slices.Clone(list)
 	select {
 	case n.moved <- struct{}{}:
-	default: // one is waiting, and will show this change too
+	default: // a value is pending, for this change too
 	}
 }
 
@@ -75,8 +75,8 @@ func (n *Netlink) Links(context.Context) ([]LinkFacts, error) {
 	return linkFacts(links, addresses, needed), nil
 }
 
-// Subscribe implements Links. It hears of devices besides links: an RDMA device
-// that appears on an interface changes nothing that rtnetlink would tell.
+// Subscribe implements Links. It also subscribes to uevents of devices: an RDMA device
+// that appears on an interface causes no event of rtnetlink.
 func (n *Netlink) Subscribe(ctx context.Context) (<-chan struct{}, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	subscribe := rtnl.Subscribe
@@ -112,7 +112,7 @@ func (n *Netlink) Subscribe(ctx context.Context) (<-chan struct{}, error) {
 			}
 			select {
 			case either <- struct{}{}:
-			default: // one is waiting, and will show this change too
+			default: // a value is pending, for this change too
 			}
 		}
 	}()
@@ -143,13 +143,13 @@ func linkFacts(links []rtnl.Link, addresses []rtnl.Prefix, needed map[int]string
 	return facts
 }
 
-// Links is what netlink tells about the links of one network namespace.
+// Links reads the links of one network namespace by netlink.
 type Links interface {
 	// Links lists all links.
 	Links(ctx context.Context) ([]LinkFacts, error)
 	// Subscribe sends a value when a link, an address, a route, a rule or a
-	// device may have changed. The channel is closed when events were lost or ctx ended;
-	// who still listens subscribes again and looks at everything.
+	// device may have changed. The channel is closed when events were lost or ctx
+	// ended; a caller then subscribes again and reads everything.
 	Subscribe(ctx context.Context) (<-chan struct{}, error)
 }
 
@@ -162,7 +162,7 @@ type LinkFacts struct {
 	MTU               *int
 	// Up is the administrator's IFF_UP, not the carrier.
 	Up *bool
-	// State is operstate's word, such as "up" (IFLA_OPERSTATE).
+	// State is spelled as in sysfs's operstate, such as "up" (IFLA_OPERSTATE).
 	State *string
 	// Encapsulation is the link layer: ether, infiniband, loopback (ifi_type).
 	Encapsulation *string

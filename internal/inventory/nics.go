@@ -16,8 +16,8 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// withholdRefused asks the driver about the NICs that are free so far: it keeps back what
-// the driver would refuse to every claim, and adds what programs are on them.
+// withholdRefused withholds those of the NICs offered so far that the driver would
+// refuse to every claim (Options.Refusals), and adds which eBPF programs are on them.
 func (s *scan) withholdRefused() error {
 	if err := s.withholdRefusedRDMA(); err != nil {
 		return err
@@ -51,7 +51,8 @@ func (s *scan) withholdRefused() error {
 	return nil
 }
 
-// withholdRefusedRDMA asks about the RDMA devices whose interfaces stay on the host.
+// withholdRefusedRDMA is withholdRefused for RDMA devices whose interfaces stay on the
+// host.
 func (s *scan) withholdRefusedRDMA() error {
 	var kept []*model.RDMADevice
 	for _, n := range s.parts.NICs {
@@ -102,8 +103,8 @@ func (s *scan) readNICs() {
 	}
 }
 
-// withholdPhysicalFunction keeps back a function that has virtual ones: its
-// driver takes their links down with its own, and others may use them.
+// withholdPhysicalFunction withholds a function that has virtual ones: its driver sets
+// their links down with its own, and others may use them.
 func (s *scan) withholdPhysicalFunction(c *candidate) {
 	f := s.functionAt(c.PCI)
 	if s.opt.PhysicalFunctions || c.Withheld != nil || f == nil || f.SRIOV == nil || f.SRIOV.NumVFs == 0 {
@@ -113,11 +114,11 @@ func (s *scan) withholdPhysicalFunction(c *candidate) {
 	c.Withheld = &reason
 }
 
-// alwaysVirtual are the kinds of link that no hardware has.
+// alwaysVirtual are the kinds of link that are never hardware.
 var alwaysVirtual = []string{"veth", "dummy", "bridge", "macvlan", "macvtap", "ipvlan", "ipvtap", "vxlan", "geneve", "vlan", "tun", "ifb", "wireguard"}
 
-// skip passes over a virtual interface that nobody asked for, by what netlink
-// says alone: a node has two for each pod, and each costs eight files.
+// skip says whether an interface is a virtual one that Options.Virtual does not include,
+// by netlink alone: a node has two for each pod, and each would cost eight files.
 func (s *scan) skip(name string) bool {
 	l, known := s.links[name]
 	if !known || l.Kind == nil || !slices.Contains(alwaysVirtual, *l.Kind) {
@@ -126,8 +127,8 @@ func (s *scan) skip(name string) bool {
 	return s.opt.Virtual == nil || !s.opt.Virtual(merged(sysfs.NetDevice{Name: name, Virtual: true}, sysfs.NetAttributes{}, l))
 }
 
-// netCandidate turns an interface into a NIC, or returns nil when it is none:
-// loopback, a virtual one nobody asked for, one that is gone meanwhile.
+// netCandidate turns an interface into a NIC, or returns nil when it is none: loopback,
+// a virtual one that Options.Virtual does not include, one that is gone meanwhile.
 func (s *scan) netCandidate(d sysfs.NetDevice) *candidate {
 	if d.Virtual && s.opt.Virtual == nil {
 		return nil
@@ -161,8 +162,8 @@ func (s *scan) netCandidate(d sysfs.NetDevice) *candidate {
 	return c
 }
 
-// keep says whether an interface stays on the host while pods get its RDMA device.
-// One may be the node's own uplink then: nothing is taken from it.
+// keep says whether an interface stays on the host while pods get its RDMA device. It
+// may be the node's uplink: the interface loses nothing.
 func (s *scan) keep(d sysfs.NetDevice, i model.Interface) bool {
 	if !s.opt.KeepIPoIB || d.Device == nil || i.Encapsulation == nil || *i.Encapsulation != "infiniband" {
 		return false
@@ -196,8 +197,8 @@ func (s *scan) functionAt(address *model.PCIAddress) *model.PCIFunction {
 	return &s.parts.Functions[at]
 }
 
-// numberPorts tells the interfaces of one function apart by dev_port alone, so
-// that a NIC's name does not depend on which of them is here just now.
+// numberPorts numbers the interfaces of one function by dev_port alone, so that a NIC's
+// name does not depend on which of them are in this namespace at present.
 func (s *scan) numberPorts(found []*candidate) []*candidate {
 	slices.SortStableFunc(found, func(a, b *candidate) int {
 		return cmp.Or(cmp.Compare(a.devPort, b.devPort), cmp.Compare(a.portName, b.portName),
@@ -226,8 +227,8 @@ func (s *scan) numberPorts(found []*candidate) []*candidate {
 	})
 }
 
-// merged is an interface as sysfs and netlink together tell it. Netlink wins:
-// it answers for one moment, the files for several.
+// merged is an interface from sysfs and netlink. Netlink wins: its values are of one
+// point in time, those of the files of several.
 func merged(d sysfs.NetDevice, a sysfs.NetAttributes, l LinkFacts) model.Interface {
 	return model.Interface{
 		Name:          d.Name,
@@ -246,7 +247,7 @@ func merged(d sysfs.NetDevice, a sysfs.NetAttributes, l LinkFacts) model.Interfa
 	}
 }
 
-// encapsulation is the word for an ARPHRD number, as ip(8) prints it
+// encapsulation is the name of an ARPHRD number, as ip(8) prints it
 // (include/uapi/linux/if_arp.h); nil for the many that no NIC has.
 func encapsulation(arphrd *int) *string {
 	if arphrd == nil {

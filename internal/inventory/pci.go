@@ -84,7 +84,7 @@ func (s *scan) dropLostParents() {
 	}
 }
 
-// placeRoots gives a root the NUMA node that its functions agree on.
+// placeRoots sets the NUMA node of each root on which its functions agree.
 func (s *scan) placeRoots() {
 	nodes := map[string]map[int]bool{}
 	for _, f := range s.parts.Functions {

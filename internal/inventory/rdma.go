@@ -35,7 +35,7 @@ func (s *scan) joinRDMA(found []*candidate) []*candidate {
 // owner finds the interface of an RDMA device: the one it names, one of the
 // same device, one of the same PCI function. taken is set where all that fit
 // have an RDMA device already. Candidates come in the order of their ports, so
-// a device with one RDMA device for two ports lends it to the first.
+// one RDMA device for two ports belongs to the first.
 func owner(found []*candidate, d sysfs.RDMADevice, f *model.PCIFunction) (free, taken *candidate) {
 	for _, fits := range []func(*candidate) bool{
 		func(c *candidate) bool { return d.NetDevice != nil && c.Interface.Name == *d.NetDevice },
@@ -61,9 +61,9 @@ func owner(found []*candidate, d sysfs.RDMADevice, f *model.PCIFunction) (free, 
 // Ethernet (drivers/infiniband/hw/erdma).
 var rdmaAlone = []string{"efa", "erdma"}
 
-// withoutInterface is a NIC that is an RDMA device alone. An Ethernet one has
-// an interface by nature; where it is not to be seen, another network
-// namespace holds it, and what is left behind is not free.
+// withoutInterface is a NIC that is an RDMA device alone. An Ethernet one always has an
+// interface: where this namespace does not show it, it is in another one, and the RDMA
+// device is withheld.
 func (s *scan) withoutInterface(d sysfs.RDMADevice, rdma *model.RDMADevice) *candidate {
 	c := &candidate{NIC: model.NIC{RDMA: rdma}, device: d.Device}
 	alone := false

@@ -21,21 +21,21 @@ type Problem = sysfs.Problem
 type Sources struct {
 	// Sys is /sys, or a rendered tree of the same shape.
 	Sys fs.FS
-	// Links is nil where there is no netlink to ask, as with a rendered tree:
-	// then sysfs alone is believed, and nothing is withheld.
+	// Links is nil where there is no netlink, as with a rendered tree: then sysfs
+	// alone is read, and nothing is withheld.
 	Links Links
 	// GPUs is nil where another driver owns the GPUs.
 	GPUs GPUs
 }
 
-// Options are what a scan is told.
+// Options are the parameters of a scan.
 type Options struct {
 	// Name and Architecture go into the Machine as they are.
 	Name, Architecture string
 	// Names finds the names of PCI devices; nil: they have none.
 	Names *pciids.File
-	// Products are what a machine file says stands at an address: a NIC of
-	// another identity there is marked as a stand-in.
+	// Products are the products of a machine file, by address: a NIC of another
+	// identity there is marked as a stand-in.
 	Products map[model.PCIAddress]Product
 	// Simulated marks every NIC, and says as what; empty on a real machine.
 	Simulated string
@@ -44,19 +44,19 @@ type Options struct {
 	// KeepIPoIB leaves network interfaces of InfiniBand to the host: their NICs are
 	// RDMA devices alone.
 	KeepIPoIB bool
-	// PhysicalFunctions offers also those with virtual functions, whose links go
-	// down with them when they move.
+	// PhysicalFunctions also offers those with virtual functions, whose links go
+	// down when the physical function moves.
 	PhysicalFunctions bool
-	// Refusals says why the driver would refuse to move interfaces whatever it is
-	// told, and which eBPF programs are on them, by ifindex; nil: it is not asked.
-	// It is asked about those that nothing else withholds.
+	// Refusals says why the driver would refuse to move interfaces whatever a claim
+	// says, and which eBPF programs are on them, by ifindex; nil: there are none. It
+	// is called for those that nothing else withholds.
 	Refusals func(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error)
 	// RDMARefusals says why the driver would refuse RDMA devices whose interfaces stay
-	// on the host, by their names; nil: it is not asked. It is asked only where there
+	// on the host, by their names; nil: there are none. It is called only where there
 	// are such devices.
 	RDMARefusals func(devices []*model.RDMADevice) (refusals map[string]error, err error)
-	// Lost is called by Watch when the kernel dropped events, before everything
-	// is looked at again; nil: nobody is told.
+	// Lost is called by Watch when the kernel dropped events, before the next scan;
+	// it may be nil.
 	Lost func()
 }
 
@@ -69,7 +69,7 @@ func Scan(ctx context.Context, src Sources, opt Options) (*model.Machine, []Prob
 		return nil, nil, fmt.Errorf("read the machine: want a directory like /sys: %w", err)
 	}
 	s := scan{sys: src.Sys, opt: opt, kept: map[string]string{}}
-	// Netlink takes as long as the rest on a node full of pods.
+	// At the same time: on a node full of pods netlink takes as long as the rest.
 	var links []LinkFacts
 	var failed error
 	var asked sync.WaitGroup

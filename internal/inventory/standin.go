@@ -8,15 +8,15 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Product is what a machine file says stands at an address.
+// Product is what a machine file has at an address.
 type Product struct {
 	pciids.ID
 	// Model is its name, such as "ConnectX-7 (MRDMA)".
 	Model string
 }
 
-// markStandIns marks each NIC whose function is not what the machine file says
-// stands there: it only stands in for it.
+// markStandIns marks each NIC whose function is not the product that the machine file
+// has at that address: it is a stand-in.
 func (s *scan) markStandIns() {
 	for i := range s.parts.NICs {
 		n := &s.parts.NICs[i]

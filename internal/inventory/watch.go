@@ -20,15 +20,15 @@ const coalesce = 50 * time.Millisecond
 // that a link that flaps all day costs a tenth of a core at most.
 const rest = 9
 
-// resubscribe is the wait between attempts to hear events again.
+// resubscribe is the wait between attempts to subscribe to events again.
 const resubscribe = time.Second
 
 // Snapshot is what one scan of Watch found.
 type Snapshot struct {
 	Machine  *model.Machine
 	Problems []Problem
-	// Err is set when the scan failed; Machine is nil then and the last one
-	// stays true.
+	// Err is set when the scan failed; Machine is nil then, and the one before
+	// remains valid.
 	Err error
 }
 
@@ -66,7 +66,7 @@ func (w *watch) run(ctx context.Context, resync time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-again.C:
-			// Subscribe before scanning, so that nothing falls between.
+			// Subscribe before scanning, so that no change is missed.
 			if events = w.subscribe(ctx); events == nil && w.src.Links != nil {
 				again.Reset(resubscribe)
 			}

@@ -21,10 +21,10 @@ import (
 // device selector (resource.k8s.io/v1, CELSelectorExpressionMaxCost).
 const mostCost = resourceapi.CELSelectorExpressionMaxCost
 
-// Filter is a CEL expression that says which NICs may be offered. It speaks
-// DRANET's language: "attributes" is a map from names such as "dra.net/type" to
-// values with the fields StringValue, IntValue, BoolValue and VersionValue. A
-// nil Filter lets everything pass.
+// Filter is a CEL expression that says which NICs may be offered. It is compatible with
+// DRANET's: "attributes" is a map from names such as "dra.net/type" to values with the
+// fields StringValue, IntValue, BoolValue and VersionValue. A nil Filter is always
+// true.
 type Filter struct {
 	program cel.Program
 }
@@ -55,9 +55,9 @@ func New(expression string) (*Filter, error) {
 	return &Filter{program: program}, nil
 }
 
-// Apply withholds the NICs that the expression is not true of, and those that it
-// cannot judge: who keeps NICs from pods had better be told than overruled. NICs
-// that are held stay as they are. The machine is not changed.
+// Apply withholds the NICs of which the expression is not true, and those for which its
+// evaluation fails: to offer a NIC that it was meant to exclude would be worse. Held
+// NICs stay as they are. The machine is not changed.
 func (f *Filter) Apply(m *model.Machine, held []model.NIC) *model.Machine {
 	if f == nil {
 		return m

@@ -51,8 +51,8 @@ type protection struct {
 	upper map[int]*LinkFacts
 }
 
-// below marks a link and everything it stands on: its ports and the link under
-// it. The map of reasons also stops loops.
+// below marks a link and all links below it: its ports and its lower link. The map of
+// reasons also ends loops.
 func (p *protection) below(at int, reason string) {
 	if _, known := p.reason[at]; known {
 		return
@@ -87,7 +87,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// own is the reason that lies in the link itself.
+// own is the reason to withhold a link that is in the link itself.
 func (p *protection) own(l LinkFacts) string {
 	if l.Master != nil {
 		m := p.index[*l.Master]
@@ -118,9 +118,9 @@ func (l *LinkFacts) kind() string {
 	return *l.Kind
 }
 
-// networkPlugin names who makes links of such a name. These are virtual links,
-// which a filter has to ask for; a careless filter must not take down the
-// node's pods.
+// networkPlugin is the network plugin that names its links so. They are virtual links,
+// which only Options.Virtual offers: too wide a list there must not cut off the node's
+// pods.
 func networkPlugin(name string) string {
 	for _, p := range []struct{ prefix, owner string }{
 		{"cni", "a CNI bridge"},
