@@ -29,14 +29,14 @@ type Tree = systree.Tree
 // Names lists the shipped machines, sorted.
 func Names() []string { return facts.Names() }
 
-// OpenFacts reads a facts file: a shipped machine by name, or a path. The error
-// joins one *facts.Problem for each thing wrong.
+// OpenFacts reads a facts file: a shipped machine by name, or a path. The error joins
+// all *facts.Problems.
 func OpenFacts(nameOrPath string) (*Facts, error) { return facts.Open(nameOrPath) }
 
 // Render makes the tree that Linux would show of a machine.
 func Render(f *Facts) (*Tree, error) { return render.Render(f) }
 
-// RecordOptions are what Record is told.
+// RecordOptions are the parameters of Record.
 type RecordOptions struct {
 	// Name and Arch are written into the recording; both may be empty.
 	Name, Arch string
@@ -44,8 +44,8 @@ type RecordOptions struct {
 	Private bool
 }
 
-// Record writes a tree like /sys as the text of a recording. What cannot be
-// read is left out and named.
+// Record writes a tree like /sys as the text of a recording. What cannot be read is
+// left out, and returned as a problem.
 func Record(ctx context.Context, sys fs.FS, o RecordOptions) ([]byte, []sysfs.Problem, error) {
 	tree, problems, err := recording.Record(ctx, sys, recording.Options{Private: o.Private})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// check compares the parts with each other and completes what follows from
+// check refuses parts that contradict each other, and fills in what follows from
 // them: the order of the nodes, and the sysfs root of each device.
 func (p *parser) check(f *Facts) {
 	if f.Name == "" {
@@ -178,8 +178,8 @@ func (p *parser) checkRoot(f *Facts, what string, d *Device) {
 	p.published[d.SysfsRoot] = d.Published()
 }
 
-// checkSpan compares an address with its root, which spans the bus numbers up
-// to the next root of its domain, listed or only named by a device.
+// checkSpan refuses an address outside its root's bus numbers, which end before the next
+// root of its domain, listed or only named by a device.
 func (p *parser) checkSpan(section string, d *Device) {
 	if d.SysfsRoot == "" {
 		return // refused before
@@ -198,8 +198,8 @@ func (p *parser) checkSpan(section string, d *Device) {
 	}
 }
 
-// checkAddresses refuses two functions at one address. Two NICs with one
-// address and names of their own are one function with two interfaces.
+// checkAddresses refuses two functions at one address. Two NICs with one address and
+// different names are one function with two interfaces.
 func (p *parser) checkAddresses(f *Facts) {
 	type holder struct {
 		what   string

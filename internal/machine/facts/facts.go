@@ -10,8 +10,8 @@ import (
 )
 
 // Facts is what a facts file says about one machine (machines/README.md).
-// A nil pointer is a value nobody published; Parse has checked that the
-// rest does not contradict itself.
+// A nil pointer is a value that the file lacks; Parse has checked that the rest does
+// not contradict itself.
 type Facts struct {
 	// Name identifies the machine, such as "a3-ultragpu-8g".
 	Name string
@@ -27,13 +27,13 @@ type Facts struct {
 	CPU     CPUFacts
 	// NUMA lists every node by ID, those of memory_only_nodes included.
 	NUMA []NodeFacts
-	// Roots lists the PCI root buses in the file's order; empty where the
-	// devices' own roots are all there is.
+	// Roots lists the PCI root buses in the file's order; empty where only the
+	// devices name roots.
 	Roots []RootFacts
-	// GPUs and NICs stand in the file's order. GPUs holds every accelerator.
+	// GPUs and NICs are in the file's order. GPUs has every accelerator.
 	GPUs []Device
 	NICs []Device
-	// Kubernetes is what its node carries besides the hardware.
+	// Kubernetes is what its Kubernetes node has besides the hardware.
 	Kubernetes KubernetesFacts
 }
 
@@ -69,15 +69,15 @@ type RootFacts struct {
 	// SwitchUp is the address of the upstream port of the switch below the
 	// root; nil where there is none.
 	SwitchUp *model.PCIAddress
-	// Holds says in words what hangs there; often empty.
+	// Holds describes the devices below it; often empty.
 	Holds string
 }
 
 // Device is one entry of gpus or nics, with the common values filled in.
 type Device struct {
 	// Name, RDMA and Ifname are the entry's names; at least one is set. An
-	// empty RDMA means no RDMA device. An empty Ifname means that nobody
-	// published the interface's name, see IBOnly.
+	// empty RDMA means no RDMA device. An empty Ifname means that the interface's
+	// name is unknown, or that there is no interface (IBOnly).
 	Name, RDMA, Ifname string
 	Address            model.PCIAddress
 	// Root is the root that the upstream helper publishes as pcieRoot; empty

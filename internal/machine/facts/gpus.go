@@ -10,12 +10,11 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// product is what a product's name settles, as NVML words it; compute is the
-// capability in three parts, as the API wants versions.
+// product is what follows from a product's name, as NVML spells it; compute is the
+// compute capability as a version of the API, which has three parts.
 type product struct{ architecture, compute, brand string }
 
-// products are by name. A brand is missing where NVML's word has changed with
-// the driver's version.
+// products are by name. A brand is missing where it depends on the driver's version.
 var products = map[string]product{
 	"Tesla T4":              {"Turing", "7.5.0", ""},
 	"NVIDIA A100-SXM4-40GB": {"Ampere", "8.0.0", "Nvidia"},
@@ -26,8 +25,8 @@ var products = map[string]product{
 	"NVIDIA GB200":          {"Blackwell", "10.0.0", "Nvidia"},
 }
 
-// ModelGPUs are the GPUs that the driver gpu.nvidia.com serves, so NVIDIA's
-// alone, in PCI order and numbered so.
+// ModelGPUs are the GPUs that the driver gpu.nvidia.com serves, so NVIDIA's alone,
+// numbered in PCI order.
 func (f *Facts) ModelGPUs() []model.GPU {
 	devices := slices.SortedFunc(slices.Values(f.GPUs), func(a, b Device) int { return a.Address.Compare(b.Address) })
 	var gpus []model.GPU

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// KubernetesFacts is what the machine's Kubernetes node carries besides the
-// hardware: its cloud and its vendors' device plugins put it there.
+// KubernetesFacts is what the machine's Kubernetes node has from its cloud and from
+// its vendors' device plugins.
 type KubernetesFacts struct {
 	// Labels are the node's labels, such as
 	// cloud.google.com/gke-tpu-topology.
@@ -36,8 +36,8 @@ func (p *parser) kubernetes(into *KubernetesFacts) reader {
 	}
 }
 
-// entries passes each key of a mapping and its one value on. Keys are names of
-// the cluster, so none is provenance.
+// entries calls set with each key of a mapping and its scalar value. Keys are names of
+// the cluster, so that none is a provenance key.
 func (p *parser) entries(set func(key string, line int, value string) error) reader {
 	return func(field string, n *yaml.Node) {
 		if isNull(n) {
@@ -78,7 +78,7 @@ func setLabel(into *KubernetesFacts, key, value string) error {
 	return nil
 }
 
-// maxExtended is far above what one machine holds of anything.
+// maxExtended is far above any machine's number of a device.
 const maxExtended = 4096
 
 // setResource takes names with a domain only: one without is Kubernetes' own.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Node is one NUMA node with everything decided that the file left open.
+// Node is one NUMA node, with assumed values where the file has none.
 type Node struct {
 	ID int
 	// Socket is the CPU package the node belongs to; that of a memory-only
@@ -23,10 +23,10 @@ type Node struct {
 	Assumed bool
 }
 
-// Nodes decides sockets, CPUs and cores of every node, by ID. Sockets follow
-// from the order where the file does not say. Unknown CPUs are an equal share
-// of the rest, numbered as firmware does: first threads of all cores, then the
-// second ones; with no count either, each node gets one core.
+// Nodes has sockets, CPUs and cores of every node, by ID. Where the file does not say,
+// sockets follow from the order, and CPUs are an equal share of the rest, numbered as
+// firmware does: first threads of all cores, then the second ones; without a count
+// either, each node gets one core.
 func (f *Facts) Nodes() []Node {
 	smt := ptr.Deref(f.CPU.SMT, 1)
 	nodes := make([]Node, len(f.NUMA))

@@ -27,7 +27,7 @@ func Names() []string {
 	return names
 }
 
-// Source is the text of a machine file and the name errors call it by.
+// Source is the text of a machine file, and its name in errors.
 type Source struct {
 	Name string
 	Data []byte

@@ -22,8 +22,7 @@ import (
 // maxFactsBytes is far above any real facts file (the largest is 8 KB).
 const maxFactsBytes = 1 << 20
 
-// Parse reads a facts file. The error joins one *Problem for each thing
-// wrong; filename only appears there.
+// Parse reads a facts file. The error joins all *Problems; filename is only for them.
 func Parse(data []byte, filename string) (*Facts, error) {
 	p := &parser{problems: problems{file: filename}}
 	root := p.document(data)
@@ -41,12 +40,12 @@ func Parse(data []byte, filename string) (*Facts, error) {
 	return facts, nil
 }
 
-// parser walks YAML nodes, because a decoded struct no longer knows its lines.
+// parser walks YAML nodes, since a decoded struct has no lines.
 type parser struct {
 	problems
 	// lines holds the line of each part, for the checks across parts.
 	lines map[string]int
-	// cpus counts those listed so far, to refuse lists without end early.
+	// cpus counts those listed so far, to bound the total.
 	cpus int
 	// published says of each root whether the upstream helper publishes it.
 	published map[string]bool
@@ -195,8 +194,8 @@ func (p *parser) root(f *Facts, field string, n *yaml.Node) {
 	f.Roots = append(f.Roots, root)
 }
 
-// devices reads a section gpus or nics: common first, wherever it stands, then
-// each device over it. An explicit null takes a common value away.
+// devices reads a section gpus or nics: common values first, wherever they are, then
+// each device over them. An explicit null removes a common value.
 func (p *parser) devices(section string, n *yaml.Node, class uint32) []Device {
 	if isNull(n) {
 		return nil
@@ -238,7 +237,7 @@ func (p *parser) devices(section string, n *yaml.Node, class uint32) []Device {
 // has an address.
 func (p *parser) device(field string, n *yaml.Node, d *Device) bool {
 	var address *model.PCIAddress
-	partner := ignore // known for checks by people; no rule depends on it
+	partner := ignore // for readers; no rule depends on it
 	p.mapping(field, n, map[string]reader{
 		"name":            p.text(&d.Name),
 		"rdma":            p.deviceName(&d.RDMA),
@@ -267,7 +266,7 @@ func (p *parser) device(field string, n *yaml.Node, d *Device) bool {
 	return address != nil
 }
 
-// noting remembers the line of a key, for the checks across devices.
+// noting records the line of a key, for the checks across devices.
 func (d *Device) noting(key string, r reader) reader {
 	return func(field string, n *yaml.Node) {
 		d.lines[key] = n.Line
@@ -302,7 +301,7 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s:%d: %s: %s", p.File, p.Line, p.Field, p.Reason)
 }
 
-// problems collects, so that one reading tells all that is wrong.
+// problems collects all problems of a file.
 type problems struct {
 	file string
 	list []*Problem

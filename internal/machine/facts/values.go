@@ -39,7 +39,7 @@ func (p *parser) deviceName(into *string) reader {
 // MaxInterfaceName is IFNAMSIZ less the end (include/uapi/linux/if.h).
 const MaxInterfaceName = 15
 
-// interfaceName is a device's name that IFNAMSIZ leaves room for.
+// interfaceName is a device's name of at most MaxInterfaceName bytes.
 func (p *parser) interfaceName(into *string) reader {
 	return func(field string, n *yaml.Node) {
 		p.deviceName(into)(field, n)

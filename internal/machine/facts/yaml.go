@@ -18,12 +18,12 @@ func ignore(string, *yaml.Node) {}
 
 func isNull(n *yaml.Node) bool { return n == nil || n.Tag == "!!null" }
 
-// provenance keys carry sources for people (machines/README.md).
+// provenance says whether a key is a source, for readers (machines/README.md).
 func provenance(key string) bool {
 	return key == "src" || strings.HasSuffix(key, "_src") || strings.HasPrefix(key, "topo_m_")
 }
 
-// mapping hands each value to the reader of its key, and refuses the rest.
+// mapping calls the reader of each key, and refuses keys without one.
 func (p *parser) mapping(field string, n *yaml.Node, readers map[string]reader) {
 	if n.Kind != yaml.MappingNode {
 		p.add(n.Line, field, "want a mapping of keys to values")
@@ -72,7 +72,7 @@ func (p *parser) sequence(field string, n *yaml.Node, each reader) {
 	}
 }
 
-// scalar passes the text of a value on, and null to unset.
+// scalar calls set with the text of a value, and unset for null.
 func (p *parser) scalar(unset func(), set func(text string) error) reader {
 	return func(field string, n *yaml.Node) {
 		if isNull(n) {

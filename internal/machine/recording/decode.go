@@ -21,8 +21,7 @@ const maxBytes = 256 << 20
 // Is says whether a machine file is a recording, not a facts file.
 func Is(data []byte) bool { return bytes.HasPrefix(data, []byte("plumbline recording ")) }
 
-// Parse reads what Encode writes. The first thing wrong is an error,
-// with its line: after it nothing is certain.
+// Parse reads what Encode writes. It stops at the first error, which has the line.
 func Parse(data []byte, filename string) (*Recording, error) {
 	d := &parser{file: filename, line: 1, out: &Recording{Tree: systree.New()}}
 	if len(data) > maxBytes {
@@ -60,7 +59,7 @@ type parser struct {
 	last    string // path of the element before, for the order
 }
 
-// fail keeps the first thing wrong.
+// fail keeps the first error.
 func (d *parser) fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%s:%d: %s", d.file, d.line, fmt.Sprintf(format, args...))

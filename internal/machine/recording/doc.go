@@ -4,6 +4,6 @@
 // Package recording writes a host's hardware as one text file and reads it
 // again.
 //
-// Here live the list of what a recording holds, and its format. Nothing that
-// tells a machine or its owner apart is in it unless asked for.
+// It has the list of what a recording contains, and its format. Nothing that identifies
+// a machine or its owner is in a recording unless Options.Private is set.
 package recording

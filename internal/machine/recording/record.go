@@ -18,14 +18,14 @@ import (
 	"plumbline.dev/plumbline/internal/machine/systree"
 )
 
-// Options are what Record is told.
+// Options are the parameters of Record.
 type Options struct {
 	// Private also records hardware addresses, GUIDs and interface aliases.
 	Private bool
 }
 
-// Record copies of a tree like /sys what a recording holds. What cannot be
-// read is left out and named; the error is for a tree that is none.
+// Record copies what a recording contains from a tree like /sys. What cannot be read is
+// left out, and returned as a problem; the error is for a tree that is not like /sys.
 func Record(ctx context.Context, sys fs.FS, o Options) (*systree.Tree, []sysfs.Problem, error) {
 	if _, err := fs.Stat(sys, "devices"); err != nil {
 		return nil, nil, fmt.Errorf("record the machine: want a directory like /sys: %w", err)
@@ -138,7 +138,8 @@ func (r *recorder) add(err error, name string) bool {
 	return err == nil
 }
 
-// unreadable keeps silent about what is not there or has no value just now.
+// unreadable records a problem, unless the file does not exist or has no value at
+// present.
 func (r *recorder) unreadable(name string, err error) {
 	for _, silent := range []error{
 		fs.ErrNotExist, syscall.EINVAL, syscall.ENODEV, syscall.ENXIO, syscall.EOPNOTSUPP, syscall.ENOTDIR,

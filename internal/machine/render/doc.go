@@ -3,6 +3,6 @@
 
 // Package render makes from facts the tree that Linux would show below /sys.
 //
-// Here live the kernel's forms and the rules that fill in what facts leave
-// open: bridges, numbering, names. Facts are never changed.
+// It has the kernel's file formats, and the rules that fill in what facts lack:
+// bridges, numbering, names. Facts are never changed.
 package render

@@ -19,14 +19,14 @@ import (
 // classInfiniBand is PCI_CLASS_NETWORK_INFINIBAND of include/linux/pci_ids.h.
 const classInfiniBand = 0x0207
 
-// MTUs a driver starts with where the facts name none.
+// Default MTUs, where the facts have none.
 const (
 	mtuEthernet   = 1500
 	mtuInfiniBand = 2044
 )
 
-// renderNICs adds interfaces and RDMA devices in the order of their addresses,
-// as a kernel that probes in order numbers them.
+// renderNICs adds interfaces and RDMA devices in the order of their addresses, in which
+// the kernel numbers them when it probes in order.
 func (r *renderer) renderNICs(functions []function) {
 	nics := slices.DeleteFunc(slices.Clone(functions), func(f function) bool {
 		return len(f.devices) == 0 || !r.isNIC(f.devices[0])

@@ -15,8 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/machine/facts"
 )
 
-// memoryPerSocket is the round total that nobody published: 1 TiB a socket,
-// in KiB.
+// memoryPerSocket is assumed where the facts have no memory: 1 TiB a socket, in KiB.
 const memoryPerSocket = 1 << 30
 
 // SLIT distances: as Linux shows them on two-socket servers, and for a memory
@@ -67,9 +66,9 @@ func (r *renderer) renderNode(n facts.Node) {
 	}
 }
 
-// memoryKiB is an equal share of the total for each node with CPUs. A node
-// without CPUs has the memory of the GPU it belongs to, and none otherwise: on
-// Grace most stand empty until a GPU is partitioned.
+// memoryKiB is an equal share of the total for each node with CPUs. A node without CPUs
+// has the memory of the GPU it belongs to, if any: on Grace most have no memory until a
+// GPU is partitioned (MIG).
 func (r *renderer) memoryKiB(n facts.Node) int {
 	if !n.MemoryOnly {
 		withCPUs := 0

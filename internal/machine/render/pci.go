@@ -47,8 +47,8 @@ func slot(f *function) string {
 	return address[:strings.LastIndexByte(address, '.')]
 }
 
-// renderLink adds the four link files; a function whose link nobody published
-// has none, as a conventional one.
+// renderLink adds the four link files; a function whose link is unknown has none, like
+// one of conventional PCI.
 func (r *renderer) renderLink(f *function) {
 	if f.link == nil {
 		return

@@ -15,9 +15,9 @@ import (
 )
 
 // Render makes the sysfs tree of a machine from its facts: what Linux would
-// show below /sys on it, as far as inventory and hwloc look. What the facts
-// leave open is filled in by one rule each, written beside it; a sourced value
-// is never changed for it.
+// show below /sys on it, as far as inventory and hwloc read it. What the facts lack is
+// filled in by one rule each, documented where it is applied; a sourced value is never
+// changed.
 func Render(f *facts.Facts) (*systree.Tree, error) {
 	r := &renderer{tree: systree.New(), facts: f, nodes: f.Nodes()}
 	for _, n := range r.nodes {
@@ -39,7 +39,7 @@ func Render(f *facts.Facts) (*systree.Tree, error) {
 	return r.tree, nil
 }
 
-// renderer builds the tree; the first error sticks and ends it.
+// renderer builds the tree; after the first error, which it keeps, it does nothing.
 type renderer struct {
 	tree  *systree.Tree
 	facts *facts.Facts
@@ -66,8 +66,8 @@ func (r *renderer) link(name, target string) {
 	}
 }
 
-// cpus are the CPUs of a node; of all nodes when id is nil, as the kernel
-// answers for a device whose node it does not know.
+// cpus are the CPUs of a node; of all nodes when id is nil, as in the kernel's
+// local_cpus of a device whose node is unknown.
 func (r *renderer) cpus(id *int) cpuSet {
 	return r.union(func(n facts.Node) bool { return id == nil || n.ID == *id })
 }

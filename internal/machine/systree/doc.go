@@ -5,6 +5,5 @@
 // symbolic links. It is an fs.FS, so host/sysfs reads it like /sys, and it can
 // be written to disk.
 //
-// Here lives the tree alone; what goes into one belongs to render and
-// recording.
+// What is in a tree is decided by render and recording.
 package systree

@@ -69,8 +69,8 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// ReadAttribute fills buf from one attribute, without the cost of an fs.File
-// (host/sysfs asks for it).
+// ReadAttribute fills buf from one attribute, without the cost of an fs.File; host/sysfs
+// uses it where a file system has it.
 func (t *Tree) ReadAttribute(name string, buf []byte) (int, error) {
 	e, err := t.find("open", name, true)
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *Tree) ReadAttribute(name string, buf []byte) (int, error) {
 	return copy(buf, e.text), nil
 }
 
-// find walks to an entry as the kernel does, links in the middle included.
+// find resolves a path as the kernel does, links on the way included.
 func (t *Tree) find(op, name string, follow bool) (*entry, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}

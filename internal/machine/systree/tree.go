@@ -82,8 +82,7 @@ func (t *Tree) AddLink(name, target string) error {
 	return t.Add(Entry{Path: name, Mode: fs.ModeSymlink, Text: relative(path.Dir(name), target)})
 }
 
-// Add puts one entry in. A link must lead to somewhere in the tree, though
-// nothing need be there.
+// Add adds one entry. A link must not lead out of the tree; its target need not exist.
 func (t *Tree) Add(e Entry) error {
 	if e.Mode == fs.ModeDir {
 		return t.AddDir(e.Path)

@@ -49,13 +49,13 @@ func (t *Tree) writeTo(dir string) (err error) {
 		return err
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err // it holds something by now
+		return err // not empty any more
 	}
 	return os.Rename(temporary, dir)
 }
 
-// fill writes below dir and nowhere else: no path of a Tree leads out of it,
-// and none goes through a link.
+// fill writes below dir and nowhere else: no path of a Tree leads out of it or through
+// a link.
 func (t *Tree) fill(dir string) error {
 	if err := fillDirectory(dir, t.root); err != nil {
 		return err

@@ -11,8 +11,8 @@ type group struct {
 	// except leaves out directories below this one.
 	except string
 	files  []string
-	// private files tell a machine or its owner apart: addresses, GUIDs, texts
-	// that people wrote.
+	// private files identify a machine or its owner: addresses, GUIDs, texts that
+	// people wrote.
 	private []string
 	// binary files are recorded up to configBytes.
 	binary []string
@@ -27,9 +27,9 @@ var topologyFiles = []string{
 	"topology/die_cpus", "topology/die_cpus_list", "topology/cluster_cpus", "topology/cluster_cpus_list",
 }
 
-// recorded is all that a recording holds: what inventory reads, the bitmaps
-// that hwloc reads beside it, and nothing else. Interfaces without hardware
-// are left out: their names tell about pods, not about the machine.
+// recorded is all that a recording contains: what inventory reads, and the bitmaps that
+// hwloc reads besides. Virtual interfaces are left out: their names are of pods, not of
+// the machine.
 var recorded = []group{
 	{dirs: "devices/system/cpu", files: []string{"online", "possible", "present"}},
 	{dirs: "devices/system/cpu/cpu[0-9]*", files: append([]string{"online", "cpu_capacity"}, topologyFiles...)},
@@ -60,8 +60,8 @@ var recorded = []group{
 	{dirs: "class/drm/renderD*", files: []string{"dev"}, links: []string{"device"}},
 }
 
-// configBytes is all that readers without extended configuration space use.
+// configBytes is the configuration space without the extended one.
 const configBytes = 256
 
-// memoryFile changes with each moment; only its total is the machine's.
+// memoryFile is recorded as its total only: the rest changes all the time.
 const memoryFile = "meminfo"

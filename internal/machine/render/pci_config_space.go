@@ -18,7 +18,7 @@ const (
 	configHeaderType = 0x0e
 	configPrimary    = 0x18
 	configCapPointer = 0x34
-	configExpress    = 0x40 // where we put the PCI Express capability
+	configExpress    = 0x40 // of the PCI Express capability, our choice
 
 	expressFlags      = 0x02
 	expressLinkCap    = 0x0c

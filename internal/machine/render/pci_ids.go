@@ -10,7 +10,7 @@ import (
 
 const bridgeClass = 0x060400
 
-// Bridges no facts file describes get the ids of common parts: a Broadcom
+// Bridges that the facts do not describe get the ids of common parts: a Broadcom
 // switch, and the root port of a recent server CPU.
 var (
 	switchID    = facts.PCIID{Vendor: 0x1000, Device: 0xc030}
