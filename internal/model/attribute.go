@@ -3,8 +3,8 @@
 
 package model
 
-// Attribute is a typed value that somebody else than the host told of a NIC:
-// exactly one field is set.
+// Attribute is a typed value of a NIC that is not from the host: exactly one field is
+// set.
 type Attribute struct {
 	Text   *string `json:"text,omitempty"`
 	Number *int64  `json:"number,omitempty"`

@@ -28,8 +28,8 @@ type NUMANode struct {
 }
 
 // HugepagePool is the node's huge pages of one size
-// (nodeN/hugepages/hugepages-*kB/nr_hugepages). How many of them are free changes
-// with each moment, and is not the machine's.
+// (nodeN/hugepages/hugepages-*kB/nr_hugepages). How many of them are free changes all
+// the time, and is not part of the model.
 type HugepagePool struct {
 	PageBytes int64
 	Pages     int64

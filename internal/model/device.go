@@ -16,7 +16,7 @@ type DeviceID struct {
 type NIC struct {
 	// PCI is nil for an interface that is no PCI function.
 	PCI *PCIAddress `json:"pci,omitempty"`
-	// Port tells interfaces of one function apart: nil on the first, then
+	// Port distinguishes the interfaces of one function: nil on the first, then
 	// "p<dev_port>", stable over reboots (Documentation/ABI/testing/sysfs-class-net).
 	Port *string `json:"port,omitempty"`
 	// Interface is nil for an RDMA device without a network interface.
@@ -33,8 +33,8 @@ type NIC struct {
 	// Published is the device that this was read from; nil where the host was.
 	Published *DeviceID `json:"published,omitempty"`
 	// Attributes are what a cloud's metadata says of the NIC, by name with
-	// domain, such as gce.dra.net/networkName; nil where nobody says anything.
-	// The host's own facts stand in the fields above, never here.
+	// domain, such as gce.dra.net/networkName; nil for none. The host's own facts are
+	// in the fields above, never here.
 	Attributes map[string]Attribute `json:"attributes,omitempty"`
 }
 
@@ -66,7 +66,7 @@ type Interface struct {
 	SpeedMbps *int `json:"speedMbps,omitempty"`
 	// Addresses are the global ones, sorted.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
-	// Programs are the eBPF programs on it; nil when nobody looked.
+	// Programs are the eBPF programs on it; nil when they were not read.
 	Programs *Programs `json:"programs,omitempty"`
 }
 

@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// FaultKind is what is wrong with a device, in one word as conditions spell
-// their reasons.
+// FaultKind is what is wrong with a device, spelled as the reason of a condition.
 type FaultKind string
 
 // The faults a NIC can have.
 const (
-	// FaultCarrier: the link is up and nothing answers at the other end.
+	// FaultCarrier: the link is set up and has no carrier.
 	FaultCarrier FaultKind = "CarrierLost"
 	// FaultSpeed: the link runs slower than it did.
 	FaultSpeed FaultKind = "LinkSpeedDegraded"
@@ -24,8 +23,8 @@ const (
 	FaultGone FaultKind = "DeviceGone"
 )
 
-// Fault is one thing that is wrong with a device. Our own moves and what an
-// administrator set are none.
+// Fault is one thing that is wrong with a device. Moves into pods, and what an
+// administrator set, are no faults.
 type Fault struct {
 	Kind FaultKind
 	// Message is one clause with the values, such as "runs at 100000 Mbit/s,

@@ -9,12 +9,12 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Place is where a thing is: a PCI function, a NUMA node, or both. CPUs and
-// memory have a node only.
+// Place is where a device, CPU or memory is: at a PCI function, a NUMA node, or both.
+// CPUs and memory have a node only.
 type Place struct {
 	PCI *model.PCIAddress
-	// NUMANode is what the thing itself says; nil asks its PCI function, then
-	// the root.
+	// NUMANode is that of the device itself; nil: that of its PCI function, or else
+	// of the root.
 	NUMANode *int
 }
 
@@ -46,9 +46,9 @@ func Between(m *model.Machine, a, b Place) Class {
 	return SYS
 }
 
-// belowRoot counts the bridges between two functions of one root. A switch is
-// two bridges on each way through it, its upstream and one downstream port, and
-// the upstream port is what both ways have in common.
+// belowRoot classifies two functions of one root by the bridges between them. The path
+// to a function behind a switch has two bridges of it, the upstream and one downstream
+// port, and functions behind the same switch share the upstream port.
 func belowRoot(m *model.Machine, a, b *model.PCIFunction) Class {
 	pa, pb := m.Path(a.Address), m.Path(b.Address)
 	shared := 0
@@ -87,9 +87,8 @@ func function(m *model.Machine, p Place) *model.PCIFunction {
 	return m.Function(*p.PCI)
 }
 
-// node is the NUMA node of a place: its own word, else that of the function,
-// else that of the root. A machine of one node has everything on it, whatever
-// the firmware forgot to say.
+// node is the NUMA node of a place: its own, else the function's, else the root's. On a
+// machine of one node all are on it, also what firmware gives no node.
 func node(m *model.Machine, p Place) *int {
 	if p.NUMANode != nil {
 		return p.NUMANode

@@ -3,13 +3,13 @@
 
 package affinity
 
-// Class is how far the path between two things leads, the nearest first. The
-// names are those of nvidia-smi topo -m.
+// Class is how far apart two places are, the nearest first. The names are those of
+// nvidia-smi topo -m.
 type Class int
 
-// The classes. SameRoot is ours: ResourceSlices name a device's root and not
-// the bridges on the way, so it may be PIX, PXB or PHB. Unknown comes last: it
-// is never near enough.
+// The classes. SameRoot is not nvidia-smi's: ResourceSlices have a device's root but not
+// the bridges, so that it may be PIX, PXB or PHB. Unknown comes last: it is never near
+// enough.
 const (
 	Self Class = iota + 1
 	PIX

@@ -101,7 +101,7 @@ func (b *builder) build() resourceapi.Device {
 	return b.device
 }
 
-// droppable lists what may go, first what goes first.
+// droppable lists the attributes that may be dropped, in the order of dropping.
 func (b *builder) droppable() []string {
 	var foreign []string
 	for name := range b.device.Attributes {
@@ -114,8 +114,8 @@ func (b *builder) droppable() []string {
 	return slices.Concat(dropOrder, foreign)
 }
 
-// boundText makes a string one the API takes: valid UTF-8, at most 64 bytes,
-// cut between characters.
+// boundText makes a string valid for the API: UTF-8, at most 64 bytes, cut between
+// characters.
 func boundText(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	for len(s) > resourceapi.DeviceAttributeMaxValueLength {

@@ -15,17 +15,17 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// reader takes typed values out of a device's attributes. An absent attribute
-// is nil, and a number below zero, by which drivers of others say that they do
-// not know; one of another type is an error, kept and reported once at the end.
+// reader reads typed values of a device's attributes. An absent attribute is nil, and
+// so is a number below zero, with which other drivers mean unknown. One of another type
+// is an error; errors are kept and reported at the end.
 type reader struct {
 	domain     string
 	attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	err        error
 }
 
-// get finds an attribute by its full name, or without the domain where that is
-// the driver's own: the API takes both for the same.
+// get finds an attribute by its full name, or without the domain where that is the
+// driver's own: both are the same to the API.
 func (r *reader) get(name string) (resourceapi.DeviceAttribute, bool) {
 	if a, ok := r.attributes[resourceapi.QualifiedName(name)]; ok {
 		return a, true

@@ -27,8 +27,8 @@ const (
 // a NIC with CPUs in manifests written before the standard one existed.
 const (
 	AttrLegacyNUMANode = "dra.net/numaNode"
-	// AttrSocket is dra-driver-cpu's name, which NICs and GPUs have too so that a
-	// constraint holds them to CPUs of either driver.
+	// AttrSocket is dra-driver-cpu's name. NICs and GPUs have it too, so that a
+	// matchAttribute constraint can align them with CPUs of either driver.
 	AttrSocket    = "dra.cpu/socketID"
 	AttrSimulated = "plumbline.dev/simulated"
 	AttrRDMA      = "dra.net/rdma"
@@ -78,8 +78,8 @@ const (
 	// AttrCPUList says which CPUs the group has, as a cpulist; left out where
 	// that takes more than an attribute can hold.
 	AttrCPUList = "plumbline.dev/cpuList"
-	// attrReserved says the same of the CPUs beside them that nobody is given; left
-	// out where there are none.
+	// attrReserved lists the reserved CPUs of the same NUMA nodes; left out where
+	// there are none.
 	attrReserved = "plumbline.dev/reservedCPUs"
 
 	// CapacityCPU is the capacity that a claim takes CPUs from.
@@ -107,9 +107,9 @@ const (
 	typeGPU = "gpu"
 )
 
-// dropOrder is what a device loses first when it has more attributes and
-// capacities than the API takes: what describes goes before what identifies.
-// After these go the cloud's other attributes, from the last name to the first.
+// dropOrder is what a device loses first when it has more attributes and capacities
+// than the API allows: descriptions before identities. After these it loses the cloud's
+// other attributes, from the last name to the first.
 var dropOrder = []string{
 	attrAlias, attrTCFilters, attrTCXPrograms, attrEncapsulation, "gce.dra.net/ipAliases", attrIPv6, attrPCISubsystem, "gce.dra.net/host", attrIPv4,
 	attrState, attrMAC, attrPCIDevice, attrPCIVendor,
@@ -126,8 +126,8 @@ var ownAttributes = map[string]bool{
 	attrLinkSpeed: true, attrKernelDriver: true, attrEBPF: true, attrTCFilters: true, attrTCXPrograms: true,
 }
 
-// AttributeNames lists, sorted and with their domains, the attributes that our
-// drivers publish by themselves; a cloud adds others to NICs.
+// AttributeNames lists, sorted and with their domains, the attributes that plumbline's
+// drivers publish; a cloud adds others to NICs.
 func AttributeNames() []string {
 	var all []string
 	for _, driver := range Drivers() {
@@ -137,7 +137,7 @@ func AttributeNames() []string {
 	return slices.Compact(all)
 }
 
-// AttributesOf are those that one driver publishes by itself, sorted and with
+// AttributesOf are those that one of plumbline's drivers publishes, sorted and with
 // their domains.
 func AttributesOf(driver string) []string {
 	var names []string

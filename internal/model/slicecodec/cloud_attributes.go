@@ -15,13 +15,12 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// reservedDomains are what no cloud may speak for: the scheduler pairs devices
-// by the standard names, and ours tell a stand-in from hardware.
+// reservedDomains are closed to clouds: constraints match devices by the standard
+// names, and ours mark stand-ins.
 var reservedDomains = []string{"resource.kubernetes.io", "plumbline.dev"}
 
-// cloudAttributes sets the attributes that a cloud gives a NIC. What the host itself
-// says stands; a name the API would refuse, which would cost the whole slice,
-// is left out.
+// cloudAttributes sets the attributes that a cloud gives a NIC. The driver's own names
+// are left out, and names that the API would refuse together with the whole slice.
 func (b *builder) cloudAttributes(attributes map[string]model.Attribute) {
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {
 		if !ForeignName(name) {
@@ -44,9 +43,8 @@ func (b *builder) cloudAttributes(attributes map[string]model.Attribute) {
 	}
 }
 
-// ForeignName says whether somebody else than this driver may give a NIC an
-// attribute of that name: domain/name, as the API takes it
-// (resource.k8s.io/v1, QualifiedName).
+// ForeignName says whether a cloud may give a NIC an attribute of that name: it must be
+// domain/name (resource.k8s.io/v1, QualifiedName), of a domain that is not reserved.
 func ForeignName(name string) bool {
 	domain, id, ok := strings.Cut(name, "/")
 	return ok && len(domain) <= resourceapi.DeviceMaxDomainLength && len(id) <= resourceapi.DeviceMaxIDLength &&
@@ -54,7 +52,7 @@ func ForeignName(name string) bool {
 		!slices.Contains(reservedDomains, domain)
 }
 
-// cloudAttributes are the attributes of a NIC that no fact of the model stands for.
+// cloudAttributes are the attributes of a NIC that no other field of the model has.
 func (r *reader) cloudAttributes() map[string]model.Attribute {
 	var all map[string]model.Attribute
 	for name, v := range r.attributes {

@@ -15,7 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// CPUMode is what one device of dra.cpu stands for.
+// CPUMode is which CPUs one device of dra.cpu has.
 type CPUMode string
 
 // The modes. The empty one is PerNUMANode.
@@ -32,13 +32,13 @@ const (
 // them, by NUMA node.
 type CPUOptions struct {
 	Mode CPUMode
-	// Reserved CPUs are offered to nobody.
+	// Reserved CPUs are in no device.
 	Reserved cpuset.CPUSet
 	// ReservedPerNUMA is how many CPUs of each NUMA node are reserved at least:
 	// its first cores, those of Reserved among them.
 	ReservedPerNUMA int
-	// PCIeRoots publishes the PCIe roots near to a group as a list, which only
-	// clusters with the feature gate DRAListTypeAttributes take.
+	// PCIeRoots publishes the PCIe roots near to a group as a list attribute, which
+	// needs the cluster's feature gate DRAListTypeAttributes.
 	PCIeRoots bool
 }
 
@@ -84,9 +84,9 @@ const (
 // "cpudevnuma000".
 func CPUGroupName(node int) string { return fmt.Sprintf("%s%03d", numaPrefix, node) }
 
-// CPUDevices are the devices of dra.cpu that have a CPU to give, in the order in
-// which the scheduler tries them. Names go by the kernel's numbers, so that no
-// other option and no CPU going offline changes what one means.
+// CPUDevices are the devices of dra.cpu with a CPU that is not reserved, in the order in
+// which the scheduler tries them. Names are by the kernel's numbers, so that they do not
+// change with other options or with CPUs going offline.
 func CPUDevices(m *model.Machine, o CPUOptions) []CPUDevice {
 	return cpuDevices(m, o, func(string) bool { return true })
 }
@@ -146,7 +146,7 @@ func cpuDevices(m *model.Machine, o CPUOptions, wanted func(name string) bool) [
 	return cpuGroups(free, group, name, wanted)
 }
 
-// ReservedCPUs are the CPUs that nobody is given.
+// ReservedCPUs are the CPUs that no claim gets.
 func ReservedCPUs(m *model.Machine, o CPUOptions) cpuset.CPUSet {
 	reserved := o.Reserved
 	if o.ReservedPerNUMA <= 0 {
@@ -169,8 +169,8 @@ func ReservedCPUs(m *model.Machine, o CPUOptions) cpuset.CPUSet {
 	return reserved.Union(cpuset.New(more...))
 }
 
-// cpuGroups makes a device of the CPUs for which group says the same, where its name
-// is wanted.
+// cpuGroups makes a device of the CPUs for which group returns the same number, where
+// its name is wanted.
 func cpuGroups(cpus []model.CPU, group func(model.CPU) (int, bool), name func(int) string, wanted func(string) bool) []CPUDevice {
 	members := map[int][]model.CPU{}
 	for _, c := range cpus {
@@ -216,8 +216,8 @@ func newCPUDevice(name string, cpus []model.CPU) CPUDevice {
 	return d
 }
 
-// singleCPUs lists CPUs whose names are wanted so that the first that fit share cores,
-// caches and nodes.
+// singleCPUs lists CPUs whose names are wanted, in an order in which CPUs of one core,
+// cache and node follow each other, since the scheduler takes the first that fit.
 func singleCPUs(cpus []model.CPU, wanted func(string) bool) []CPUDevice {
 	name := func(c model.CPU) string { return fmt.Sprintf("%s%03d", singlePrefix, c.ID) }
 	cpus = slices.DeleteFunc(cpus, func(c model.CPU) bool { return !wanted(name(c)) })

@@ -16,16 +16,16 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Node is what the slices of one node tell about it: less than a scan of the
-// node would. Bridges, CPU cores and distances are not published.
+// Node is a node as its slices describe it. Bridges, CPU cores and distances, which a
+// scan has, are not published.
 type Node struct {
 	Machine   *model.Machine
 	CPUGroups []CPUGroup
-	// Parts are the devices that are slices of a GPU of the machine, or that GPU
-	// once more, such as one for a virtual machine: who holds a part holds some of
-	// the GPU. The value is the GPU's device.
+	// Parts are the devices that are partitions of a GPU of the machine (MIG), or
+	// that GPU in another form, such as for a virtual machine: a claim that holds a
+	// part holds some of the GPU. The value is the GPU's device.
 	Parts map[model.DeviceID]model.DeviceID
-	// Notes say in a line each what the machine has and does not show.
+	// Notes say in a line each which published devices Machine lacks.
 	Notes []string
 }
 
@@ -43,15 +43,15 @@ type CPUGroup struct {
 	Roots []string
 	// CPUs is nil where the list was too long to publish.
 	CPUs *cpuset.CPUSet
-	// Reserved are the CPUs beside them that nobody is given; nil where there are
+	// Reserved are the reserved CPUs of the same NUMA nodes; nil where there are
 	// none, or the list was too long.
 	Reserved *cpuset.CPUSet
 }
 
-// Decode reads the slices of one node, of any driver: what a device is, its
-// driver's name or its attributes say, and where it is, the standard attributes
-// or those that drivers have in their place. A device that cannot be read is left
-// out and named in the error; the Node is complete for all others.
+// Decode reads the slices of one node, of any driver: what a device is follows from its
+// driver's name or its attributes, and where it is from the standard attributes or
+// those that a driver has instead. A device that cannot be read is left out and named in
+// the error; the Node is complete for all others.
 func Decode(published []resourceapi.ResourceSlice) (*Node, error) {
 	d := decoder{
 		nodes: map[int]*model.NUMANode{}, functions: map[model.PCIAddress]int{}, roots: map[string]int{},
@@ -74,7 +74,7 @@ func Decode(published []resourceapi.ResourceSlice) (*Node, error) {
 	return n, errors.Join(errs...)
 }
 
-// decoder collects what devices tell.
+// decoder collects the parts of a Node from devices.
 type decoder struct {
 	parts     model.Machine
 	groups    []CPUGroup
@@ -116,28 +116,28 @@ func (d *decoder) machine() (*model.Machine, error) {
 	return model.New(d.parts)
 }
 
-// placeRoots puts each published root on the node that its devices name: GPUs of
-// drivers that publish none are there too.
+// placeRoots sets the NUMA node of each published root on which its devices agree, so
+// that GPUs whose driver publishes no node have that of their root.
 func (d *decoder) placeRoots() {
 	at := map[string]*int{}
-	torn := map[string]bool{}
+	contradicted := map[string]bool{}
 	for _, f := range d.parts.Functions {
 		switch known := at[f.Root]; {
 		case f.NUMANode == nil:
 		case known == nil:
 			at[f.Root] = f.NUMANode
 		case *known != *f.NUMANode:
-			torn[f.Root] = true
+			contradicted[f.Root] = true
 		}
 	}
 	for i := range d.parts.Roots {
-		if r := &d.parts.Roots[i]; r.Published && !torn[r.Name] {
+		if r := &d.parts.Roots[i]; r.Published && !contradicted[r.Name] {
 			r.NUMANode = at[r.Name]
 		}
 	}
 }
 
-// finish adds what the machine itself has no place for.
+// finish adds the parts of a Node that are not in its Machine.
 func (d *decoder) finish(n *Node) {
 	n.Parts = map[model.DeviceID]model.DeviceID{}
 	alone := map[model.PCIAddress]bool{}
@@ -169,9 +169,9 @@ func (d *decoder) node(id, socket *int) {
 	d.nodes[*id].Socket = cmp.Or(d.nodes[*id].Socket, socket)
 }
 
-// function records the PCI function of a device, once; a second device of it
-// adds what the first had no room for. A device without a published root hangs
-// from one made up of its domain and bus, unpublished.
+// function records the PCI function of a device, once; a second device of the function
+// adds what the first had to drop. A device without a published root gets an
+// unpublished one, named by its domain and bus.
 func (d *decoder) function(f model.PCIFunction, root *string) {
 	if at, known := d.functions[f.Address]; known {
 		complete(&d.parts.Functions[at], f)
@@ -190,7 +190,7 @@ func (d *decoder) function(f model.PCIFunction, root *string) {
 		d.roots[r.Name] = len(d.parts.Roots)
 		d.parts.Roots = append(d.parts.Roots, r)
 	case r.Published:
-		d.parts.Roots[at] = r // one that was made up may be there in truth
+		d.parts.Roots[at] = r // an unpublished one may turn out to be published
 	}
 }
 

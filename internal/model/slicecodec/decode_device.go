@@ -19,12 +19,12 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// typeDevice is what attrType says of hardware, which has no netlink kind.
+// typeDevice is attrType of hardware, which has no netlink kind.
 const typeDevice = "device"
 
 func (d *decoder) nic(id model.DeviceID, read Reading, r *reader) {
 	n := model.NIC{Published: &id, NUMANode: read.NUMANode, PCI: read.PCI, Attributes: r.cloudAttributes()}
-	// Drivers of others do not all say what the RDMA device is called.
+	// Some other drivers do not publish the name of the RDMA device.
 	if dev := r.text(attrRDMADevice); dev != nil || read.RDMA {
 		n.RDMA = &model.RDMADevice{Name: ptr.Deref(dev, ""), LinkLayer: r.text(attrRDMALinkLayer)}
 	}
@@ -70,7 +70,7 @@ func (r *reader) netInterface(name string) *model.Interface {
 			continue
 		}
 		for item := range strings.SplitSeq(*list, ",") {
-			// DRANET cuts its lists where the room ends, within the last address.
+			// DRANET truncates its lists to 64 bytes, within the last address.
 			if p, err := netip.ParsePrefix(item); err == nil {
 				i.Addresses = append(i.Addresses, p)
 			}
@@ -110,8 +110,8 @@ func (r *reader) nicFunction(a model.PCIAddress, node *int) model.PCIFunction {
 		}
 	}
 	if vfs := r.number(attrSRIOVVFs); vfs != nil {
-		// How many there could be is not published; as many as there are, and
-		// at least one, can.
+		// The total is not published: it is at least what there are, and at least
+		// one.
 		f.SRIOV = &model.SRIOV{TotalVFs: max(1, *vfs), NumVFs: *vfs}
 	}
 	return f
@@ -182,7 +182,7 @@ func (d *decoder) gpu(id model.DeviceID, read Reading, device resourceapi.Device
 	if r.flag(AttrSimulated) {
 		g.Simulated = ptr.To("stand-in")
 	}
-	// AMD's driver says 0 where it could not read it.
+	// AMD's driver publishes 0 where it could not read it.
 	if c, ok := device.Capacity[capacityMemory]; ok && (c.Value.Value() != 0 || id.Driver == DriverGPU) {
 		if c.Value.Sign() < 0 {
 			r.err = errors.Join(r.err, fmt.Errorf("capacity %s: %s is negative", capacityMemory, &c.Value))
@@ -207,7 +207,7 @@ func (d *decoder) gpu(id model.DeviceID, read Reading, device resourceapi.Device
 	d.parts.GPUs = append(d.parts.GPUs, g)
 }
 
-// product is what the vendor calls the device: NVIDIA's and AMD's name, Intel's.
+// product is the product's name: NVIDIA's and AMD's attribute, or Intel's.
 func (r *reader) product() *string {
 	if name, ok := r.first([]string{attrProductName, "model"}); ok {
 		return r.text(name)
@@ -215,7 +215,7 @@ func (r *reader) product() *string {
 	return nil
 }
 
-// part keeps a device that is of another one's hardware.
+// part records a device that is a part of another one, or the same hardware.
 func (d *decoder) part(id model.DeviceID, address *model.PCIAddress) {
 	if address != nil {
 		d.ofWhole[id] = *address
@@ -226,7 +226,7 @@ func (d *decoder) part(id model.DeviceID, address *model.PCIAddress) {
 // arch/x86/Kconfig): a list that goes further is not expanded.
 const mostCPUs = 1 << 16
 
-// ParseCPUs reads a list such as "0-3,8" that somebody else may have written.
+// ParseCPUs reads a list such as "0-3,8" from an untrusted source.
 func ParseCPUs(list string) (cpuset.CPUSet, error) {
 	for number := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == '-' }) {
 		if n, err := strconv.Atoi(number); err != nil || n >= mostCPUs {

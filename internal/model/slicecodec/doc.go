@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package slicecodec turns a model.Machine into the devices of ResourceSlices
-// and back. It is the only owner of device names and attribute names: whoever
-// asks "what is this device called" or "which NIC is pci-0000-91-00-0" asks
-// here.
+// and back. It is the only owner of device names and attribute names.
 //
-// Drivers of others are read too (other_drivers.go): what a device is and where, by the
-// standard attributes and by those that a driver has in their place.
+// Devices of other drivers are decoded too (other_drivers.go): what a device is and
+// where, by the standard attributes and by those that a driver has instead.
 //
 // Encoding is a pure function of the machine: same machine, same bytes, devices
 // in the machine's root-major order. Every string is bounded and every device

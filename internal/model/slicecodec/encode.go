@@ -13,7 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Drivers lists the drivers in the order they are described everywhere.
+// Drivers lists plumbline's drivers, in the order of all lists of them.
 func Drivers() []string { return []string{DriverNet, DriverCPU, DriverGPU} }
 
 // Encode lists the devices of one driver, in the machine's order.
@@ -22,8 +22,8 @@ func Encode(m *model.Machine, driver string, cpus CPUOptions) []resourceapi.Devi
 	return devices
 }
 
-// Explain is Encode, and says one line for everything that was left out: a
-// device the API server would refuse, an attribute beyond its limits.
+// Explain is Encode, with a line for all that was left out: a device that the API
+// server would refuse, an attribute beyond its limits.
 func Explain(m *model.Machine, driver string, cpus CPUOptions) ([]resourceapi.Device, []string) {
 	l := list{names: map[string]bool{}}
 	switch driver {
@@ -47,8 +47,8 @@ func Explain(m *model.Machine, driver string, cpus CPUOptions) ([]resourceapi.De
 	return l.devices, l.omitted
 }
 
-// list gathers devices. One that the API server would refuse takes its whole
-// slice along, so it is not taken.
+// list collects devices, without those that the API server would refuse together with
+// their whole slice.
 type list struct {
 	devices []resourceapi.Device
 	omitted []string

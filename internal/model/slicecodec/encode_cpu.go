@@ -44,7 +44,7 @@ func encodeCPUs(m *model.Machine, d CPUDevice, o CPUOptions) *builder {
 	return b
 }
 
-// cpus sets a list of CPUs where it is not too long to be right.
+// cpus sets a list of CPUs, unless it is too long: a truncated one would be wrong.
 func (b *builder) cpus(name string, cpus cpuset.CPUSet) {
 	if list := cpus.String(); len(list) <= resourceapi.DeviceAttributeMaxValueLength {
 		b.text(name, &list)

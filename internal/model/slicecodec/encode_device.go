@@ -32,7 +32,7 @@ func encodeNIC(m *model.Machine, n model.NIC) *builder {
 	return b
 }
 
-// rdma is always said, true or false: device classes select on it.
+// rdma is always set, to true or false: device classes select by it.
 func (b *builder) rdma(r *model.RDMADevice) {
 	b.flag(AttrRDMA, r != nil)
 	if r != nil {
@@ -73,9 +73,9 @@ func (b *builder) programs(p *model.Programs) {
 	b.text(attrTCXPrograms, boundList(bounded(p.TCX)))
 }
 
-// bounded are names that fit into an attribute each, once each. A filter's name
-// is whatever its owner wrote, up to 255 bytes; one with a comma cannot be told
-// from two.
+// bounded are the names that fit into an attribute each, sorted, each once. A filter's
+// name is any text of up to 255 bytes. One with a comma becomes two: the published list
+// is joined with commas.
 func bounded(names []string) []string {
 	var list []string
 	for _, name := range names {

@@ -20,19 +20,19 @@ type Kind string
 const (
 	KindNIC Kind = "nic"
 	KindGPU Kind = "gpu"
-	// KindAccelerator computes as a GPU does, and is none: a TPU, an HPU.
+	// KindAccelerator is an accelerator other than a GPU: a TPU, an HPU.
 	KindAccelerator Kind = "accelerator"
 	KindCPU         Kind = "cpu"
 )
 
-// Drivers of others whose names do not tell what they offer.
+// Other drivers whose names do not tell what they offer.
 const (
 	driverSRIOV = "sriovnetwork.k8snetworkplumbingwg.io" // k8snetworkplumbingwg/dra-driver-sriov
 	driverGaudi = "gaudi.intel.com"                      // intel/intel-resource-drivers-for-kubernetes
 )
 
-// KindOfDriver is what a driver offers, by its name; most begin with a word for
-// it, as gpu.amd.com, gpu.intel.com and gpu.nvidia.com do.
+// KindOfDriver is what a driver offers, by its name; most begin with the kind, as
+// gpu.amd.com, gpu.intel.com and gpu.nvidia.com do.
 func KindOfDriver(driver string) Kind {
 	switch driver {
 	case DriverNet, driverSRIOV:
@@ -53,8 +53,8 @@ func KindOfDriver(driver string) Kind {
 	return ""
 }
 
-// Names that drivers give a fact instead of the standard one, or beside it; those
-// without a domain are in the driver's own. First comes what is asked first.
+// Names that drivers use for a fact instead of the standard one, or beside it; those
+// without a domain are in the driver's own. They are tried in this order.
 var (
 	// addressNames: DRANET's; dra-driver-sriov's and Intel's; AMD's; NVIDIA's
 	// until 25.8.
@@ -70,12 +70,12 @@ var (
 	ifNames = []string{attrIfName, "ifName", "interfaceName"}
 )
 
-// Reading is what a device of any driver says of what it is and where.
+// Reading is what a device of any driver is, and where, by its attributes.
 type Reading struct {
-	// Kind is empty where neither the driver's name nor an attribute tells.
+	// Kind is empty where neither the driver's name nor an attribute says.
 	Kind Kind
-	// Part says that it is a slice of a device, or one handed to a virtual
-	// machine, which the driver offers in place of the whole or beside it.
+	// Part says that it is a partition of a device, or a device in the form for a
+	// virtual machine, which the driver offers beside the whole or instead.
 	Part bool
 	// PCI, Root, NUMANode and Socket are nil where the device does not say.
 	PCI              *model.PCIAddress
@@ -84,9 +84,8 @@ type Reading struct {
 	RDMA             bool
 }
 
-// Read reads a device of any driver by the standard attributes and those that
-// drivers have in their place. What cannot be read is absent, and named in the
-// error.
+// Read reads a device of any driver by the standard attributes and those that drivers
+// have instead. What cannot be read is absent, and named in the error.
 func Read(driver, device string, attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) (Reading, error) {
 	r := &reader{domain: driver, attributes: attributes}
 	return r.reading(device), r.err
@@ -107,11 +106,11 @@ func (r *reader) reading(device string) Reading {
 	return d
 }
 
-// parts are the values of attrGPUType that NVIDIA's and AMD's drivers give what
-// is no whole GPU for a container.
+// parts are the values of attrGPUType of NVIDIA's and AMD's drivers for devices that are
+// not a whole GPU for a container.
 var parts = map[string]bool{"mig": true, "vfio": true, "amdgpu-partition": true}
 
-// part reads attrGPUType, with which other drivers may mean anything.
+// part reads attrGPUType of a GPU; other kinds of devices may use the name otherwise.
 func (r *reader) part(device string, kind Kind) bool {
 	if kind != KindGPU {
 		return false
@@ -163,8 +162,8 @@ func addressOfName(name string) *model.PCIAddress {
 // 10 at most).
 const mostNodes = 1 << 16
 
-// node is a number, or the first of a list, which the others are near to
-// (KEP-6072). Drivers of others say -1 where they do not know it.
+// node is a number, or the first of a list, in which the nearest comes first (KEP-6072).
+// Other drivers publish -1 where it is unknown.
 func (r *reader) node() *int {
 	for _, name := range nodeNames {
 		a, _ := r.get(name)
@@ -186,8 +185,7 @@ func (r *reader) node() *int {
 	return nil
 }
 
-// Describes says whether a slice describes something of a machine: CPUs, or
-// devices that have a place there.
+// Describes says whether a slice has devices of a known kind, or PCI functions.
 func Describes(s *resourceapi.ResourceSlice) bool {
 	if KindOfDriver(s.Spec.Driver) != "" {
 		return true

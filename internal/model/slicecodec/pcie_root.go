@@ -21,8 +21,7 @@ func (b *builder) pciAddressAndRoot(m *model.Machine, a model.PCIAddress) {
 	}
 }
 
-// pcieRoots sets the list form of AttrPCIeRoot, as far as a device has room for
-// values.
+// pcieRoots sets the list form of AttrPCIeRoot, up to the API's limit of values.
 func (b *builder) pcieRoots(names []string) {
 	if left := resourceapi.ResourceSliceMaxAttributeValuesPerDevice - len(b.device.Attributes); len(names) > left {
 		b.omit("%d of %d PCIe roots: a device has room for %d values", len(names)-left, len(names), resourceapi.ResourceSliceMaxAttributeValuesPerDevice)
@@ -47,9 +46,9 @@ func rootsNear(m *model.Machine, d CPUDevice) []string {
 // rootName is the kernel's (drivers/pci/probe.c, pci_register_host_bridge).
 var rootName = regexp.MustCompile(`^pci[0-9a-f]{4,8}:[0-9a-f]{2}$`)
 
-// pcieRoot reads the root that a device of any driver names. It is nil where the name
-// is empty, as dra-driver-sriov leaves one it does not know, and where another name
-// than the standard one says something else: Intel's was the bus alone.
+// pcieRoot reads the root that a device of any driver names. It is nil where the value
+// is empty, as dra-driver-sriov's is for an unknown root, and where an attribute other
+// than the standard one has another format: Intel's was the bus alone.
 func (r *reader) pcieRoot() *string {
 	name, ok := r.first(rootNames)
 	if !ok {

@@ -14,8 +14,8 @@ import (
 )
 
 // taintKeys are the keys of device taints (KEP-5055), one for each kind of
-// fault, so that a claim can tolerate one of them alone. The value says nothing
-// more: messages change while a taint stands, and each change is a write.
+// fault, so that a claim can tolerate one of them alone. The value has no message,
+// since each change of it would be a write.
 var taintKeys = map[model.FaultKind]string{
 	model.FaultCarrier: "plumbline.dev/carrier-lost",
 	model.FaultSpeed:   "plumbline.dev/link-speed-degraded",

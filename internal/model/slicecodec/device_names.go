@@ -34,8 +34,8 @@ func NICName(n model.NIC) string {
 	return ""
 }
 
-// IDOfNIC is the device that a NIC is published as: by another driver under that
-// one's name.
+// IDOfNIC is the device that a NIC is published as; for one that was read from a slice,
+// the device of that slice, which may be another driver's.
 func IDOfNIC(n model.NIC) model.DeviceID {
 	if n.Published != nil {
 		return *n.Published
@@ -56,8 +56,8 @@ func GPUName(g model.GPU) string { return gpuPrefix + strconv.Itoa(g.Index) }
 
 const gpuPrefix = "gpu-"
 
-// gpuIndex is the n of "gpu-<n>", and of no other name: a slice of a GPU is
-// called "gpu-0-mig-..." by the vendor's driver.
+// gpuIndex is the n of "gpu-<n>", and of no other name: the vendor's driver names a MIG
+// device "gpu-0-mig-...".
 func gpuIndex(name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, gpuPrefix)
 	n, err := strconv.Atoi(digits)
