@@ -1,9 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selector reads the CEL selectors of claims and classes: which driver
-// they want, which attributes they read, and which of those a device had better
-// not lack. Evaluating them is the scheduler's library's.
+// Package selector analyses the CEL selectors of claims and classes: which driver they
+// select, which attributes they read, and which of those a device must have, or
+// evaluation fails. It does not evaluate them: that is the scheduler's library's.
 package selector
 
 import (
@@ -22,9 +22,9 @@ type Attribute struct{ Domain, Name string }
 
 func (a Attribute) String() string { return a.Domain + "/" + a.Name }
 
-// Analysis is what a selector does.
+// Analysis is what a selector reads.
 type Analysis struct {
-	// Driver is the driver it wants, "" where it does not say.
+	// Driver is the driver that it selects, "" for none.
 	Driver string
 	// Reads are all attributes that it reads, and Unguarded those that it reads
 	// also of devices that lack them. Both are sorted.
@@ -54,8 +54,8 @@ func Analyse(expression string) (Analysis, error) {
 	return a, nil
 }
 
-// withoutCaret leaves out the lines in which the compiler shows the
-// expression with a mark under it.
+// withoutCaret removes the lines in which the compiler shows the expression with a
+// caret under it.
 func withoutCaret(detail string) string {
 	var lines []string
 	for line := range strings.Lines(detail) {
@@ -104,7 +104,7 @@ func wantedDriver(e ast.Expr) (string, bool) {
 
 func isDevice(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == "device" }
 
-// text is a string that stands in the expression.
+// text is a string literal of the expression.
 func text(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.LiteralKind {
 		return "", false
@@ -114,10 +114,10 @@ func text(e ast.Expr) (string, bool) {
 }
 
 // walker finds the attributes that an expression reads. A read is guarded where an "in"
-// or a has() decides the expression before the read can fail it, such as
+// or a has() decides the expression when the attribute is absent, such as
 // "rdma" in device.attributes["dra.net"] && device.attributes["dra.net"].rdma.
-// The order means nothing: CEL's && and || ignore an operand that fails where the other
-// one decides, on either side.
+// The order does not matter: CEL's && and || ignore an operand that fails where the
+// other one decides, on either side.
 type walker struct {
 	reads, unguarded map[Attribute]bool
 	// domains are the variables of cel.bind that stand for
@@ -195,7 +195,8 @@ func (w *walker) call(e ast.Expr, g guards) {
 	}
 }
 
-// given are the attributes that are there when an expression is true, or false.
+// given are the attributes that a device certainly has when the expression is true, or
+// false (holds).
 func (w *walker) given(e ast.Expr, holds bool) guards {
 	if a, ok := w.presence(e); ok && holds {
 		return guards{a: true}
