@@ -84,8 +84,8 @@ func TestEveryParameterTakesEffect(t *testing.T) {
 	}
 }
 
-// Single CPUs are the scheduler's choice; what the parameters say of them holds,
-// or the claim is refused.
+// Single CPUs are the scheduler's choice: they meet the parameters, or the claim is
+// refused.
 func TestSingleCPUs(t *testing.T) {
 	m := shape{packages: 1, nodesPer: 1, coresPer: 4, smt: 2, coresPerL3: 4, little: 1}.machine(t)
 	d := Driver{Offer: slicecodec.CPUOptions{Mode: slicecodec.SingleCPUs}}
@@ -261,7 +261,7 @@ func TestNearTheClaimsNIC(t *testing.T) {
 	}
 }
 
-// Records of before there was Mems go on meaning what they did.
+// Records from before Mems existed keep their meaning.
 func TestOldRecords(t *testing.T) {
 	old := driver.Record{Claim: driver.ClaimRef{UID: "old"}, Devices: []driver.DeviceRecord{{Device: "cpudevnuma001", Plan: []byte(`{"numaNode":1,"cpus":"2-3"}`)}}}
 	pin, err := Driver{}.Exclusive([]driver.Record{old})

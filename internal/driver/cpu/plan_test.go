@@ -136,8 +136,8 @@ func TestNoCPULeft(t *testing.T) {
 	}
 }
 
-// CPUs that are reserved after a claim got them stay the claim's, and nobody else
-// is given one of them; everybody without a claim leaves them too.
+// CPUs that are reserved after a claim got them stay the claim's, and no other claim or
+// shared container gets one of them.
 func TestReservedLaterThanGiven(t *testing.T) {
 	m := shape{packages: 1, nodesPer: 1, coresPer: 6, smt: 1, coresPerL3: 6}.machine(t)
 	old, err := Driver{}.Plan(with(claim("old", "cpudevnuma000", 2), nil, `{"cpuset": "1-2"}`), m, nil)

@@ -178,8 +178,8 @@ func churn(t *testing.T, random *rand.Rand, m *model.Machine, d Driver) {
 	}
 }
 
-// takesLast says whether n more CPUs are all that the machine has online, which
-// cannot be where one is reserved for the node itself: the one thing that is published and not given.
+// takesLast says whether n more CPUs are all that the machine has online, which Plan
+// refuses although they are published. It cannot be where a CPU is reserved.
 func takesLast(m *model.Machine, taken cpuset.CPUSet, n int) bool {
 	online := 0
 	for _, c := range m.CPUs {

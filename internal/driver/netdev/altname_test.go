@@ -12,9 +12,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
-// An alternative name that another link took on the host meanwhile keeps the NIC
-// neither in the pod nor from being what it was otherwise, and the error says who
-// has it.
+// Where another link on the host has the NIC's alternative name by now, the NIC comes
+// back with all its other state, and the error names the link.
 func TestAltNameTakenMeanwhile(t *testing.T) {
 	l := newLab(t)
 	l.host.Run(t, busy)
@@ -48,7 +47,7 @@ func TestAltNameTakenMeanwhile(t *testing.T) {
 	expect(t, "the host", before, l.host)
 }
 
-// The NIC's own name may be another's alternative name by then.
+// The NIC's own name may be another link's alternative name when it comes back.
 func TestNameTakenAsAltName(t *testing.T) {
 	l := newLab(t)
 	before := look(t, l.host)

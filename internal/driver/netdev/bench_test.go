@@ -23,8 +23,8 @@ func BenchmarkAttachEight(b *testing.B) { benchmark(b, 8, true) }
 func BenchmarkDetachOne(b *testing.B)   { benchmark(b, 1, false) }
 func BenchmarkDetachEight(b *testing.B) { benchmark(b, 8, false) }
 
-// leastRounds give a median worth the name: most of a move is waiting until no
-// processor looks at the link any more, which takes as long as they please.
+// leastRounds are enough for a stable median: most of a move is waiting for an RCU grace
+// period (synchronize_net), whose length varies.
 const leastRounds = 25
 
 func benchmark(b *testing.B, nics int, attach bool) {
@@ -154,7 +154,7 @@ func (c *course) reset(b *testing.B) {
 	}
 }
 
-// driven is the same by the driver.
+// driven is floor by the driver.
 func (c *course) driven(b *testing.B) (in, out time.Duration) {
 	b.Helper()
 	c.reset(b)

@@ -91,8 +91,8 @@ const full = `{
 	"ethtool": {"features": {"tx-tcp-segmentation": false}}
 }`
 
-// Whatever change to the kernel was the last one: a new process that knows the
-// record only gives the pod its NICs, or the host's back as they were.
+// After a kill at any change to the kernel, a new process that has only the record can
+// attach the pod's NICs, or restore the host's.
 func TestKilledAnywhere(t *testing.T) {
 	for _, do := range []string{"stage", "attach", "detach", "unstage"} {
 		t.Run(do, func(t *testing.T) {
@@ -172,8 +172,8 @@ func (c *crashing) prepare(t *testing.T, do string) {
 	}
 }
 
-// kill runs a step in a process that ends after k changes, and tells whether it
-// did not come to its end.
+// kill runs a step in a process that ends after k changes, and tells whether it was
+// killed before the step was complete.
 func (c *crashing) kill(t *testing.T, do string, k int) bool {
 	t.Helper()
 	r := c.staged
@@ -212,8 +212,8 @@ func (c *crashing) descriptor(t *testing.T, ns *hosttest.Namespace) *os.File {
 	return f
 }
 
-// prove goes on after a kill in both ways there are. A record that Stage did not
-// return was never journaled, so that the planned one is what is known.
+// prove recovers from a kill in both ways: attach again, or undo. A record that Stage
+// did not return was never journaled, so that the planned one is used.
 func (c *crashing) prove(t *testing.T, do string, k int) {
 	t.Helper()
 	what := fmt.Sprintf("killed in %s after change %d", do, k)
@@ -234,7 +234,7 @@ func (c *crashing) prove(t *testing.T, do string, k int) {
 	c.back(t, what+", then attached")
 }
 
-// back gives the NICs back, and compares host and pod with what they were.
+// back detaches and unstages, and compares host and pod with what they were.
 func (c *crashing) back(t *testing.T, what string) {
 	t.Helper()
 	if err := c.driver.Detach(t.Context(), c.staged, c.pod.Path()); err != nil {

@@ -91,8 +91,8 @@ func (d *Driver) restore(ctx context.Context, plans []Plan, pod *podstate.Pod) e
 	return errors.Join(errs...)
 }
 
-// takeFrom moves everything of the plans out of the pod, and takes away what was
-// made there for them.
+// takeFrom moves everything of the plans out of the pod, and removes what was made there
+// for them.
 func (d *Driver) takeFrom(pod *podstate.Pod, plans []Plan) error {
 	if pod == nil {
 		return nil

@@ -25,7 +25,7 @@ func (l *lab) serveDHCP(t *testing.T) dhcpServer {
 	return dhcpServer{dhcpserver.Serve(t, l.fabric, "port0", giving("10.9.0.7"))}
 }
 
-// giving gives an address, and refuses who has another.
+// giving offers an address, and answers a request for another with DHCPNAK.
 func giving(address string) dhcpserver.Answer {
 	return func(m *dhcpv4.DHCPv4) []dhcpv4.Modifier {
 		_, to, _ := net.ParseCIDR("10.60.0.0/16")
@@ -53,8 +53,8 @@ func (s dhcpServer) waitFor(t *testing.T, kind dhcpv4.MessageType, mac string) {
 // wasUp gives nic0 the queueing discipline that a link keeps which was up once.
 const wasUp = "ip link set nic0 up\nip link set nic0 down"
 
-// The address is asked for on the host with the pod's MAC, renewed from inside
-// the pod, and given back at the end; the host is as it was.
+// The address is acquired on the host with the pod's MAC, renewed from inside the pod,
+// and released at the end; the host is as it was.
 func TestDHCP(t *testing.T) {
 	l := newLab(t)
 	server := l.serveDHCP(t)
@@ -177,7 +177,7 @@ func TestLeaseThatRanOut(t *testing.T) {
 	}
 }
 
-// Nobody answers: the claim is refused, and the host as before.
+// Without a DHCP server the claim is refused, and the host as before.
 func TestNoDHCPServer(t *testing.T) {
 	l := newLab(t)
 	l.host.Run(t, wasUp)
@@ -192,7 +192,7 @@ func TestNoDHCPServer(t *testing.T) {
 	expect(t, "the host", before, l.host)
 }
 
-// Renewing is for who has something to renew.
+// Renew does nothing for a record without leases.
 func TestNothingToRenew(t *testing.T) {
 	l := newLab(t)
 	r := l.plan(t, claim("", "nic0"))

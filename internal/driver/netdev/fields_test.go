@@ -69,8 +69,8 @@ func (l *lab) cycle(t *testing.T, c driver.Claim, inside func(pod *hosttest.Name
 	}
 }
 
-// rulesOf leaves out the rule that the kernel makes with a namespace's first VRF
-// and never again (drivers/net/vrf.c, vrf_newlink): nobody may take it away.
+// rulesOf leaves out the rule that the kernel makes once, with a namespace's first VRF
+// (drivers/net/vrf.c, vrf_newlink): it must stay for further VRFs.
 func rulesOf(t *testing.T, ns *hosttest.Namespace) string {
 	t.Helper()
 	var rules strings.Builder
@@ -148,7 +148,7 @@ func TestEachField(t *testing.T) {
 }
 
 // Features belong to the device: they are set before the pod has a namespace,
-// and stay the host's business until the claim is given back.
+// and are restored when the claim is unprepared.
 func TestFeaturesAreStaged(t *testing.T) {
 	l := newLab(t)
 	feature := func(name string) bool {
@@ -211,7 +211,7 @@ func TestStageIsATransaction(t *testing.T) {
 	}
 }
 
-// What no message brings back is refused before anything is touched.
+// What cannot be restored is refused before anything is changed.
 func TestRefusesWhatWouldBeLost(t *testing.T) {
 	l := newLab(t)
 	l.host.Run(t, "ip link set nic0 up")

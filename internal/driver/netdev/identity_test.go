@@ -14,7 +14,7 @@ import (
 
 // Attach, Detach and Unstage take no other link with the same MAC for the NIC,
 // whichever of them came first.
-func TestDoubleOnTheHost(t *testing.T) {
+func TestSameMACOnTheHost(t *testing.T) {
 	for name, c := range map[string]struct{ before, meanwhile string }{
 		"from the start": {before: "ip link add double type veth peer name other\nip link set double address 02:00:00:00:00:00"},
 		"meanwhile":      {meanwhile: "ip link add double type veth peer name other\nip link set double address 02:00:00:00:00:00"},
@@ -53,8 +53,8 @@ func detachAndUnstage(t *testing.T, l *lab, r driver.Record, netns string) {
 	}
 }
 
-// A virtual NIC that is neither on the host nor in the pod is gone: giving it back says so, and nothing
-// else. What is left on the host stays as it is, also a link with the same MAC.
+// For a virtual NIC that is neither on the host nor in the pod Detach returns a
+// GoneError and changes nothing, not even a link with the same MAC.
 func TestVanishedVirtualNIC(t *testing.T) {
 	for name, vanish := range map[string]func(t *testing.T, l *lab, pod *hosttest.Namespace){
 		"on the host": func(t *testing.T, l *lab, _ *hosttest.Namespace) { l.host.Run(t, "ip link delete nic0") },
@@ -102,7 +102,7 @@ func (l *lab) attachNIC0(t *testing.T, pod *hosttest.Namespace) {
 
 // Two links with one MAC, as all ipvlans of a parent are, in one pod: the second
 // is not taken for the first, which is there already under another ifindex.
-func TestTwinsInOnePod(t *testing.T) {
+func TestSameMACInOnePod(t *testing.T) {
 	l := newLab(t)
 	l.host.Run(t, "ip link set nic1 address 02:00:00:00:00:00")
 	before := look(t, l.host)
@@ -127,8 +127,8 @@ func TestTwinsInOnePod(t *testing.T) {
 	expect(t, "the host", before, l.host)
 }
 
-// The address alone tells the only interface of a function; of several it does
-// not, also while the others are in pods.
+// The PCI address alone identifies the only interface of a function, but not one of
+// several, even while the others are in pods.
 func TestAlone(t *testing.T) {
 	pci, other := mustPCI(t, "0000:91:00.0"), mustPCI(t, "0000:92:00.0")
 	first := model.NIC{PCI: &pci}

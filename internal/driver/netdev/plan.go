@@ -190,8 +190,8 @@ func lossOf(d *model.RDMADevice) error {
 		d.Name, *d.HostInterface)
 }
 
-// keepPrograms says what the eBPF programs are held under: those that the move
-// loses, that the configuration takes off, and that a pod may.
+// keepPrograms sets the key under which eBPF programs are held: those that the move
+// loses, that the configuration detaches, and that a pod may detach.
 func (p planner) keepPrograms(device string, c *v1alpha1.NetworkConfig, s *hoststate.State) error {
 	if len(s.Programs) == 0 {
 		return nil

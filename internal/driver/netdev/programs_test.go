@@ -83,8 +83,8 @@ func (l *lab) programs(t *testing.T, ns *hosttest.Namespace) string {
 	return strings.Join(names, " ")
 }
 
-// The host's programs are off the NIC while the pod has it, and back in their
-// order when it is given back, though nobody else kept them.
+// The host's programs are detached while the pod has the NIC, and attached in their
+// order when it is back, even though only the driver held them.
 func TestProgramsComeOffAndBack(t *testing.T) {
 	for name, c := range map[string]struct{ parameters, staged, inPod string }{
 		"disabled": {`{"interface": {"disableEbpfPrograms": true}}`, "", ""},
@@ -131,8 +131,8 @@ func TestProgramsComeOffAndBack(t *testing.T) {
 	}
 }
 
-// An agent that ended between taking programs off and saying so finds them by
-// the record alone.
+// An agent that ended between detaching programs and returning the staged record finds
+// them by the planned record.
 func TestProgramsWithoutTheStagedRecord(t *testing.T) {
 	l := newLab(t)
 	l.bpffs(t)
@@ -191,7 +191,7 @@ func TestProgramsOfThePodStayThere(t *testing.T) {
 	}
 }
 
-// A program that its owner took away before anything was staged is not missed.
+// A program that its owner detached before staging is not expected back.
 func TestProgramsThatWentByThemselves(t *testing.T) {
 	l := newLab(t)
 	l.bpffs(t)

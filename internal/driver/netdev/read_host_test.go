@@ -14,9 +14,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
-// What lists the whole host is asked for once for all NICs of a claim: each further
-// one costs what is asked of it alone, and staging one that needs nothing costs
-// nothing.
+// Dumps of the whole host are made once for all NICs of a claim: each further NIC costs
+// its own requests only, and staging one that needs nothing costs none.
 func TestOneLookForAllNICsOfAClaim(t *testing.T) {
 	l := &lab{host: hosttest.NewNamespace(t)}
 	l.host.Run(t, quiet)
@@ -51,8 +50,7 @@ func TestOneLookForAllNICsOfAClaim(t *testing.T) {
 	}
 }
 
-// Staging that does nothing teaches nothing, so that the record need not be
-// journaled again.
+// Staging that does nothing leaves the record equal, so that it is not journaled again.
 func TestStagingNothingLeavesTheRecord(t *testing.T) {
 	l := newLab(t)
 	l.host.Run(t, `

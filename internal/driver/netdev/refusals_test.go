@@ -15,9 +15,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest/bpftest"
 )
 
-// What Refusals says beforehand and what Prepare says is the same, whatever it is
-// on the host that keeps a NIC there: a NIC that is offered is not always refused,
-// and one that is not offered would be.
+// Refusals and Prepare agree, for whatever reason a NIC is refused: one that is offered
+// is not refused for each claim, and one that is not offered would be.
 func TestRefusalsAreThoseOfPrepare(t *testing.T) {
 	for name, c := range map[string]struct {
 		add  func(t *testing.T, l *lab)
@@ -82,7 +81,7 @@ func TestRefusalsAreThoseOfPrepare(t *testing.T) {
 	}
 }
 
-// An administrator who allows losses is offered what is lost.
+// With AllowLoss, NICs with state that would be lost are offered.
 func TestRefusalsWhereLossIsAllowed(t *testing.T) {
 	l := newLab(t)
 	l.putXDP(t)

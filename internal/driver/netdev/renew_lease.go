@@ -21,8 +21,8 @@ import (
 // 4.4.5).
 const renewRetry = time.Minute
 
-// Renew renews the leases that are due from inside the pod. One that ran out,
-// or that the server refuses, is asked for anew, which may give another address.
+// Renew renews the leases that are due from inside the pod. For one that has expired,
+// or that the server refuses, it acquires a new one, which may have another address.
 // next is when the first lease is due again.
 func (d *Driver) Renew(ctx context.Context, r driver.Record, netnsPath string) (driver.Record, time.Time, error) {
 	plans, err := plansOf(r)

@@ -50,8 +50,8 @@ const neighbourly = `
 	bridge fdb add 02:00:00:00:00:77 dev nic0 self permanent
 	ip maddr add 01:00:5e:00:00:05 dev nic0`
 
-// What others on the wire know the host's NIC by comes back, and what a pod
-// added to it does not.
+// The host's neighbours, proxies and link layer addresses are restored, and those that a
+// pod added are not kept.
 func TestNeighbourhoodComesBack(t *testing.T) {
 	for name, host := range map[string]string{
 		"by the kernel's defaults": "",
@@ -75,7 +75,7 @@ func TestNeighbourhoodComesBack(t *testing.T) {
 	}
 }
 
-// A record of a version that read less brings back what it has.
+// A record of an earlier version, which read less, restores what it has.
 func TestRecordOfAnEarlierVersion(t *testing.T) {
 	l := newLab(t)
 	l.host.Run(t, busy)

@@ -96,7 +96,7 @@ func (d *Driver) Stage(ctx context.Context, r driver.Record) (driver.Record, err
 	return r, nil
 }
 
-// dhcpTime bounds the wait for a DHCP server. The kubelet asks again.
+// dhcpTime bounds the wait for a DHCP server. The kubelet retries Prepare.
 const dhcpTime = 10 * time.Second
 
 func (d *Driver) stageDevice(ctx context.Context, snapshot *hoststate.Snapshot, record *driver.DeviceRecord, pods []driver.PodRef) error {

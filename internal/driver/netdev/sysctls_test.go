@@ -14,8 +14,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
-// A NIC that is renamed after the look has no files by its old name, which may have
-// become another name of it: that teaches nothing about NICs with its settings.
+// A NIC that is renamed after the dump has no files by its old name, which may have
+// become an alternative name: its settings are not cached.
 func TestSettingsOfARenamedNIC(t *testing.T) {
 	l := newLab(t)
 	nics := l.machine(t).NICs
@@ -69,8 +69,8 @@ func TestSysctlsOfOnePodAgree(t *testing.T) {
 	}
 }
 
-// A sysctl of all interfaces does not undo what another NIC of the claim asks for
-// its own, whichever of the two comes first.
+// A sysctl of all interfaces does not overwrite that of another NIC of the claim, in
+// whichever order the two are attached.
 func TestSysctlOfAllComesBeforeEveryNIC(t *testing.T) {
 	for _, order := range [][]string{{"nic0", "nic1"}, {"nic1", "nic0"}} {
 		t.Run(strings.Join(order, " then "), func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestSysctlThatIsNotThere(t *testing.T) {
 	expect(t, "the host", before, l.host)
 }
 
-// What the driver says of parameters alone it says of them on a node, too.
+// CheckParameters and Plan have the same errors.
 func TestCheckParameters(t *testing.T) {
 	of := func(parameters ...string) []driver.Allocation {
 		var all []driver.Allocation

@@ -8,7 +8,7 @@ type Outcome string
 
 // The outcomes. docs/restored.md is the same for people.
 const (
-	// Restored is put back, and verified.
+	// Restored is put back as it was, and verified.
 	Restored Outcome = "restored"
 	// Recreated is kept or made again by the kernel, and only verified.
 	Recreated Outcome = "recreated"

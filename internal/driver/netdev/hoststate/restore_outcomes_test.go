@@ -25,8 +25,8 @@ var notOfTheHost = []string{
 	"sysctls{}",
 }
 
-// A field that somebody adds to the configuration must be on one of the Entries:
-// otherwise a pod would change the host for good.
+// Every field of the configuration is in one of the Entries: otherwise a pod would
+// change the host for good.
 func TestEveryFieldIsUndone(t *testing.T) {
 	fields := leaves(reflect.TypeFor[v1alpha1.NetworkConfig](), "")
 	if len(fields) < 30 {
@@ -58,8 +58,7 @@ func TestEveryFieldIsUndone(t *testing.T) {
 	}
 }
 
-// What a record holds of an interface is on one of the Entries, and what ethtool
-// sets as well.
+// Every field of a record's state is in one of the Entries, and every group of ethtool.
 func TestEverythingReadIsListed(t *testing.T) {
 	var state, ethtools []string
 	for _, e := range Entries {

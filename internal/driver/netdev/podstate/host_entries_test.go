@@ -15,8 +15,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// Whatever a host's NIC has and a claim says: of each kind the pod gets what the
-// host has, or what the claim writes, or both where the addresses are the host's.
+// For random NICs and claims: of each kind of entry the pod gets the host's, or the
+// claim's, or both where the addresses are the host's.
 func TestWhatComesAlong(t *testing.T) {
 	interfaces := map[string]bool{ // whether the addresses are the host's
 		`{}`:                                 true,

@@ -17,7 +17,7 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// watch is what an agent's inventory sees of nic0, looking anew after so long.
+// watch is the inventory of nic0, scanned again every resync.
 func (l *lab) watch(t *testing.T, resync time.Duration) <-chan inventory.Snapshot {
 	t.Helper()
 	links, err := inventory.OpenNetlink(l.host.Fd(), nil)
@@ -73,8 +73,8 @@ func await(t *testing.T, seen <-chan inventory.Snapshot, want map[string]any) *m
 	}
 }
 
-// A filter of tc that is a program is told of by an event, and a NIC in a pod
-// keeps what it had.
+// rtnetlink sends an event for a filter of tc that is a program, and a NIC in a pod keeps
+// the attributes that it had.
 func TestFiltersArePublished(t *testing.T) {
 	l := newLab(t)
 	l.bpffs(t)
@@ -108,7 +108,7 @@ func TestFiltersArePublished(t *testing.T) {
 	}
 }
 
-// No event tells of tcx: the next look does.
+// There is no event for tcx: the next scan finds it.
 func TestTCXProgramsArePublished(t *testing.T) {
 	l := newLab(t)
 	l.bpffs(t)

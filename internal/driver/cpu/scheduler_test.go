@@ -23,7 +23,7 @@ import (
 
 const nodeName = "node"
 
-// publish is what the API server would have of a machine's CPUs.
+// publish makes the ResourceSlices of a machine's CPUs.
 func publish(m *model.Machine, o slicecodec.CPUOptions) []*resourceapi.ResourceSlice {
 	var published []*resourceapi.ResourceSlice
 	name := nodeName
@@ -40,8 +40,8 @@ func publish(m *model.Machine, o slicecodec.CPUOptions) []*resourceapi.ResourceS
 	return published
 }
 
-// randomClaim asks for some of everything, also for what no device has in that
-// size: the scheduler rounds up, or refuses.
+// randomClaim requests random amounts, also ones that no device has: the scheduler
+// rounds up, or refuses.
 func randomClaim(r *rand.Rand, name string, o slicecodec.CPUOptions) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
 	for i := range 1 + r.IntN(3) {
@@ -67,16 +67,16 @@ func randomClaim(r *rand.Rand, name string, o slicecodec.CPUOptions) *resourceap
 	return c
 }
 
-// tenant is a claim that was given what it holds.
+// tenant is a claim with its record.
 type tenant struct {
 	claim  *resourceapi.ResourceClaim
 	record driver.Record
 }
 
-// Whatever the real scheduler allocates of what is published, by any claims that
-// come and go, can be given: as many CPUs and pages as it has consumed, of the
-// devices that it chose, nothing twice. In the end all is free.
-func TestEveryPromiseIsKept(t *testing.T) {
+// Whatever the real scheduler allocates of the published devices, for random claims that
+// come and go, Plan accepts: as many CPUs and pages as were consumed, of the devices
+// that were allocated, none twice. In the end all is free.
+func TestPlanAcceptsWhatTheSchedulerAllocates(t *testing.T) {
 	machines, steps := 60, 60
 	if testing.Short() {
 		machines = 8

@@ -10,8 +10,8 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// A container that waited for the device files of an rxe device would never
-// start: they are gone before it is created.
+// The device files of an rxe device are not in the CDI edits: they are gone before the
+// container is created, which would fail to start.
 func TestSoftwareRDMALendsNoDeviceFiles(t *testing.T) {
 	rdma := model.RDMADevice{Name: "mlx5_0", CharDevices: []string{"/dev/infiniband/uverbs0"}}
 	if e, err := edits(&rdma, nil, true); err != nil || len(e.DeviceNodes) != 2 {

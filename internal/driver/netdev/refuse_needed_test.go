@@ -10,7 +10,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
-// The inventory has looked earlier, and the host may need the NIC by now.
+// The host may need a NIC since the inventory's scan.
 func TestPlanRefusesWhatTheHostNeeds(t *testing.T) {
 	l := newLab(t)
 	l.host.Run(t, `
@@ -40,7 +40,7 @@ func TestPlanRefusesWhatTheHostNeeds(t *testing.T) {
 	}
 }
 
-// A VXLAN that came after Prepare would be deleted by the move, without a word.
+// A VXLAN that was created after Prepare would silently be deleted by the move.
 func TestAttachRefusesALinkOnTop(t *testing.T) {
 	l := newLab(t)
 	l.host.Run(t, busy)

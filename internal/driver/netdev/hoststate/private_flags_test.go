@@ -14,8 +14,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/netns"
 )
 
-// A private flag that a claim, or a pod, has set is put back with the device, and
-// missed as long as it is not.
+// A private flag that a claim, or a pod, has set is restored with the device, and verify
+// reports it as long as it is not.
 func TestPrivateFlagsComeBack(t *testing.T) {
 	name := hosttest.SerialCAN(t)
 	self, err := nslink.Open(netns.Self)

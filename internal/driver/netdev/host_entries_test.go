@@ -26,8 +26,8 @@ const (
 	neighbour  = "10.44.0.9 dev nic0 lladdr 02:00:00:00:09:09"
 )
 
-// What the host has comes along with the NIC, whatever its addresses are in the
-// pod. What does not fit beside these is left out, and told.
+// A pod gets the host's routes, rules and neighbours of the NIC, whatever its addresses
+// are there. What the kernel refuses beside these is left out, and noted in the status.
 func TestBesideOtherAddresses(t *testing.T) {
 	const left = "left out, as the kernel refuses it beside the pod's addresses: "
 	source := "route 10.98.0.0/16 via 10.33.0.1 src 10.44.0.2 table 254 proto 3: invalid argument"
@@ -80,8 +80,8 @@ func TestBesideOtherAddresses(t *testing.T) {
 	}
 }
 
-// A route that the claim writes for one NIC takes the place of what the host has
-// through another: the kernel would refuse the second of them.
+// A route of the claim's parameters for one NIC replaces the host's through another NIC:
+// the kernel would refuse the second of them.
 func TestRouteOfAnotherDevice(t *testing.T) {
 	l := newLab(t)
 	l.host.Run(t, busy+"\nip route add 10.60.0.0/16 via 10.33.0.1 dev nic0")
