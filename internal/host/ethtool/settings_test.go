@@ -235,8 +235,8 @@ func read(t *testing.T, c *Conn) Settings {
 	return s
 }
 
-// Whatever a pod may set of a device is set back, in an order in which it can
-// be, and nothing else is touched.
+// Whatever a pod sets of a device is restored, in an order in which that is possible, and
+// nothing else is changed.
 func TestSettingsComeBack(t *testing.T) {
 	equal := func(queues uint32) func(f *fakeNIC) { // ethtool -X nic0 equal N
 		return func(f *fakeNIC) {
@@ -380,7 +380,7 @@ func TestRefusedSettings(t *testing.T) {
 	}
 }
 
-// What a driver cannot tell is not there. What could not be asked is no answer.
+// A setting that a driver does not support is left out; any other error is returned.
 func TestUnreadableSettings(t *testing.T) {
 	for _, c := range []struct {
 		err  error

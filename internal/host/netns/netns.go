@@ -85,8 +85,8 @@ func (n *Namespace) Fd() int { return int(n.file.Fd()) }
 // ID is the namespace's identity.
 func (n *Namespace) ID() ID { return n.id }
 
-// Close lets the namespace go; when nobody else holds it, the kernel ends it,
-// and returns its physical interfaces to the initial namespace.
+// Close closes the descriptor. With the last reference the kernel destroys the
+// namespace, and returns its physical interfaces to the initial one.
 func (n *Namespace) Close() error { return n.file.Close() }
 
 // Current in place of a descriptor is the process's own namespace: Do needs no

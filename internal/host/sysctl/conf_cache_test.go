@@ -65,9 +65,8 @@ func others(value string) []string {
 	return slices.DeleteFunc(list, func(v string) bool { return v == value })
 }
 
-// The kernel is asked whether it lists what is said to be listed: each such setting
-// is changed, and the link's message must tell. NICs with the same settings have the
-// same digest and the same texts.
+// The kernel lists every setting of the table listed: each is changed, and the digest of
+// the link's message must change. NICs with the same settings have the same digest.
 func TestListedSettings(t *testing.T) {
 	net, conn := twins(t)
 	all := fromFiles(t, net, "nic0")
@@ -231,8 +230,8 @@ func fake(t *testing.T, root, ifname, value string, keys ...string) {
 	}
 }
 
-// Of a second equal NIC those files alone are read of which no link's message says
-// anything: no file tells here that the digest is wrong.
+// For a second NIC with the same digest only files of settings that are not listed are
+// read.
 func TestWhatASecondNICCosts(t *testing.T) {
 	root := t.TempDir()
 	known := []string{"ipv4/conf/arp_ignore", "ipv6/conf/accept_ra", "ipv6/conf/mtu"}
@@ -269,7 +268,8 @@ func TestWhatASecondNICCosts(t *testing.T) {
 	}
 }
 
-// A setting that could not be read would be missing of every such NIC.
+// An incomplete snapshot is not cached: its missing settings would be missing of every
+// NIC with that digest.
 func TestPartsAreNotRemembered(t *testing.T) {
 	root := t.TempDir()
 	fake(t, root, "nic0", "0", "ipv4/conf/arp_ignore", "ipv6/conf/mtu")

@@ -15,8 +15,9 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
-// told is what the message of a link says of others; its own ifindex is 7.
-type told struct {
+// linkMessage are the attributes of a link's message that name other links; its own ifindex is
+// 7.
+type linkMessage struct {
 	kind            string
 	link, elsewhere bool           // IFLA_LINK is 3, IFLA_LINK_NETNSID is there
 	self            bool           // IFLA_LINK is 7
@@ -24,7 +25,7 @@ type told struct {
 	master          bool           // IFLA_MASTER is 9
 }
 
-func (m told) message() []byte {
+func (m linkMessage) message() []byte {
 	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	header.Index = 7
 	attribute := func(kind, value int) []byte { return nl.NewRtAttr(kind, nl.Uint32Attr(uint32(value))).Serialize() }
@@ -64,13 +65,13 @@ func TestLowerOfEveryKind(t *testing.T) {
 		"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "ipoib", "rmnet", "virt_wifi", "lowpan", "dsa", "xfrm",
 		"gre", "gretap", "erspan", "ip6gre", "ip6gretap", "ip6erspan", "ipip", "sit", "vti", "vti6", "ip6tnl",
 	} {
-		expectLower(t, told{kind: kind, link: true}, below)
-		expectLower(t, told{kind: kind, link: true, elsewhere: true}, none)
-		expectLower(t, told{kind: kind, self: true}, none)
-		expectLower(t, told{kind: kind}, none)
+		expectLower(t, linkMessage{kind: kind, link: true}, below)
+		expectLower(t, linkMessage{kind: kind, link: true, elsewhere: true}, none)
+		expectLower(t, linkMessage{kind: kind, self: true}, none)
+		expectLower(t, linkMessage{kind: kind}, none)
 	}
 	// By an attribute of their own.
-	for _, m := range []told{
+	for _, m := range []linkMessage{
 		{kind: "vxlan", data: map[uint16]int{1: 42, unix.IFLA_VXLAN_LINK: 3, 5: 64}},
 		{kind: "amt", data: map[uint16]int{1: 1, 4: 3}},
 		{kind: "hsr", data: map[uint16]int{unix.IFLA_HSR_SLAVE1: 3}},
@@ -81,21 +82,21 @@ func TestLowerOfEveryKind(t *testing.T) {
 		m.elsewhere = true
 		expectLower(t, m, none)
 	}
-	expectLower(t, told{kind: "hsr", data: map[uint16]int{
+	expectLower(t, linkMessage{kind: "hsr", data: map[uint16]int{
 		unix.IFLA_HSR_SLAVE1: 5, unix.IFLA_HSR_SLAVE2: 3, unix.IFLA_HSR_INTERLINK: 4,
 	}}, []int{3, 4, 5})
-	expectLower(t, told{kind: "vxlan", data: map[uint16]int{unix.IFLA_VXLAN_LINK: 0}}, none)
+	expectLower(t, linkMessage{kind: "vxlan", data: map[uint16]int{unix.IFLA_VXLAN_LINK: 0}}, none)
 	// The same numbers mean something else in other kinds' data.
-	expectLower(t, told{kind: "geneve", data: map[uint16]int{unix.IFLA_VXLAN_LINK: 3}}, none)
+	expectLower(t, linkMessage{kind: "geneve", data: map[uint16]int{unix.IFLA_VXLAN_LINK: 3}}, none)
 	// IFLA_LINK is the other end, which stays.
 	for _, kind := range []string{"veth", "vxcan", "netkit"} {
-		expectLower(t, told{kind: kind, link: true}, none)
+		expectLower(t, linkMessage{kind: kind, link: true}, none)
 	}
 	// The links below say it by IFLA_MASTER.
 	for _, kind := range []string{"bridge", "bond", "team", "vrf", "batadv", "openvswitch"} {
-		expectLower(t, told{kind: kind, data: map[uint16]int{1: 3, 3: 3, 4: 3}}, none)
+		expectLower(t, linkMessage{kind: kind, data: map[uint16]int{1: 3, 3: 3, 4: 3}}, none)
 	}
-	l, err := parseLink(told{master: true}.message())
+	l, err := parseLink(linkMessage{master: true}.message())
 	if err != nil || l.Master == nil || *l.Master != 9 || l.Lower != nil {
 		t.Errorf("a port: %+v, %v", l, err)
 	}
@@ -104,11 +105,11 @@ func TestLowerOfEveryKind(t *testing.T) {
 		"", "dummy", "ifb", "nlmon", "vsockmon", "netdevsim", "tun", "wireguard", "ovpn", "geneve", "bareudp", "gtp", "pfcp",
 		"ppp", "can", "vcan", "caif", "wwan",
 	} {
-		expectLower(t, told{kind: kind, data: map[uint16]int{1: 3, 2: 3, 3: 3, 4: 3}}, none)
+		expectLower(t, linkMessage{kind: kind, data: map[uint16]int{1: 3, 2: 3, 3: 3, 4: 3}}, none)
 	}
 }
 
-func expectLower(t *testing.T, m told, want []int) {
+func expectLower(t *testing.T, m linkMessage, want []int) {
 	t.Helper()
 	l, err := parseLink(m.message())
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
-// A buffer that cannot take one more event ends the subscription: the reader is
-// told, and neither hangs nor goes on without knowing.
+// A receive buffer that overflows ends the subscription: the channel is closed.
 func TestOverflowEndsTheSubscription(t *testing.T) {
 	ns := hosttest.NewNamespace(t)
 	ns.Run(t, "ip link add nic0 type veth peer name nic1")

@@ -56,8 +56,8 @@ func allocated(fn func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What is asked about one link costs what that link has, whatever a pod has put
-// on others, and a list without end is refused.
+// Reading one link costs no more for what a pod has put on others, and a list over the
+// Limit is refused.
 func TestOthersCostNothing(t *testing.T) {
 	conn, nic, other := crowded(t)
 	const most = 64 << 10
