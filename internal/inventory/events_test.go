@@ -36,7 +36,7 @@ func watchNamespace(t *testing.T, n *Netlink, lost func()) (<-chan Snapshot, *co
 	return seen, counted
 }
 
-// countedLinks counts looks.
+// countedLinks counts calls of Links.
 type countedLinks struct {
 	links Links
 	looks atomic.Int64
@@ -97,8 +97,8 @@ func openWatched(t *testing.T, nodeAddresses ...netip.Addr) (*hosttest.Namespace
 	return ns, n
 }
 
-// With room for a handful of events, two thousand are lost for the most part:
-// the inventory still shows how it ended, and goes on hearing events.
+// With a buffer for a handful of events, most of two thousand are lost: the inventory
+// still has the final state, and gets further events.
 func TestOverflowLosesNoState(t *testing.T) {
 	ns, n := openWatched(t)
 	n.eventBytes = 1
@@ -120,7 +120,7 @@ func TestOverflowLosesNoState(t *testing.T) {
 	t.Logf("%d events: %d losses, nothing missed", events, losses.Load())
 }
 
-// A link that flaps costs a few looks, however often it does.
+// A link that flaps costs a few scans, however often it does.
 func TestFlapsAreCoalesced(t *testing.T) {
 	ns, n := openWatched(t)
 	seen, counted := watchNamespace(t, n, nil)

@@ -20,8 +20,8 @@ import (
 )
 
 // TestMachines scans the tree of every shipped machine, and of odd ones, and
-// compares the model with the facts the tree was made from: every value that
-// somebody published has to come out again.
+// compares the model with the facts the tree was made from: every value of the facts
+// must be in it.
 func TestMachines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads fixtures only: the same on every kernel")

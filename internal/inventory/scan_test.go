@@ -156,8 +156,8 @@ func TestScanOffersVirtualOnesOnlyByFilter(t *testing.T) {
 	}
 }
 
-// What stays on the host is no part of what a pod gets, and what it is for the host
-// is no reason to keep the RDMA device from pods.
+// An IPoIB interface that stays on the host is not published, and the host's need of it
+// does not withhold its RDMA device.
 func TestScanKeepsIPoIB(t *testing.T) {
 	b := &builder{}
 	ib := b.function("pci0000:10/0000:11:00.0", "0x020700", -1)
@@ -191,8 +191,8 @@ func TestScanKeepsIPoIB(t *testing.T) {
 	}
 }
 
-// What Plan would refuse to every claim is not offered, and who does not keep
-// interfaces is not asked.
+// An RDMA device that Plan would refuse to every claim is not offered. RDMARefusals is
+// called only with KeepIPoIB.
 func TestScanAsksAboutKeptIPoIB(t *testing.T) {
 	b := &builder{}
 	ib := b.function("pci0000:10/0000:11:00.0", "0x020700", -1)
@@ -270,8 +270,8 @@ func TestScanWithholdsPhysicalFunctions(t *testing.T) {
 	}
 }
 
-// What Prepare would refuse to every claim is not free, and what programs are on
-// the others is known.
+// A NIC that Prepare would refuse to every claim is withheld, and the others have their
+// programs.
 func TestScanWithholdsWhatTheDriverRefuses(t *testing.T) {
 	b := &builder{}
 	for i, name := range []string{"eth0", "eth1", "eth2"} {

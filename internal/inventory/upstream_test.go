@@ -32,8 +32,8 @@ func upstreamNode(tree *machine.Tree, a model.PCIAddress) *int {
 	return &node
 }
 
-// checkUpstream compares with what the drivers of others say of the same tree:
-// a claim that aligns our device with theirs needs the same words from both.
+// checkUpstream compares with what other drivers publish of the same tree: a constraint
+// that aligns our device with theirs needs equal values.
 func checkUpstream(t *testing.T, tree *machine.Tree, m *model.Machine) {
 	t.Helper()
 	for _, f := range m.Functions {

@@ -16,7 +16,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// fakeLinks is netlink as a test drives it. It counts how often it is asked.
+// fakeLinks is a fake Links. It counts calls.
 type fakeLinks struct {
 	mu         sync.Mutex
 	links      []LinkFacts
@@ -44,7 +44,7 @@ func (f *fakeLinks) Subscribe(context.Context) (<-chan struct{}, error) {
 	return f.events, nil
 }
 
-// set changes what netlink tells.
+// set changes the links.
 func (f *fakeLinks) set(links []LinkFacts, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func TestWatchGathersABurst(t *testing.T) {
 	})
 }
 
-// slowGPUs makes a look take long.
+// slowGPUs makes a scan take long.
 type slowGPUs struct{ looks atomic.Int64 }
 
 func (g *slowGPUs) GPUs(context.Context, []model.PCIFunction, map[model.PCIAddress][]string) ([]model.GPU, []Problem, error) {

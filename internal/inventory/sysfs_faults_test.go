@@ -19,8 +19,8 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// harms are the ways in which one entry of /sys goes wrong.
-var harms = map[string]func(name string) error{
+// faults are the ways in which one entry of /sys goes wrong.
+var faults = map[string]func(name string) error{
 	"gone":          func(string) error { return nil },
 	"empty":         func(name string) error { return os.WriteFile(name, nil, 0o644) },
 	"nonsense":      func(name string) error { return os.WriteFile(name, []byte("nonsense\n"), 0o644) },
@@ -36,10 +36,10 @@ var harms = map[string]func(name string) error{
 	"a wrong place": func(name string) error { return os.Symlink("../../../devices/system", name) },
 }
 
-// TestOneHarmCostsOneDevice harms each entry of a machine in every way, one at
+// TestOneFaultCostsOneDevice breaks each entry of a machine in every way, one at
 // a time: the scan goes on, and at most the devices at or below that entry are
 // missing. The tree lies on disk, where links are the kernel's to follow.
-func TestOneHarmCostsOneDevice(t *testing.T) {
+func TestOneFaultCostsOneDevice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads fixtures only: the same on every kernel")
 	}
@@ -56,17 +56,17 @@ func TestOneHarmCostsOneDevice(t *testing.T) {
 	before, _ := scanned(t, Sources{Sys: sys}, Options{})
 	for name, entry := range whole {
 		at := filepath.Join(dir, name)
-		for harm, do := range harms {
+		for fault, do := range faults {
 			if err := errors.Join(os.RemoveAll(at), do(at)); err != nil {
 				t.Fatal(err)
 			}
 			m, problems, err := Scan(t.Context(), Sources{Sys: sys}, Options{})
 			if err != nil {
-				t.Errorf("%s is %s: no machine at all: %v", name, harm, err)
+				t.Errorf("%s is %s: no machine at all: %v", name, fault, err)
 				continue
 			}
-			checkLoss(t, name+" is "+harm, name, before, m)
-			checkLines(t, name+" is "+harm, problems)
+			checkLoss(t, name+" is "+fault, name, before, m)
+			checkLines(t, name+" is "+fault, problems)
 		}
 		if err := errors.Join(os.RemoveAll(at), restore(at, entry)); err != nil {
 			t.Fatal(err)
@@ -81,33 +81,33 @@ func restore(at string, entry *fstest.MapFile) error {
 	return os.WriteFile(at, entry.Data, 0o644)
 }
 
-func checkLines(t *testing.T, harm string, problems []Problem) {
+func checkLines(t *testing.T, fault string, problems []Problem) {
 	t.Helper()
 	for _, p := range problems {
 		if line := p.String(); len(line) > 400 || strings.Contains(line, "\n") {
-			t.Errorf("%s: problem of %d bytes is not one line: %.100q", harm, len(line), line)
+			t.Errorf("%s: problem of %d bytes is not one line: %.100q", fault, len(line), line)
 		}
 	}
 }
 
-func checkLoss(t *testing.T, harm, name string, before, after *model.Machine) {
+func checkLoss(t *testing.T, fault, name string, before, after *model.Machine) {
 	t.Helper()
 	switch {
 	case strings.HasPrefix(name, "devices/system/node"), strings.HasPrefix(name, "devices/system/cpu"):
 		if len(after.NICs) != len(before.NICs) || len(after.Functions) != len(before.Functions) {
-			t.Errorf("%s: devices are missing, but it says nothing of devices", harm)
+			t.Errorf("%s: devices are missing, but it says nothing of devices", fault)
 		}
 		return
 	}
 	if len(after.CPUs) != len(before.CPUs) {
-		t.Errorf("%s: CPUs are missing", harm)
+		t.Errorf("%s: CPUs are missing", fault)
 	}
 	// A PCI function may take its interfaces and RDMA devices with it.
 	if lost := len(before.Functions) - len(after.Functions); lost > 1 {
-		t.Errorf("%s: %d PCI functions are missing, want at most one", harm, lost)
+		t.Errorf("%s: %d PCI functions are missing, want at most one", fault, lost)
 	}
 	if lost := len(before.NICs) - len(after.NICs); lost > 2 {
-		t.Errorf("%s: %d NICs are missing, want at most those of one function", harm, lost)
+		t.Errorf("%s: %d NICs are missing, want at most those of one function", fault, lost)
 	}
 }
 
@@ -146,12 +146,12 @@ func TestDeviceVanishesMidScan(t *testing.T) {
 }
 
 func TestNamesThatAreNoText(t *testing.T) {
-	harmed := tree(t, small())
+	broken := tree(t, small())
 	for _, dir := range []string{"class/net/", "class/infiniband/", "bus/pci/devices/", "class/drm/"} {
-		harmed[dir+"two\nlines"] = &fstest.MapFile{Data: []byte("../../devices/virtual/net/two\nlines"), Mode: fs.ModeSymlink | 0o777}
-		harmed[dir+"eth\xff"] = &fstest.MapFile{Data: []byte("../../devices/virtual/net/eth\xff"), Mode: fs.ModeSymlink | 0o777}
+		broken[dir+"two\nlines"] = &fstest.MapFile{Data: []byte("../../devices/virtual/net/two\nlines"), Mode: fs.ModeSymlink | 0o777}
+		broken[dir+"eth\xff"] = &fstest.MapFile{Data: []byte("../../devices/virtual/net/eth\xff"), Mode: fs.ModeSymlink | 0o777}
 	}
-	m, problems := scanned(t, Sources{Sys: harmed}, Options{})
+	m, problems := scanned(t, Sources{Sys: broken}, Options{})
 	if len(m.NICs) != 9 {
 		t.Errorf("got %d NICs, want all 9:\n%s", len(m.NICs), nicLines(m.NICs))
 	}
