@@ -62,8 +62,8 @@ func cluster(nodes ...string) *allocation.Cluster {
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// What one pod has the next cannot have: a whole device once, a shared one as
-// often as its capacity lasts, and one that is only looked at without end.
+// A whole device is allocated once, a shared one as often as its capacity lasts, and one
+// under admin access without limit.
 func TestFill(t *testing.T) {
 	const limit = 7
 	for _, tc := range []struct {

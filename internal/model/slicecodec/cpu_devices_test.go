@@ -212,8 +212,8 @@ func checkCapacities(t *testing.T, d resourceapi.Device) {
 	}
 }
 
-// A name keeps its meaning whatever the agent is told, and whatever happens to
-// other CPUs: an allocated claim must not come to mean something else.
+// A name keeps its meaning whatever the agent's options are, and whatever happens to
+// other CPUs: an allocated claim must keep its meaning.
 func TestCPUNamesStay(t *testing.T) {
 	whole := madeUp(t, node{l3: []int{0, 0}, threads: 2, memory: 1}, node{socket: 1, l3: []int{1, 1}, threads: 2, memory: 1})
 	less := madeUp(t, node{l3: []int{0, 0}, threads: 2, offline: []int{0}, memory: 1}, node{socket: 1, l3: []int{1, 1}, threads: 2, memory: 1})

@@ -56,8 +56,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// What the vendor's driver publishes beside whole GPUs is passed over; what
-// only looks like a GPU is named.
+// Devices of the vendor's driver that are not whole GPUs are skipped; a device that only
+// looks like a GPU is an error.
 func TestDecodeTellsGPUsFromTheirSlices(t *testing.T) {
 	device := func(name, kind string) resourceapi.Device {
 		return resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{

@@ -249,7 +249,7 @@ func TestForeignAttributes(t *testing.T) {
 	}
 }
 
-// The most a cloud could say leaves what selectors read.
+// However many attributes a cloud adds, those that selectors read are kept.
 func TestManyForeignAttributesLeaveWhatIdentifies(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -285,8 +285,8 @@ func TestDecodeLeavesOutOnlyTheBadDevice(t *testing.T) {
 	}
 }
 
-// Names are an administrator's, or a driver's: whatever they are, each NIC is
-// published, once, and none costs the others their slice.
+// Whatever the names of interfaces and RDMA devices are, each NIC is published once, and
+// none makes the API server refuse the slice.
 func TestHostileNamesBlankNoNode(t *testing.T) {
 	pieces := []string{
 		"eth0", "Eth0", "pci-0000-91-00-0", "net-", "rdma-x", "-", "a.b", "ü", "\xff", "a/b", "\n",
