@@ -66,15 +66,15 @@ func (d Driver) Shared(m *model.Machine, held []driver.Record) (driver.Pin, erro
 	if taken.cpus.IsEmpty() && slicecodec.ReservedCPUs(m, d.Offer).IsEmpty() {
 		return driver.Pin{}, nil
 	}
-	pool := d.leftBy(m, taken.cpus)
+	pool := d.notHeld(m, taken.cpus)
 	if pool.IsEmpty() {
 		return driver.Pin{}, fmt.Errorf("no CPU is left for containers without a CPU claim: claims hold %s", taken.cpus)
 	}
 	return driver.Pin{CPUs: pool}, nil
 }
 
-// leftBy are the CPUs for everybody else when claims hold some.
-func (d Driver) leftBy(m *model.Machine, held cpuset.CPUSet) cpuset.CPUSet {
+// notHeld are the CPUs for shared containers when claims hold some.
+func (d Driver) notHeld(m *model.Machine, held cpuset.CPUSet) cpuset.CPUSet {
 	var online []int
 	for _, c := range m.CPUs {
 		if c.Online {

@@ -253,7 +253,7 @@ func (p *planner) partialCores() error {
 // lastCPU refuses a claim that leaves no CPU to anybody else: the node's own pods,
 // the agent among them, could not run. This happens only where no CPU is reserved.
 func (p *planner) lastCPU() error {
-	if p.mine.IsEmpty() || !p.leftBy(p.machine, p.taken.cpus).IsEmpty() {
+	if p.mine.IsEmpty() || !p.notHeld(p.machine, p.taken.cpus).IsEmpty() {
 		return nil
 	}
 	return errors.New("it would hold the last CPUs of this node, and leave none to containers without a CPU claim: " +

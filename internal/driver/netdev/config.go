@@ -71,7 +71,7 @@ func CheckParameters(devices []driver.Allocation) []error {
 
 // anyNIC is a NIC that supports everything that a configuration sets, with a name on
 // the host that no other has.
-func anyNIC(c *v1alpha1.NetworkConfig, i int) *hoststate.Seen {
+func anyNIC(c *v1alpha1.NetworkConfig, i int) *hoststate.HostNIC {
 	name := fmt.Sprintf("any-nic-%d", i)
 	for sysctl := range c.Sysctls {
 		if ifname, _, ok := v1alpha1.InterfaceOfSysctl(sysctl); ok && ifname != "all" && ifname != "default" {
@@ -79,7 +79,7 @@ func anyNIC(c *v1alpha1.NetworkConfig, i int) *hoststate.Seen {
 		}
 	}
 	size := uint32(0)
-	return &hoststate.Seen{State: hoststate.State{Name: name, Settings: rtnl.Settings{
+	return &hoststate.HostNIC{State: hoststate.State{Name: name, Settings: rtnl.Settings{
 		MAC: c.Interface.HardwareAddr, GSOMax: &size, GROMax: &size, GSOIPv4Max: &size, GROIPv4Max: &size,
 	}}}
 }

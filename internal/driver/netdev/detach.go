@@ -78,9 +78,9 @@ func (d *Driver) restore(ctx context.Context, plans []Plan, pod *podstate.Pod) e
 	}
 	links, home, err := d.awaitHome(ctx, plans, pod)
 	errs = append(errs, err)
-	var nics []hoststate.Return
+	var nics []hoststate.ReturnedNIC
 	for _, plan := range home {
-		nics = append(nics, hoststate.Return{ID: plan.onHost(), Want: plan.Host})
+		nics = append(nics, hoststate.ReturnedNIC{ID: plan.onHost(), Want: plan.Host})
 	}
 	errs = append(errs, d.host.Restore(links, nics, d.now()))
 	for _, plan := range home {

@@ -61,7 +61,7 @@ func (l *lab) newDriver(t testing.TB) *Driver {
 }
 
 // readOne reads one NIC on the host by a look of its own.
-func readOne(d *Driver, id nslink.Identity) (*hoststate.Seen, error) {
+func readOne(d *Driver, id nslink.Identity) (*hoststate.HostNIC, error) {
 	snapshot, err := d.host.Snapshot()
 	if err != nil {
 		return nil, err

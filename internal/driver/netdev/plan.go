@@ -45,7 +45,7 @@ func (p planner) plan() (driver.Record, error) {
 	if p.pod, err = usedBy(p.claim, p.held); err != nil {
 		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
 	}
-	if p.away, err = awayFrom(p.held); err != nil {
+	if p.away, err = heldStates(p.held); err != nil {
 		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
 	}
 	configs := make([]*v1alpha1.NetworkConfig, len(p.claim.Devices))

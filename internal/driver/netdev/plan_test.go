@@ -85,7 +85,7 @@ func seenOf(n model.NIC) nicFacts {
 	}
 	link := rtnl.Saved{Text: "10.33.0.1/32 table 254 proto 4", Message: []byte{2, 32, 0, 0, 254, 4, 253, 1, 0, 0, 0, 0, 8, 0, 15, 0, 254, 0, 0, 0}}
 	prefix := netip.MustParsePrefix("10.33.0.2/32")
-	return nicFacts{seen: &hoststate.Seen{
+	return nicFacts{seen: &hoststate.HostNIC{
 		State: hoststate.State{
 			Name: n.Interface.Name, Index: 4, PermanentMAC: n.Interface.PermanentMAC, Up: true,
 			Settings: rtnl.Settings{MAC: n.Interface.MAC, MTU: ptr(8896), Alias: ptr(""), Group: ptr(uint32(0)),
@@ -94,7 +94,7 @@ func seenOf(n model.NIC) nicFacts {
 			Routes: []hoststate.Route{
 				{Saved: link},
 				{Saved: rtnl.Saved{Text: "10.34.0.0/16 by 2 paths table 254 proto 4", Message: []byte{2, 16, 0}},
-					Others: []hoststate.Other{{Index: 7, Name: "gpu1rdma0"}}},
+					Others: []hoststate.OtherLink{{Index: 7, Name: "gpu1rdma0"}}},
 			},
 			Prefixes: []netip.Prefix{prefix},
 			Device: hoststate.Device{

@@ -66,7 +66,7 @@ func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
 // reserve keeps the tables that the claim's own configurations name from being
 // chosen for a VRF of one of them, and the places of their routes from the
 // host's.
-func (u *podUse) reserve(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) {
+func (u *podUse) reserve(c *v1alpha1.NetworkConfig, seen *hoststate.HostNIC) {
 	if v := c.Interface.VRF; v != nil && v.Table != nil {
 		u.tables[uint32(*v.Table)] = true
 		if _, known := u.vrfs[*v.Name]; !known {
@@ -99,7 +99,7 @@ func (u *podUse) reserve(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) {
 }
 
 // stateOf is the interface as the pod shall see it.
-func (u *podUse) stateOf(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) (*podstate.State, error) {
+func (u *podUse) stateOf(c *v1alpha1.NetworkConfig, seen *hoststate.HostNIC) (*podstate.State, error) {
 	vrf, err := u.vrf(c.Interface.VRF)
 	if err != nil {
 		return nil, err

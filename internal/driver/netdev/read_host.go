@@ -37,7 +37,7 @@ type facts struct {
 
 // nicFacts is a NIC on the host, or why it cannot be taken.
 type nicFacts struct {
-	seen *hoststate.Seen
+	seen *hoststate.HostNIC
 	err  error
 }
 
@@ -190,8 +190,8 @@ func (d *Driver) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (d
 	return p.Plan(c, m, held)
 }
 
-// awayFrom are the NICs of held records as they were on the host.
-func awayFrom(held []driver.Record) ([]*hoststate.State, error) {
+// heldStates are the NICs of held records as they were on the host.
+func heldStates(held []driver.Record) ([]*hoststate.State, error) {
 	var away []*hoststate.State
 	for _, r := range held {
 		for _, d := range r.Devices {

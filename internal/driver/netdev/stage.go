@@ -26,7 +26,7 @@ import (
 
 // stageOf is the work on the device that a configuration asks for; nil for
 // none.
-func stageOf(c *v1alpha1.NetworkConfig, seen *hoststate.Seen) (*Stage, error) {
+func stageOf(c *v1alpha1.NetworkConfig, seen *hoststate.HostNIC) (*Stage, error) {
 	s := Stage{DHCP: podstate.DHCP(c)}
 	if off := c.Interface.DisableEBPFPrograms; off != nil {
 		s.Programs = *off
@@ -231,7 +231,7 @@ func (d *Driver) unstage(ctx context.Context, r driver.Record) error {
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	var nics []hoststate.Return
+	var nics []hoststate.ReturnedNIC
 	for _, plan := range plans {
 		if plan.Host == nil {
 			continue
@@ -245,7 +245,7 @@ func (d *Driver) unstage(ctx context.Context, r driver.Record) error {
 			continue // Detach says so, unless there will never be one again
 		}
 		errs = append(errs, d.releaseLease(ctx, link, plan))
-		nics = append(nics, hoststate.Return{ID: plan.onHost(), Want: plan.Host, Device: true})
+		nics = append(nics, hoststate.ReturnedNIC{ID: plan.onHost(), Want: plan.Host, Device: true})
 	}
 	return errors.Join(append(errs, d.host.Restore(links, nics, d.now()))...)
 }

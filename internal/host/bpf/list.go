@@ -88,14 +88,14 @@ func attached(namespace int, conn *rtnl.Conn, index int) ([]Attachment, error) {
 	if err != nil {
 		return nil, err
 	}
-	lists, failed := Among(namespace, map[int]rtnl.Queueing{index: queueing})
+	lists, failed := ListMany(namespace, map[int]rtnl.Queueing{index: queueing})
 	return lists[index], failed[index]
 }
 
-// Among finds the programs on several links, by their ifindexes, whose queueing
+// ListMany finds the programs on several links, by their ifindexes, whose queueing
 // disciplines were read before. It is List without pins, with an error for each
 // link that could not be read.
-func Among(namespace int, queueings map[int]rtnl.Queueing) (lists map[int][]Attachment, failed map[int]error) {
+func ListMany(namespace int, queueings map[int]rtnl.Queueing) (lists map[int][]Attachment, failed map[int]error) {
 	lists, failed = make(map[int][]Attachment, len(queueings)), map[int]error{}
 	err := netns.Do(namespace, func() error {
 		for index := range queueings {

@@ -117,8 +117,8 @@ func (e *FixedError) Error() string {
 	return fmt.Sprintf("the driver does not let feature %s be changed", quoted(e.Names))
 }
 
-// NotTakenError says that the kernel acknowledged a request, and did not carry it out.
-type NotTakenError struct {
+// NotAppliedError says that the kernel acknowledged a request, and did not carry it out.
+type NotAppliedError struct {
 	Interface string
 	// What is "feature" or "private flag", and Names those that are not as
 	// wanted, sorted.
@@ -127,7 +127,7 @@ type NotTakenError struct {
 }
 
 // Error names them.
-func (e *NotTakenError) Error() string {
+func (e *NotAppliedError) Error() string {
 	return fmt.Sprintf("interface %q: the kernel did not set %s %s: another setting may keep it from acting",
 		e.Interface, e.What, quoted(e.Names))
 }

@@ -114,7 +114,7 @@ func TestNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := conn.SetFeatures("nic0", map[string]bool{"tx-generic-segmentation": true})
-	var notTaken *NotTakenError
+	var notTaken *NotAppliedError
 	if !errors.As(err, &notTaken) || !cmp.Equal(notTaken.Names, []string{"tx-generic-segmentation"}) {
 		t.Errorf("segmentation without gather: %v", err)
 	}

@@ -100,7 +100,7 @@ func Snapshot(have []Feature) map[string]bool {
 }
 
 // SetFeatures sets features by the kernel's names, as Expand returns them. The error
-// is a NotTakenError where they are not active afterwards.
+// is a NotAppliedError where they are not active afterwards.
 func (c *Conn) SetFeatures(ifname string, want map[string]bool) error {
 	return c.setFeatures(ifname, want, func(f Feature) bool { return f.Active })
 }
@@ -135,7 +135,7 @@ func (c *Conn) setFeatures(ifname string, want map[string]bool, is func(Feature)
 		return err
 	}
 	if different = differ(have, want, is); len(different) > 0 {
-		return &NotTakenError{Interface: ifname, What: "feature", Names: different}
+		return &NotAppliedError{Interface: ifname, What: "feature", Names: different}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (c *Conn) PrivateFlags(ifname string) (map[string]bool, error) {
 }
 
 // SetPrivateFlags sets some private flags and reads them back. The error is an
-// UnknownError where the driver lacks one, a NotTakenError where it did not set
+// UnknownError where the driver lacks one, a NotAppliedError where it did not set
 // one.
 func (c *Conn) SetPrivateFlags(ifname string, want map[string]bool) error {
 	have, err := c.PrivateFlags(ifname)
@@ -41,7 +41,7 @@ func (c *Conn) SetPrivateFlags(ifname string, want map[string]bool) error {
 	}
 	change, err = flagChange(have, want)
 	if err == nil && len(change) > 0 {
-		err = &NotTakenError{Interface: ifname, What: "private flag", Names: sortedKeys(change)}
+		err = &NotAppliedError{Interface: ifname, What: "private flag", Names: sortedKeys(change)}
 	}
 	return err
 }

@@ -87,7 +87,7 @@ func (s Settings) of(group string) Settings {
 
 // RestoreSettings sets what is not as wanted, and reads it back. It goes on
 // after an error, and repeats while that helps: one setting may keep another
-// from being set. The error is a NotTakenError where the driver acknowledges a setting
+// from being set. The error is a NotAppliedError where the driver acknowledges a setting
 // and does not set it.
 func (c *Conn) RestoreSettings(ifname string, want Settings) error {
 	if len(want) == 0 {
@@ -111,7 +111,7 @@ func (c *Conn) restore(ifname string, want Settings) error {
 		case len(differ) >= before && failed != nil:
 			return errors.Join(failed, reported)
 		case len(differ) >= before:
-			return errors.Join(unread, reported, &NotTakenError{Interface: ifname, What: "setting", Names: differ})
+			return errors.Join(unread, reported, &NotAppliedError{Interface: ifname, What: "setting", Names: differ})
 		}
 		before = len(differ)
 		failed = c.write(ifname, differences(want, have, false), want, have)

@@ -406,7 +406,7 @@ func TestSettingNotTaken(t *testing.T) {
 	conn := &Conn{kernel: deaf{nic}}
 	want := read(t, conn)
 	want["rings.rx"] = "64"
-	var notTaken *NotTakenError
+	var notTaken *NotAppliedError
 	if err := conn.RestoreSettings("nic0", want); !errors.As(err, &notTaken) || !slices.Equal(notTaken.Names, []string{"rings.rx"}) {
 		t.Errorf("error %v", err)
 	}

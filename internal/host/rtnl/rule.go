@@ -58,8 +58,8 @@ func (r RuleConfig) String() string {
 	return ruleText(rule, fmt.Sprintf("%d: ", *r.Priority))
 }
 
-// Made tells whether a rule is what the configuration makes.
-func (r RuleConfig) Made(rule Rule) bool {
+// Matches tells whether a rule is what the configuration makes.
+func (r RuleConfig) Matches(rule Rule) bool {
 	return !rule.Kernel && r.Table == rule.Table && (r.Priority == nil || *r.Priority == rule.Priority) &&
 		r.Source == rule.Source && r.Destination == rule.Destination && rule.Input == "" && rule.Output == ""
 }
@@ -160,7 +160,7 @@ func (c *Conn) hasUnordered(r RuleConfig) (bool, error) {
 		return false, nil
 	}
 	rules, err := c.Rules()
-	return slices.ContainsFunc(rules, r.Made), err
+	return slices.ContainsFunc(rules, r.Matches), err
 }
 
 func (c *Conn) addRule(r RuleConfig) error {

@@ -24,13 +24,13 @@ var (
 	ErrReadOnly = errors.New("the setting is read-only")
 )
 
-// NotTakenError says that the kernel accepted a write, and the value read back differs.
-type NotTakenError struct {
+// NotAppliedError says that the kernel accepted a write, and the value read back differs.
+type NotAppliedError struct {
 	Interface, Key, Value, Got string
 }
 
 // Error names both values.
-func (e *NotTakenError) Error() string {
+func (e *NotAppliedError) Error() string {
 	return fmt.Sprintf("write %s of interface %q: the kernel made %q of %q", e.Key, e.Interface, e.Got, e.Value)
 }
 
@@ -70,7 +70,7 @@ func (n Net) Read(ifname, key string) (string, error) {
 }
 
 // Write sets a setting and reads it back. The error is ErrLacks, ErrReadOnly or
-// a NotTakenError where that is why.
+// a NotAppliedError where that is why.
 func (n Net) Write(ifname, key, value string) error {
 	path, err := n.path(ifname, key)
 	if err != nil {
@@ -101,7 +101,7 @@ func write(path, ifname, key, value string) error {
 		return fmt.Errorf("write %s = %q of interface %q: %w", key, value, ifname, err)
 	}
 	if got != value {
-		return &NotTakenError{Interface: ifname, Key: key, Value: value, Got: got}
+		return &NotAppliedError{Interface: ifname, Key: key, Value: value, Got: got}
 	}
 	return nil
 }
@@ -156,13 +156,13 @@ func read(path string) (string, error) { return readAt(unix.AT_FDCWD, path) }
 func readAt(dir int, path string) (string, error) {
 	fd, err := retry(func() (int, error) { return unix.Openat(dir, path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
-		return "", sentence(err)
+		return "", wrapError(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var text [longest]byte
 	n, err := retry(func() (int, error) { return unix.Read(fd, text[:]) })
 	if err != nil {
-		return "", sentence(err)
+		return "", wrapError(err)
 	}
 	return strings.TrimSuffix(string(text[:n]), "\n"), nil
 }
@@ -180,18 +180,18 @@ func writeFile(path, value string) error {
 	// Without O_CREATE: a setting that the kernel lacks must not become a file.
 	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0) })
 	if err != nil {
-		return sentence(err)
+		return wrapError(err)
 	}
 	// One write, and no second one for a short count: for
 	// ipv6/conf/ignore_routes_with_linkdown Linux 6.1 returns 1 whatever it was given
 	// (net/ipv6/addrconf.c, addrconf_fixup_linkdown), and refuses the rest by itself.
 	// Callers read back.
 	_, err = retry(func() (int, error) { return unix.Write(fd, []byte(value+"\n")) })
-	return sentence(errors.Join(err, unix.Close(fd)))
+	return wrapError(errors.Join(err, unix.Close(fd)))
 }
 
-// sentence turns an error of the file system into one of this package.
-func sentence(err error) error {
+// wrapError turns an error of the file system into one of this package.
+func wrapError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return ErrLacks

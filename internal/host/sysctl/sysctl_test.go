@@ -178,7 +178,7 @@ func TestNotTaken(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(path, 0o700), os.Symlink(os.DevNull, filepath.Join(path, "arp_ignore"))); err != nil {
 		t.Fatal(err)
 	}
-	var notTaken *sysctl.NotTakenError
+	var notTaken *sysctl.NotAppliedError
 	if err := sysctl.New(dir, ns.Fd()).Write("nic0", "ipv4/conf/arp_ignore", "1"); !errors.As(err, &notTaken) || notTaken.Got != "" {
 		t.Errorf("a value that was not kept: %v", err)
 	}

@@ -62,7 +62,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 func (snap *Snapshot) Find(id nslink.Identity) (*rtnl.Link, error) { return id.Find(snap.dumps.links) }
 
 // Read reads all that must be restored of a NIC that is on the host.
-func (snap *Snapshot) Read(id nslink.Identity) (*Seen, error) {
+func (snap *Snapshot) Read(id nslink.Identity) (*HostNIC, error) {
 	h, v := snap.host, snap.dumps
 	l, err := snap.Find(id)
 	if err != nil {
@@ -110,15 +110,15 @@ func (h *Host) sysctls(l *rtnl.Link) (sysctl.Settings, error) {
 }
 
 // seenOf is what the link's own message says.
-func seenOf(l *rtnl.Link) *Seen {
-	return &Seen{State: State{
+func seenOf(l *rtnl.Link) *HostNIC {
+	return &HostNIC{State: State{
 		Name: l.Name, Index: l.Index, PermanentMAC: l.PermanentMAC, Kind: l.Kind, AltNames: l.AltNames,
 		Up: l.Up, Settings: l.Settings, XDP: l.XDP,
 	}}
 }
 
 // readDevice adds what belongs to the device.
-func (h *Host) readDevice(s *Seen) error {
+func (h *Host) readDevice(s *HostNIC) error {
 	var err error
 	if s.Features, err = h.Ethtool.Features(s.State.Name); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (h *Host) readDevice(s *Seen) error {
 	return err
 }
 
-func (h *Host) readQueueing(s *Seen) error {
+func (h *Host) readQueueing(s *HostNIC) error {
 	q, err := h.Queueing(s.State.Index)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (h *Host) readQueueing(s *Seen) error {
 // Take is Read of a NIC that is about to leave the host. It refuses one that the node
 // needs, which may have changed since the inventory's scan, and one that could not be
 // restored.
-func (snap *Snapshot) Take(id nslink.Identity) (*Seen, error) {
+func (snap *Snapshot) Take(id nslink.Identity) (*HostNIC, error) {
 	s, err := snap.Read(id)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (snap *Snapshot) Take(id nslink.Identity) (*Seen, error) {
 // Refresh adds routes that were added since a state was read: another claim's NIC may
 // have been away then, and the routes through both with it.
 func (snap *Snapshot) Refresh(link *rtnl.Link, s *State) error {
-	now := Seen{State: State{Name: s.Name, Index: link.Index}}
+	now := HostNIC{State: State{Name: s.Name, Index: link.Index}}
 	if err := now.readRoutes(snap.dumps); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (v *dumps) without(routes []rtnl.Saved) []rtnl.Saved {
 }
 
 // readAddresses adds the link's addresses.
-func (s *Seen) readAddresses(v *dumps) {
+func (s *HostNIC) readAddresses(v *dumps) {
 	for _, a := range v.addresses {
 		if a.Index != s.State.Index || a.Kernel {
 			continue
@@ -227,7 +227,7 @@ func (s *Seen) readAddresses(v *dumps) {
 }
 
 // readRoutes adds the routes that go away with the link.
-func (s *Seen) readRoutes(v *dumps) error {
+func (s *HostNIC) readRoutes(v *dumps) error {
 	own := s.State.Index
 	owners := make(map[netip.Addr]int, len(v.addresses))
 	for _, a := range slices.Backward(v.addresses) { // the first of several counts
@@ -253,7 +253,7 @@ func (s *Seen) readRoutes(v *dumps) error {
 		route := Route{Saved: r.Saved}
 		for _, index := range needs {
 			if index != own {
-				route.Others = append(route.Others, Other{Index: index, Name: linkName(v.links, index)})
+				route.Others = append(route.Others, OtherLink{Index: index, Name: linkName(v.links, index)})
 			}
 		}
 		s.State.Routes = append(s.State.Routes, route)
@@ -266,7 +266,7 @@ func (s *Seen) readRoutes(v *dumps) error {
 
 // readRules adds the rules that name the link, and finds those that lead to its
 // routes.
-func (s *Seen) readRules(rules []rtnl.Rule) {
+func (s *HostNIC) readRules(rules []rtnl.Rule) {
 	for _, r := range rules {
 		if r.Input == s.State.Name || r.Output == s.State.Name {
 			s.State.Rules = append(s.State.Rules, r.Saved)

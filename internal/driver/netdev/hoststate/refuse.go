@@ -30,7 +30,7 @@ func (h *Host) Refusals(indexes []int) (refusals map[int]error, programs map[int
 	if err != nil {
 		return nil, nil, err
 	}
-	attached, failed := bpf.Among(h.Fd(), queueings)
+	attached, failed := bpf.ListMany(h.Fd(), queueings)
 	refusals, programs = map[int]error{}, make(map[int]model.Programs, len(indexes))
 	for i := range v.links {
 		l := &v.links[i]
@@ -52,7 +52,7 @@ func (h *Host) Refusals(indexes []int) (refusals map[int]error, programs map[int
 }
 
 // refusePrograms refuses programs that could not be kept, or not be listed.
-func (h *Host) refusePrograms(s *Seen, failed error) error {
+func (h *Host) refusePrograms(s *HostNIC, failed error) error {
 	if failed != nil && !errors.Is(failed, unix.ENODEV) { // ENODEV: the link is gone
 		return fmt.Errorf("list eBPF programs of interface %s: %w", s.State.Name, failed)
 	}

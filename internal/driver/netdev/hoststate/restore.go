@@ -15,8 +15,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
-// Return is a NIC that is back on the host, and what it was.
-type Return struct {
+// ReturnedNIC is a NIC that is back on the host, and what it was.
+type ReturnedNIC struct {
 	ID   nslink.Identity
 	Want *State
 	// Device restores what belongs to the device, too.
@@ -26,7 +26,7 @@ type Return struct {
 // Restore restores NICs to what they were. links are the host's, the NICs' among them,
 // and are updated with each change. After an error with one NIC it goes on with the
 // others. Repeating it changes nothing.
-func (h *Host) Restore(links []rtnl.Link, nics []Return, now time.Time) error {
+func (h *Host) Restore(links []rtnl.Link, nics []ReturnedNIC, now time.Time) error {
 	errs := make([]error, len(nics))
 	index := make([]int, len(nics))
 	for i, nic := range nics {

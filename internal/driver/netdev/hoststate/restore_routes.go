@@ -14,7 +14,7 @@ import (
 // restoreEntries puts back the addresses, routes, neighbours and queueing
 // disciplines that are missing.
 func (h *Host) restoreEntries(v *dumps, index int, want *State) error {
-	have := Seen{State: State{Index: index}}
+	have := HostNIC{State: State{Index: index}}
 	var errs []error
 	// A link that is renamed gets new labels on all its IPv4 addresses but the
 	// first (net/ipv4/devinet.c, inetdev_changename). An address with such a label is
@@ -96,14 +96,14 @@ next:
 func (s *State) Inherit(other *State) error {
 	var through []Route
 	for _, route := range other.Routes {
-		i := slices.IndexFunc(route.Others, func(o Other) bool { return o.Name == s.Name })
+		i := slices.IndexFunc(route.Others, func(o OtherLink) bool { return o.Name == s.Name })
 		if i < 0 {
 			continue
 		}
 		// The same route, seen from this NIC: its own index is 0, and the other
 		// NIC is one of the others.
 		seen := Route{Others: slices.Clone(route.Others)}
-		seen.Others[i] = Other{Index: other.Index, Name: other.Name}
+		seen.Others[i] = OtherLink{Index: other.Index, Name: other.Name}
 		var err error
 		seen.Saved, err = rtnl.Redirect(route.Saved, map[int]int{0: other.Index, route.Others[i].Index: 0})
 		if err != nil {

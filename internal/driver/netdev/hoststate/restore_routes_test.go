@@ -50,7 +50,7 @@ func routes(n int) []Route {
 		} else {
 			hops := append(hop(0), hop(9)...)
 			body = appendAttribute(body, unix.RTA_MULTIPATH, hops)
-			r.Others = []Other{{Index: 9, Name: "nic1"}}
+			r.Others = []OtherLink{{Index: 9, Name: "nic1"}}
 		}
 		r.Saved = rtnl.Saved{Text: fmt.Sprintf("fd00::%x", i), Message: body}
 		list = append(list, r)

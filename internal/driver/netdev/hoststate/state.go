@@ -82,7 +82,7 @@ type Route struct {
 	rtnl.Saved
 	// Others are the other links it needs, by the ifindexes in its message: the
 	// route cannot exist while one of them is away.
-	Others []Other `json:"others,omitempty"`
+	Others []OtherLink `json:"others,omitempty"`
 }
 
 // addRoutes adds routes, each once.
@@ -99,14 +99,14 @@ func (s *State) addRoutes(routes []Route) {
 	}
 }
 
-// Other is another link of a route, or the owner of its source address.
-type Other struct {
+// OtherLink is another link of a route, or the owner of its source address.
+type OtherLink struct {
 	Index int    `json:"index"`
 	Name  string `json:"name"`
 }
 
-// Seen is a NIC on the host: its state, and what of it a pod may get.
-type Seen struct {
+// HostNIC is a NIC on the host: its state, and what of it a pod may get.
+type HostNIC struct {
 	State State
 	// Addresses are those of global scope.
 	Addresses []netip.Prefix

@@ -163,7 +163,7 @@ func without(list, other []rtnl.Saved) []rtnl.Saved {
 }
 
 // verify reads a NIC again and names what is not as it was.
-func (h *Host) verify(v *dumps, nic Return, now time.Time) error {
+func (h *Host) verify(v *dumps, nic ReturnedNIC, now time.Time) error {
 	link, err := nic.ID.Find(v.links)
 	if err == nil && link == nil {
 		err = errors.New("it is not on the host any more")
@@ -171,7 +171,7 @@ func (h *Host) verify(v *dumps, nic Return, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	seen := &Seen{State: State{Name: link.Name, Index: link.Index, AltNames: link.AltNames, Up: link.Up, Settings: link.Settings}}
+	seen := &HostNIC{State: State{Name: link.Name, Index: link.Index, AltNames: link.AltNames, Up: link.Up, Settings: link.Settings}}
 	if link.Master != nil {
 		name := linkName(v.links, *link.Master)
 		seen.State.VRF = &name

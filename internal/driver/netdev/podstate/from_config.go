@@ -25,7 +25,7 @@ import (
 // configuration says otherwise. vrf is the one that the configuration names,
 // with its table; written are the places of the routes that configurations of
 // the pod's interfaces write, outside of VRFs.
-func From(c *v1alpha1.NetworkConfig, host *hoststate.Seen, vrf *VRF, written map[Place]bool) (*State, error) {
+func From(c *v1alpha1.NetworkConfig, host *hoststate.HostNIC, vrf *VRF, written map[Place]bool) (*State, error) {
 	i := c.Interface
 	s := &State{Name: host.State.Name, VRF: vrf, Forwarding: i.Forwarding}
 	if i.Name != nil {
@@ -59,7 +59,7 @@ func keepsHost(i *v1alpha1.InterfaceConfig) bool {
 	return i.Addresses == nil && !dynamic && !bare
 }
 
-func (s *State) setAddresses(i *v1alpha1.InterfaceConfig, host *hoststate.Seen) error {
+func (s *State) setAddresses(i *v1alpha1.InterfaceConfig, host *hoststate.HostNIC) error {
 	if keepsHost(i) {
 		s.Addresses = host.Addresses
 		return nil
@@ -228,17 +228,17 @@ func neighbourOf(n v1alpha1.NeighborConfig) (Neighbour, error) {
 // configuration replaces that of the host, and an empty list means none. With other
 // addresses, a list of the configuration replaces all of the host's of that kind: the
 // configuration describes the whole network then.
-func (s *State) takeOver(c *v1alpha1.NetworkConfig, host *hoststate.Seen, written map[Place]bool) error {
+func (s *State) takeOver(c *v1alpha1.NetworkConfig, host *hoststate.HostNIC, written map[Place]bool) error {
 	// With DHCP the routes are those of the lease.
-	if !DHCP(c) && comesAlong(s, c.Routes) {
+	if !DHCP(c) && inheritsHost(s, c.Routes) {
 		if err := s.takeOverRoutes(host.Routes, written); err != nil {
 			return err
 		}
 	}
-	if comesAlong(s, c.Neighbors) {
+	if inheritsHost(s, c.Neighbors) {
 		s.Neighbours = host.State.Neighbours
 	}
-	if s.VRF != nil || !comesAlong(s, c.Rules) {
+	if s.VRF != nil || !inheritsHost(s, c.Rules) {
 		return nil // the kernel's l3mdev rule leads to the VRF's table
 	}
 	for _, r := range host.Rules {
@@ -247,9 +247,9 @@ func (s *State) takeOver(c *v1alpha1.NetworkConfig, host *hoststate.Seen, writte
 	return nil
 }
 
-// comesAlong tells whether the pod gets the host's entries of a kind, given the
+// inheritsHost tells whether the pod gets the host's entries of a kind, given the
 // configuration's own.
-func comesAlong[T any](s *State, own []T) bool {
+func inheritsHost[T any](s *State, own []T) bool {
 	return own == nil || len(own) > 0 && !s.OtherAddresses
 }
 

@@ -23,7 +23,7 @@ func stateOf(text string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return From(c, &hoststate.Seen{State: hoststate.State{Name: "nic0"}}, nil, nil)
+	return From(c, &hoststate.HostNIC{State: hoststate.State{Name: "nic0"}}, nil, nil)
 }
 
 func TestSysctlsOfInterfaceAndNamespace(t *testing.T) {

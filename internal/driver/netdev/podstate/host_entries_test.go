@@ -70,8 +70,8 @@ func TestWhatComesAlong(t *testing.T) {
 	}
 }
 
-func randomSeen(r *rand.Rand) *hoststate.Seen {
-	s := &hoststate.Seen{
+func randomSeen(r *rand.Rand) *hoststate.HostNIC {
+	s := &hoststate.HostNIC{
 		State:     hoststate.State{Name: "nic0"},
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.2/24")},
 	}

@@ -44,7 +44,7 @@ func deleteRules(p *Pod, states []*State) error {
 	}
 	var errs []error
 	for _, r := range rules {
-		own := slices.ContainsFunc(ours, func(c rtnl.RuleConfig) bool { return c.Made(r) })
+		own := slices.ContainsFunc(ours, func(c rtnl.RuleConfig) bool { return c.Matches(r) })
 		if !r.Kernel && (own || slices.ContainsFunc(saved, r.Equal)) {
 			errs = append(errs, p.DeleteRule(r.Saved))
 		}
