@@ -4,6 +4,7 @@
 package verify
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -36,6 +37,16 @@ func Confirm(check func() []Result, pause func() error) ([]Result, error) {
 		}
 	}
 	return results, nil
+}
+
+// Sleep waits for d; the error says that ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 func isWrong(r Result) bool { return r.Status == evaluate.False }

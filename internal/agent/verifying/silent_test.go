@@ -41,7 +41,7 @@ func TestSilentPod(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	wait(t, silent, "the looks", func() {
+	within(t, silent, "the looks", func() {
 		for range 3 {
 			s.Once(ctx)
 		}
@@ -58,12 +58,12 @@ func TestSilentPod(t *testing.T) {
 			t.Errorf("claim %s: conditions %q, want %s", claim, s.conditions, want)
 		}
 	}
-	wait(t, silent, "the answer", func() {
+	within(t, silent, "the answer", func() {
 		if got := s.answer(t, ""); got["hung"] != "Unknown" || got["train"] != "Aligned" {
 			t.Errorf("who asks hears %v", got)
 		}
 	})
-	wait(t, silent, "Run", func() {
+	within(t, silent, "Run", func() {
 		cancel()
 		s.Run(ctx)
 	})
@@ -80,8 +80,8 @@ func TestSilentPod(t *testing.T) {
 	}
 }
 
-// wait fails the test where fn does not return.
-func wait(t *testing.T, silent *hosttest.Silent, what string, fn func()) {
+// within fails the test where fn does not return.
+func within(t *testing.T, silent *hosttest.Silent, what string, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); fn() }()

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"plumbline.dev/plumbline/internal/metrics"
@@ -44,29 +45,20 @@ type Verifier struct {
 	mu           sync.Mutex
 	expectations *expectations
 	verdicts     verdicts
-	pause        func(ctx context.Context, d time.Duration) error
+	sleep        func(ctx context.Context, d time.Duration) error
 }
 
 // New returns a Verifier that has not looked yet.
 func New(o Options) *Verifier {
 	return &Verifier{
-		Options: o, expectations: newExpectations(o.Client, o.Node), pause: pause,
+		Options: o, expectations: newExpectations(o.Client, o.Node), sleep: verify.Sleep,
 		verdicts: verdicts{listeners: o.Listeners, now: time.Now, pods: map[types.UID]*told{}},
 	}
 }
 
 // Run looks every interval until ctx ends.
 func (v *Verifier) Run(ctx context.Context) {
-	ticks := time.NewTicker(v.Interval)
-	defer ticks.Stop()
-	for {
-		v.Once(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-	}
+	wait.NonSlidingUntilWithContext(ctx, v.Once, v.Interval)
 }
 
 // Once looks at all pods, and again at those that something is wrong with, and
@@ -83,7 +75,7 @@ func (v *Verifier) Once(ctx context.Context) {
 		began := time.Now()
 		defer func() { took += time.Since(began) }()
 		return v.look(ctx, m, false)
-	}, func() error { return v.pause(ctx, verify.ConfirmAfter) })
+	}, func() error { return v.sleep(ctx, verify.ConfirmAfter) })
 	if err != nil || ctx.Err() != nil {
 		return // a look that was broken off says nothing of anybody
 	}
@@ -117,18 +109,9 @@ func (v *Verifier) now(ctx context.Context, chosen func(expect.Pod) bool) (*veri
 	}
 	results, err := verify.Confirm(func() []verify.Result {
 		return slices.DeleteFunc(v.look(ctx, m, true), func(r verify.Result) bool { return !chosen(r.Expected) })
-	}, func() error { return v.pause(ctx, verify.ConfirmAfter) })
+	}, func() error { return v.sleep(ctx, verify.ConfirmAfter) })
 	if err := cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err
 	}
 	return verify.NewReport(m, v.Node, time.Now(), results), nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -59,7 +59,7 @@ func newFixture(t testing.TB, machine string) *fixture {
 			},
 		},
 	})
-	s.pause = func(context.Context, time.Duration) error {
+	s.sleep = func(context.Context, time.Duration) error {
 		s.pauses++
 		if s.paused != nil {
 			s.paused()

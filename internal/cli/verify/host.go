@@ -96,24 +96,15 @@ func (h host) look(ctx context.Context, node, _ string, pods []corev1.Pod) (_ *v
 // watch looks twice: where threads ran is known of the time between.
 func (h host) watch(ctx context.Context, m *model.Machine, kernel verify.Kernel, expected []expect.Pod) (*verify.Report, error) {
 	verify.Check(ctx, m, kernel, expected, false)
-	if err := wait(ctx, h.sample); err != nil {
+	if err := verify.Sleep(ctx, h.sample); err != nil {
 		return nil, err
 	}
 	results, err := verify.Confirm(func() []verify.Result { return verify.Check(ctx, m, kernel, expected, true) },
-		func() error { return wait(ctx, verify.ConfirmAfter) })
+		func() error { return verify.Sleep(ctx, verify.ConfirmAfter) })
 	if err != nil {
 		return nil, err
 	}
 	return verify.NewReport(m, h.node, time.Now(), results), nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 func (h host) expected(ctx context.Context, pods []corev1.Pod) ([]expect.Pod, error) {
