@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/model"
@@ -81,18 +82,14 @@ func (w *Watcher) moving(n *namespace) {
 // listen looks at once, and after each burst of events, until ctx ends.
 func (w *Watcher) listen(ctx context.Context, n *namespace) {
 	defer func() { _ = unix.Close(n.fd) }()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		// Subscribe before looking, so that nothing falls between.
 		listening, stop := context.WithCancel(ctx)
-		events, err := rtnl.SubscribeLinks(listening, n.fd)
-		if err == nil {
+		defer stop()
+		if events, err := rtnl.SubscribeLinks(listening, n.fd); err == nil {
 			w.follow(ctx, n, events)
 		}
-		stop()
-		if !sleep(ctx, retryDelay) {
-			return
-		}
-	}
+	}, retryDelay)
 }
 
 // follow looks until events are lost or a look fails.
@@ -107,18 +104,13 @@ func (w *Watcher) follow(ctx context.Context, n *namespace, events <-chan struct
 			return
 		}
 		w.observed(ctx, n, links, speeds)
-		if _, open := <-events; !open || !sleep(ctx, coalesce) {
+		if _, open := <-events; !open {
 			return
 		}
-	}
-}
-
-// sleep returns false when ctx ended meanwhile.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(coalesce):
+		}
 	}
 }

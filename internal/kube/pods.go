@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
@@ -188,19 +189,12 @@ func (p Pods) shown(uid types.UID) *Pod {
 }
 
 // Wait is Get, giving the watch up to limit to catch up with the kubelet.
-func (p Pods) Wait(ctx context.Context, uid types.UID, limit time.Duration) *Pod {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		if facts := p.Get(uid); facts != nil {
-			return facts
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+func (p Pods) Wait(ctx context.Context, uid types.UID, limit time.Duration) (facts *Pod) {
+	_ = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, limit, true, func(context.Context) (bool, error) {
+		facts = p.Get(uid)
+		return facts != nil, nil
+	})
+	return facts // nil where the limit came first
 }
 
 func podOf(pod *corev1.Pod) *Pod {

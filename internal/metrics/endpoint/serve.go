@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 )
@@ -103,19 +104,18 @@ func start(ctx context.Context, address string, server *http.Server, serve func(
 }
 
 // listen waits while the address is taken.
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	for told := false; ; told = true {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+func listen(ctx context.Context, address string) (listener net.Listener, err error) {
+	logged := false
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if !errors.Is(err, syscall.EADDRINUSE) {
-			return listener, err
+			return true, err
 		}
-		if !told {
+		if !logged {
 			klog.FromContext(ctx).Info("another process has the address of metrics; waiting", "address", address)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
+		logged = true
+		return false, nil
+	})
+	return listener, err
 }
