@@ -17,19 +17,19 @@ type CPUs struct {
 	Claims map[int]int
 }
 
-// CPUsFrom says where to ask, at each reading, what the CPUs are for. The journal
-// knows, which two agents may share.
-func (m *Metrics) CPUsFrom(ask func() CPUs) {
+// CPUsFrom sets what reads the use of the CPUs at each scrape: from the journal,
+// which two agents may share.
+func (m *Metrics) CPUsFrom(read func() CPUs) {
 	if m == nil {
 		return
 	}
-	m.cpus.set(ask)
+	m.cpus.set(read)
 }
 
-// cpus collects two gauges by asking.
+// cpus collects two gauges, read from their source at each scrape.
 type cpus struct {
 	nodes, claims *prometheus.Desc
-	asked[CPUs]
+	source[CPUs]
 }
 
 func newCPUs() *cpus {

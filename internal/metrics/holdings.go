@@ -12,20 +12,20 @@ type Holding struct {
 	Claims, Devices int
 }
 
-// HoldingsFrom says where to ask, at each reading, what each driver's claims
-// hold. The journal knows, and two agents may share it during an upgrade: a
-// figure kept beside it would drift. What cannot be read is left out.
-func (m *Metrics) HoldingsFrom(ask func() map[string]Holding) {
+// HoldingsFrom sets what reads, at each scrape, what each driver's claims hold:
+// from the journal, which two agents may share during an upgrade, so that a figure
+// kept beside it would drift. What cannot be read is left out.
+func (m *Metrics) HoldingsFrom(read func() map[string]Holding) {
 	if m == nil {
 		return
 	}
-	m.holdings.set(ask)
+	m.holdings.set(read)
 }
 
-// holdings collects two gauges by asking.
+// holdings collects two gauges, read from their source at each scrape.
 type holdings struct {
 	claims, devices *prometheus.Desc
-	asked[map[string]Holding]
+	source[map[string]Holding]
 }
 
 func newHoldings() *holdings {
