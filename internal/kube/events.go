@@ -57,7 +57,7 @@ func (e *Events) Pod(namespace string, pod driver.PodRef, warning bool, reason, 
 	}
 	e.recorder.Event(&corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: pod.Name, UID: pod.UID,
-	}, eventType(warning), reason, Printable(maxEvent, message))
+	}, eventType(warning), reason, BoundedText(maxEvent, message))
 }
 
 // Node makes an event on the node.
@@ -68,7 +68,7 @@ func (e *Events) Node(warning bool, reason, message string) {
 	// The kubelet's word for a node's UID is its name, and kubectl describe looks
 	// for that (k8s.io/kubectl/pkg/describe, NodeDescriber).
 	e.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node, UID: types.UID(e.node)},
-		eventType(warning), reason, Printable(maxEvent, message))
+		eventType(warning), reason, BoundedText(maxEvent, message))
 }
 
 func eventType(warning bool) string {

@@ -76,7 +76,7 @@ func IndexPodsByUID(obj any) ([]string, error) {
 }
 
 // WithClaims lists the pods that have claims, in no order: of each what stripPod
-// keeps. They are the cache's own; nobody changes them.
+// keeps. They are the cache's own, and read-only.
 func (p Pods) WithClaims() []*corev1.Pod {
 	if p.indexer == nil {
 		return nil
@@ -161,7 +161,7 @@ func stripContainers(containers []corev1.Container) []corev1.Container {
 	return small
 }
 
-// Get returns the facts of a pod, or nil while nobody has shown it.
+// Get returns the facts of a pod, or nil while neither the watch nor the file has it.
 func (p Pods) Get(uid types.UID) *Pod {
 	var before *Pod
 	if p.before != nil {

@@ -57,7 +57,7 @@ func (w *Writer) SetAlignment(claim types.UID, a *Alignment) {
 func (a Alignment) conditions() []metav1.Condition {
 	condition := func(kind string, answer Answer) metav1.Condition {
 		return metav1.Condition{
-			Type: kind, Status: answer.Status, Reason: answer.Reason, Message: kube.Printable(maxMessage, answer.Message),
+			Type: kind, Status: answer.Status, Reason: answer.Reason, Message: kube.BoundedText(maxMessage, answer.Message),
 			LastTransitionTime: atSeconds(a.Since),
 		}
 	}

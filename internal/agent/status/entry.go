@@ -61,7 +61,7 @@ func networkData(d *driver.DeviceStatus) *resourceapi.NetworkDeviceData {
 		return nil
 	}
 	return &resourceapi.NetworkDeviceData{
-		InterfaceName: kube.Printable(maxName, d.InterfaceName), HardwareAddress: d.HardwareAddress,
+		InterfaceName: kube.BoundedText(maxName, d.InterfaceName), HardwareAddress: d.HardwareAddress,
 		IPs: d.IPs[:min(len(d.IPs), resourceapi.NetworkDeviceDataMaxIPs)],
 	}
 }
@@ -93,5 +93,5 @@ func message(d DeviceState) string {
 	if d.Err != nil {
 		text = d.Err.Error()
 	}
-	return kube.Printable(maxMessage, text)
+	return kube.BoundedText(maxMessage, text)
 }

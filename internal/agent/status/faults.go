@@ -84,6 +84,6 @@ func faultText(faults []model.Fault) string {
 func unhealthy(faults []model.Fault) metav1.Condition {
 	began := slices.MinFunc(faults, func(a, b model.Fault) int { return a.Since.Compare(b.Since) }).Since
 	return metav1.Condition{
-		Type: conditionHealthy, Status: metav1.ConditionFalse, Reason: faultReason(faults), Message: kube.Printable(maxMessage, faultText(faults)), LastTransitionTime: atSeconds(began),
+		Type: conditionHealthy, Status: metav1.ConditionFalse, Reason: faultReason(faults), Message: kube.BoundedText(maxMessage, faultText(faults)), LastTransitionTime: atSeconds(began),
 	}
 }

@@ -19,7 +19,7 @@ func TestTextsThatAPodMayWrite(t *testing.T) {
 		{4, "\xff\xff", "\ufffd"},
 		{0, "°", ""},
 	} {
-		if got := Printable(c.most, c.text); got != c.want {
+		if got := BoundedText(c.most, c.text); got != c.want {
 			t.Errorf("%d of %q: %q, want %q", c.most, c.text, got, c.want)
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is a text of at most so many bytes for people to read. A pod chooses the
-// names of its interfaces, of which the kernel takes nearly any bytes: what would
-// move a terminal's cursor, and what is no UTF-8, is replaced.
-func Printable(most int, text string) string {
+// BoundedText is a text for an event or a status, cut to at most so many bytes. A
+// pod chooses the names of its interfaces, of which the kernel takes nearly any
+// bytes: what would move a terminal's cursor, and what is no UTF-8, is replaced.
+func BoundedText(most int, text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return utf8.RuneError
