@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// working is who works on a claim now. Work outlives who asked for it: a hook that
-// was late, a call of a kubelet that hung up.
+// working counts the claims that are locked now. The work on one may outlive its
+// caller: a hook that timed out, a kubelet that closed the connection.
 type working struct {
-	mu    sync.RWMutex // read-locked by who works
+	mu    sync.RWMutex // read-locked while a claim is
 	ended bool
 }
 
-// Lock locks a claim of the driver, among all processes: whoever moves its devices,
-// or uses the namespaces that they are in, has it locked.
+// Lock locks a claim of the driver, among all processes. It is held while the
+// claim's devices are moved, or the namespaces that they are in are used.
 func (p *Preparer) Lock(ctx context.Context, uid types.UID) (unlock func(), err error) {
 	free, err := p.Journal.LockClaim(ctx, p.Name(), uid)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p *Preparer) Lock(ctx context.Context, uid types.UID) (unlock func(), err 
 
 var errEnded = errors.New("this agent ends; the next one goes on")
 
-// End waits until nobody works on a claim, and closes what the driver has open.
+// End waits until no claim is locked, refuses further locks, and closes what the driver has open.
 func (p *Preparer) End() {
 	p.working.mu.Lock()
 	defer p.working.mu.Unlock()

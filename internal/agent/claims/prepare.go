@@ -30,9 +30,9 @@ type Preparer struct {
 	RuntimeReady func() error
 	// Namespaces are the pods' network namespaces.
 	Namespaces Namespaces
-	// Status tells the claim's readers.
+	// Status writes to the claim's status.
 	Status func(status.Report)
-	// Changed is called after a record came or went.
+	// Changed is called after a record was written or removed.
 	Changed func()
 	// Confine has every container leave what a claim holds, and take what none
 	// holds any more; nil where containers need not be moved.
@@ -52,8 +52,7 @@ type Preparer struct {
 	// ReleaseAtMost is how long Prepare waits for devices that other claims hold;
 	// zero: not at all.
 	ReleaseAtMost time.Duration
-	// Waits hears of a claim that waits for those, again at each look; nil: nobody
-	// does.
+	// Waits is called while a claim waits for those, at each look; may be nil.
 	Waits func()
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
@@ -90,24 +89,24 @@ func (p *Preparer) PrepareAll(ctx context.Context, all []driver.Claim) []Prepare
 		if driver.OnlyHeld(err) {
 			waiting.Go(func() {
 				r, err := p.prepareReleased(ctx, c, err)
-				out[i].Record, out[i].Err = p.tell(c, r, err)
+				out[i].Record, out[i].Err = p.report(c, r, err)
 			})
 			continue
 		}
-		out[i].Record, out[i].Err = p.tell(c, r, err)
+		out[i].Record, out[i].Err = p.report(c, r, err)
 	}
 	waiting.Wait()
 	return out
 }
 
-// Prepare makes a claim ready to be used. Asked again, it answers the same.
+// Prepare makes a claim ready to be used. It is idempotent.
 func (p *Preparer) Prepare(ctx context.Context, c driver.Claim) (driver.Record, error) {
 	done := p.PrepareAll(ctx, []driver.Claim{c})[0]
 	return done.Record, done.Err
 }
 
-// tell counts what became of a claim, and tells its readers.
-func (p *Preparer) tell(c driver.Claim, r driver.Record, err error) (driver.Record, error) {
+// report counts the outcome of a claim, and writes it to the claim's status.
+func (p *Preparer) report(c driver.Claim, r driver.Record, err error) (driver.Record, error) {
 	p.Metrics.Claim(p.Name(), metrics.CallPrepare, reasonOf(err))
 	if err != nil {
 		p.Status(p.refused(c, err))

@@ -34,7 +34,7 @@ func (p *Preparer) record(ctx context.Context, c driver.Claim) (driver.Record, e
 		if err := p.undo(ctx, known); err != nil {
 			return driver.Record{}, err
 		}
-		defer p.releases.tell() // once the new record is there
+		defer p.releases.signal() // once the new record is there
 	}
 	c.Pods = p.holders(nil, c.Pods)
 	return p.plan(ctx, c)

@@ -27,13 +27,13 @@ const (
 	lookForRelease = time.Second
 )
 
-// releases tells who waits that a claim's devices are free.
+// releases wakes the claims that wait for devices when some are free.
 type releases struct {
 	mu   sync.Mutex
-	next chan struct{} // nil while nobody waits
+	next chan struct{} // closed at the next release; nil while none waits
 }
 
-// wait is closed at the next release.
+// wait returns a channel that is closed at the next release.
 func (r *releases) wait() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +43,7 @@ func (r *releases) wait() <-chan struct{} {
 	return r.next
 }
 
-func (r *releases) tell() {
+func (r *releases) signal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next != nil {
@@ -86,7 +86,7 @@ func (p *Preparer) prepareReleased(ctx context.Context, c driver.Claim, refused 
 			return driver.Record{}, err
 		case <-ctx.Done():
 		}
-		if ctx.Err() != nil { // nobody would unprepare what nobody waits for
+		if ctx.Err() != nil { // the kubelet gave up: nothing would unprepare the claim
 			return driver.Record{}, err
 		}
 	}

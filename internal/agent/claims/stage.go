@@ -51,7 +51,7 @@ func (p *Preparer) abandon(ctx context.Context, r driver.Record) error {
 	if err := p.Journal.Delete(r.Driver, r.Claim.UID); err != nil {
 		return err
 	}
-	p.releases.tell()
+	p.releases.signal()
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (p *Preparer) tryUnprepare(ctx context.Context, claim driver.ClaimRef) erro
 		return err
 	}
 	p.ReportStep(StepForgotten)
-	p.releases.tell()
+	p.releases.signal()
 	if err := p.confine(ctx); err != nil {
 		// They are where they were; the claim has gone all the same.
 		klog.FromContext(ctx).Error(err, "containers do not have the claim's CPUs back yet", "driver", p.Name(), "claim", claim.String())

@@ -14,13 +14,13 @@ import (
 // itself, in seconds.
 const hookAtMost = 90
 
-// guarded returns the hooks that keep a container from starting without what the
+// withGuardHooks adds the hooks that keep a container from starting without what the
 // record gives it: one for all that is in the pod's network namespace, which each
 // container has whole, and one on each device that says where the container may
 // run, for a container has those alone that it names. A hook is a process, and they
 // run one after the other while the pod waits. The journal does not have them: where
 // the program lies is this agent's business.
-func (p *Preparer) guarded(r driver.Record) (driver.Record, []driver.Hook, error) {
+func (p *Preparer) withGuardHooks(r driver.Record) (driver.Record, []driver.Hook, error) {
 	if p.Guard == "" {
 		return r, nil, nil
 	}
@@ -104,7 +104,7 @@ func (p *Preparer) MissingNICs(r driver.Record, path string) ([]string, error) {
 
 // writeSpec puts the record's CDI file in place.
 func (p *Preparer) writeSpec(r driver.Record) error {
-	guarded, hooks, err := p.guarded(r)
+	guarded, hooks, err := p.withGuardHooks(r)
 	if err != nil {
 		return err
 	}

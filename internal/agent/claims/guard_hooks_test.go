@@ -39,7 +39,7 @@ func TestOneGuardForAllNICsOfAClaim(t *testing.T) {
 		}
 		return []guard.NIC{{MAC: &mac}}, nil
 	}
-	r, hooks, err := p.guarded(record)
+	r, hooks, err := p.withGuardHooks(record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestOneGuardForAllNICsOfAClaim(t *testing.T) {
 	}
 
 	p.InPod, p.Pinner = nil, onCPUs{}
-	r, hooks, err = p.guarded(record)
+	r, hooks, err = p.withGuardHooks(record)
 	if err != nil || len(hooks) > 0 {
 		t.Errorf("hooks of all devices: %+v, %v; want none", hooks, err)
 	}
