@@ -17,8 +17,8 @@ import (
 // refuseSlices returns ErrRival while the node's devices of the driver are
 // published by a server that is none of ours. The kubelet removes what a driver
 // that has left had published after half a minute
-// (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, wipeResourceSlices), so what
-// stays is somebody's who is there.
+// (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, wipeResourceSlices), so slices
+// that stay are those of a server that runs.
 func (n Node) refuseSlices(ctx context.Context, driver string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerAtMost)
 	defer cancel()
@@ -26,7 +26,7 @@ func (n Node) refuseSlices(ctx context.Context, driver string) error {
 		FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + driver + "," + resourceapi.ResourceSliceSelectorNodeName + "=" + n.Name,
 	})
 	if err != nil {
-		// An agent starts without the API server too, and the sockets have told.
+		// An agent starts without the API server too, and the sockets were checked.
 		klog.FromContext(ctx).Info("not known whether another server publishes devices", "driver", driver, "reason", err.Error())
 		return nil
 	}

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// retell is how often the kubelet is told although nothing changed, and
-	// believedFor how long it believes what it was told.
-	retell      = 10 * time.Second
-	believedFor = 30 * time.Second
+	// resendInterval is how often health is sent although nothing changed, and
+	// validFor how long the kubelet keeps a device's health without a further report.
+	resendInterval = 10 * time.Second
+	validFor       = 30 * time.Second
 )
 
 // Health is what is known of the health of a driver's devices.
@@ -31,13 +31,13 @@ type Health struct {
 	Changed <-chan struct{}
 }
 
-// WatchHealthStatus tells the kubelet of the devices' health until ctx ends. The
+// WatchHealthStatus sends the kubelet the devices' health until ctx ends. The
 // kubelet shows it in the status of pods (allocatedResourcesStatus).
 func (p *plugin) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	if p.health == nil {
 		return kubeletplugin.ErrHealthNotSupported
 	}
-	again := time.NewTicker(retell)
+	again := time.NewTicker(resendInterval)
 	defer again.Stop()
 	for {
 		select {
@@ -60,7 +60,7 @@ func (h *Health) report(pool string, now time.Time) kubeletplugin.DeviceHealthRe
 	faults := h.Faults()
 	for _, name := range h.Devices() {
 		d := kubeletplugin.DeviceHealth{
-			PoolName: pool, DeviceName: name, Health: kubeletplugin.HealthStatusHealthy, LastUpdated: now, HealthCheckTimeout: believedFor,
+			PoolName: pool, DeviceName: name, Health: kubeletplugin.HealthStatusHealthy, LastUpdated: now, HealthCheckTimeout: validFor,
 		}
 		if len(faults[name]) > 0 {
 			var sentences []string

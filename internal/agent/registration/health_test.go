@@ -28,17 +28,17 @@ func TestHealthReport(t *testing.T) {
 		},
 	}
 	want := kubeletplugin.DeviceHealthReport{Devices: []kubeletplugin.DeviceHealth{
-		{PoolName: "node-1", DeviceName: "a", Health: "Healthy", LastUpdated: now, HealthCheckTimeout: believedFor},
+		{PoolName: "node-1", DeviceName: "a", Health: "Healthy", LastUpdated: now, HealthCheckTimeout: validFor},
 		{
-			PoolName: "node-1", DeviceName: "b", Health: "Unhealthy", LastUpdated: now, HealthCheckTimeout: believedFor,
+			PoolName: "node-1", DeviceName: "b", Health: "Unhealthy", LastUpdated: now, HealthCheckTimeout: validFor,
 			Message: "CarrierLost: no carrier; LinkSpeedDegraded: runs at 1 Mbit/s",
 		},
 	}}
 	if diff := cmp.Diff(want, h.report("node-1", now)); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
-	if retell*2 > believedFor {
-		t.Errorf("told every %s, believed for %s: one late report is taken for an unknown state", retell, believedFor)
+	if resendInterval*2 > validFor {
+		t.Errorf("told every %s, believed for %s: one late report is taken for an unknown state", resendInterval, validFor)
 	}
 }
 

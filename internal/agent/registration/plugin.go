@@ -39,7 +39,7 @@ type Node struct {
 type plugin struct {
 	*claims.Preparer
 	pool string
-	// health is nil where nobody watches it.
+	// health is nil where devices are not watched.
 	health *Health
 	// fatal stops the agent: something that no retry mends.
 	fatal func(error)
@@ -51,16 +51,17 @@ type Registration struct {
 	unmark func()
 }
 
-// Stop ends it. The kubelet may ask until then, so that is how long other agents
-// have to know whose the sockets are.
+// Stop ends it. The kubelet may call until then, so other agents see the sockets
+// marked until then.
 func (r *Registration) Stop() {
 	r.Helper.Stop()
 	r.unmark()
 }
 
-// Register offers a driver to the kubelet. From then on claims come in. health is
-// told to the kubelet, nil where nobody watches it; fatal hears of what no retry
-// mends. The error is ErrRival while somebody else serves the driver.
+// Register offers a driver to the kubelet, which from then on sends claims. health
+// is that of the devices, nil where they are not watched; fatal is called with an
+// error that no retry mends. The error is ErrRival while another server of the
+// driver is on the node.
 func Register(ctx context.Context, p *claims.Preparer, n Node, health *Health, fatal func(error)) (*Registration, error) {
 	for _, dir := range []string{n.data(p.Name()), n.registry()} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -135,7 +136,7 @@ func (p *plugin) UnprepareResourceClaims(ctx context.Context, all []kubeletplugi
 	return results, nil
 }
 
-// HandleError hears of what fails in the background, such as publishing.
+// HandleError is called with what fails in the background, such as publishing.
 func (p *plugin) HandleError(ctx context.Context, err error, msg string) {
 	runtime.HandleErrorWithContext(ctx, err, msg, "driver", p.Name())
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {

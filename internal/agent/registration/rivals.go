@@ -27,7 +27,7 @@ const answerAtMost = 2 * time.Second
 // like a dead one's.
 const bound = 10 * time.Second
 
-// ErrRival says that somebody else serves the driver on this node.
+// ErrRival says that another server of the driver is on this node.
 var ErrRival = errors.New("another server of the driver is on this node")
 
 // socketName is the registration socket of this agent, as the library names it.
@@ -56,7 +56,7 @@ func (n Node) refuseRivals(ctx context.Context, driver string) error {
 	for _, path := range registered {
 		info, err := askInfo(ctx, path)
 		if err != nil || info.GetType() != registerapi.DRAPlugin || info.GetName() != driver {
-			continue // who does not answer serves nobody
+			continue // a server that does not answer serves no claims
 		}
 		ours, err := n.marked(filepath.Base(path))
 		if err != nil {
@@ -70,8 +70,8 @@ func (n Node) refuseRivals(ctx context.Context, driver string) error {
 	return n.refuseSlices(ctx, driver)
 }
 
-// aliveIn lists the sockets of a directory behind which somebody may be. Others
-// are removed where they have the prefix.
+// aliveIn lists the sockets of a directory that a server may listen on. Others are
+// removed where they have the prefix.
 func aliveIn(dir, prefix string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *socket) Close() error { return s.end() }
 
 // mark leaves a locked file that tells agents of this system that a
 // registration socket is one of theirs. The lock ends with the process, so a
-// file that is left behind vouches for nobody.
+// file that is left behind, unlocked, means nothing.
 func (n Node) mark(driver string) (unmark func(), err error) {
 	if err := os.MkdirAll(n.AgentsDir, 0o700); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (n Node) mark(driver string) (unmark func(), err error) {
 			return nil, errors.Join(err, f.Close())
 		}
 		if now, err := os.Lstat(path); err == nil && os.SameFile(locked, now) {
-			// It goes while the lock is held: nobody else can be using it.
+			// Removed while the lock is held: no other agent can be using it.
 			if err := n.sweep(); err != nil {
 				return nil, errors.Join(err, f.Close())
 			}
@@ -89,7 +89,7 @@ func (n Node) mark(driver string) (unmark func(), err error) {
 	}
 }
 
-// sweep removes the files of agents that ended without a word.
+// sweep removes the files of agents that were killed.
 func (n Node) sweep() error {
 	entries, err := os.ReadDir(n.AgentsDir)
 	if err != nil {
@@ -120,6 +120,6 @@ func (n Node) marked(socket string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Nobody has it: what is left of an agent that has ended.
+	// Unlocked: left behind by an agent that has ended.
 	return false, os.Remove(f.Name())
 }
