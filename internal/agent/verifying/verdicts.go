@@ -15,42 +15,43 @@ import (
 	"plumbline.dev/plumbline/internal/verify/evaluate"
 )
 
-// Listeners are told of verdicts. Nil ones are not.
+// Listeners are called when a verdict changes. Each may be nil.
 type Listeners struct {
-	// Event is told a pod's change from or to Misaligned: not as claimed. A pod
-	// that is as claimed and could be nearer is no news.
+	// Event gets a pod's change from or to Misaligned: not as claimed. A pod that
+	// is as claimed and could be nearer has no event.
 	Event func(namespace string, pod driver.PodRef, warning bool, reason, message string)
-	// Condition is told both answers of a claim; nil: nothing is said any more.
+	// Condition gets both conditions of a claim; nil removes them.
 	Condition func(claim types.UID, a *status.Alignment)
-	// Misaligned is told the reason of each pod that was not misaligned before.
+	// Misaligned gets the reason of each pod that was not misaligned before.
 	Misaligned func(reason string)
 }
 
-// told is what was last said of a pod.
-type told struct {
+// reported is what was last reported of a pod.
+type reported struct {
 	verdict evaluate.Verdict
 	key     string
-	// claims are what was said of each claim, by UID.
+	// claims are the keys of what was reported of each claim, by UID.
 	claims map[types.UID]string
-	// doubt is true after one look that told less than the one before.
-	doubt bool
+	// unconfirmed is true after one check that was Unknown where the one before
+	// was not.
+	unconfirmed bool
 }
 
-// verdicts remembers what was said, and says what is new.
+// verdicts calls the listeners with what differs from what was last reported.
 type verdicts struct {
 	listeners Listeners
 	now       func() time.Time
-	pods      map[types.UID]*told
+	pods      map[types.UID]*reported
 }
 
-// take hears of one look at all pods.
+// take reports what is new in one check of all pods.
 func (v *verdicts) take(results []verify.Result, claims func(verify.Result) map[string]types.UID) {
 	seen := map[types.UID]bool{}
 	for _, r := range results {
 		uid := types.UID(r.Expected.UID)
 		seen[uid] = true
 		if v.pods[uid] == nil {
-			v.pods[uid] = &told{claims: map[types.UID]string{}}
+			v.pods[uid] = &reported{claims: map[types.UID]string{}}
 		}
 		v.pod(v.pods[uid], r, claims(r))
 	}
@@ -64,14 +65,14 @@ func (v *verdicts) take(results []verify.Result, claims func(verify.Result) map[
 	}
 }
 
-func (v *verdicts) pod(t *told, r verify.Result, claims map[string]types.UID) {
-	// A pod that starts or ends is unknown for a moment: nobody is told until it
-	// is so at two looks.
-	if r.Status == evaluate.Unknown && !t.doubt && t.verdict.Status != evaluate.Unknown {
-		t.doubt = true
+func (v *verdicts) pod(t *reported, r verify.Result, claims map[string]types.UID) {
+	// A pod that starts or ends is Unknown for a moment: this is reported only
+	// when two checks in a row say so.
+	if r.Status == evaluate.Unknown && !t.unconfirmed && t.verdict.Status != evaluate.Unknown {
+		t.unconfirmed = true
 		return
 	}
-	t.doubt = false
+	t.unconfirmed = false
 	before := t.verdict
 	if key := r.Key(); key != t.key {
 		t.key = key

@@ -41,7 +41,7 @@ type Options struct {
 // Verifier looks at the pods of a node.
 type Verifier struct {
 	Options
-	// mu has looks take turns: those of the loop and those for who asks.
+	// mu is held during a check, by the loop or for a request.
 	mu           sync.Mutex
 	expectations *expectations
 	verdicts     verdicts
@@ -52,7 +52,7 @@ type Verifier struct {
 func New(o Options) *Verifier {
 	return &Verifier{
 		Options: o, expectations: newExpectations(o.Client, o.Node), sleep: verify.Sleep,
-		verdicts: verdicts{listeners: o.Listeners, now: time.Now, pods: map[types.UID]*told{}},
+		verdicts: verdicts{listeners: o.Listeners, now: time.Now, pods: map[types.UID]*reported{}},
 	}
 }
 
@@ -61,8 +61,8 @@ func (v *Verifier) Run(ctx context.Context) {
 	wait.NonSlidingUntilWithContext(ctx, v.Once, v.Interval)
 }
 
-// Once looks at all pods, and again at those that something is wrong with, and
-// tells the listeners what is new.
+// Once checks all pods, confirms what seems wrong by a second check, and calls the
+// listeners with what is new.
 func (v *Verifier) Once(ctx context.Context) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,7 +77,7 @@ func (v *Verifier) Once(ctx context.Context) {
 		return v.look(ctx, m, false)
 	}, func() error { return v.sleep(ctx, verify.ConfirmAfter) })
 	if err != nil || ctx.Err() != nil {
-		return // a look that was broken off says nothing of anybody
+		return // a check that was interrupted has no verdicts
 	}
 	v.verdicts.take(results, func(r verify.Result) map[string]types.UID { return v.expectations.claimUIDs(r.Expected) })
 	v.count(took, results)
@@ -99,7 +99,7 @@ func (v *Verifier) count(took time.Duration, results []verify.Result) {
 	v.Metrics.Verified(time.Now().Add(-took), counts, v.Kernel.Unanswered())
 }
 
-// now looks for somebody who asks, in detail, and tells nobody else.
+// now checks for a request on the socket, in detail; no listener is called.
 func (v *Verifier) now(ctx context.Context, chosen func(expect.Pod) bool) (*verify.Report, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
