@@ -14,7 +14,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Loop keeps what is published true. MergedMachine, Scans and Held have to be set.
+// Loop writes ResourceSlices when the machine, the claims or the faults change. MergedMachine, Scans and Held have to be set.
 type Loop struct {
 	MergedMachine *MergedMachine
 	Publishers    []*Publisher
@@ -32,7 +32,7 @@ type Loop struct {
 	// are others.
 	Faults        func() map[string][]model.Fault
 	FaultsChanged <-chan struct{}
-	// Scanned is told the newest scan and the NICs of all records.
+	// Scanned gets the newest scan and the NICs of all records.
 	Scanned func(scan *model.Machine, held []model.NIC)
 	// Taken is called after every new merge.
 	Taken func()

@@ -35,7 +35,7 @@ type Helper interface {
 	Stop()
 }
 
-// Counter is told what was published.
+// Counter counts what was published.
 type Counter interface {
 	Published(driver string, devices, unhealthy int)
 }
