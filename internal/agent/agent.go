@@ -125,7 +125,7 @@ func run(ctx context.Context, o Options) error {
 	}
 	a.countHoldings(ctx)
 	a.countCPUs(ctx)
-	loop, err := a.newLoop(ctx, scans)
+	loop, err := a.newPublishLoop(ctx, scans)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@
 //	claims        kubelet: plan, journal, CDI
 //	runtimehooks  container runtime: attach, detach, pin, repair
 //	kube          what the API says of this node and its pods (internal/kube)
-//	status        what people are told
+//	status        conditions and device status of claims
 //	publish       the machine, as ResourceSlices
 //
 // Here live the options, the wiring and the one start order (Run). What a device

@@ -36,7 +36,7 @@ func (a *agent) serveSocket(ctx context.Context) error {
 	return unixhttp.Serve(ctx, a.Socket, mux)
 }
 
-// newMux answers what may be told to anybody.
+// newMux has the paths that also --bind-address may serve.
 func (a *agent) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+HealthPath, func(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +63,7 @@ func (a *agent) serveMetrics(ctx context.Context) error {
 	}, a.metrics.Handler())
 }
 
-// countHoldings says what claims hold whenever somebody asks for the figures.
+// countHoldings has what claims hold counted at each scrape.
 // The preparers are all there by now.
 func (a *agent) countHoldings(ctx context.Context) {
 	preparers := slices.Clone(a.preparers)

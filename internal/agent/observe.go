@@ -17,7 +17,7 @@ import (
 	"plumbline.dev/plumbline/internal/metrics"
 )
 
-// observes says whether the agent was told to serve nothing. It then opens no
+// observes says whether the agent has no driver to serve. It then opens no
 // socket of the kubelet's or the container runtime's, publishes nothing, and
 // writes nothing on the host: whoever serves the node's devices goes on alone.
 func (o Options) observes() bool { return len(o.Drivers) == 0 }

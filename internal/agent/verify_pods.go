@@ -43,7 +43,7 @@ func (a *agent) verifyPods(ctx context.Context, known kube.Pods) {
 	})
 }
 
-// answerVerify answers who asks on the agent's own socket.
+// answerVerify serves VerifyPath on the agent's own socket.
 func (a *agent) answerVerify(w http.ResponseWriter, r *http.Request) {
 	v := a.verifier.Load()
 	if v == nil {

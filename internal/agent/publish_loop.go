@@ -18,8 +18,9 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// newLoop is what keeps the published devices true, from the first scan on.
-func (a *agent) newLoop(ctx context.Context, scans <-chan inventory.Snapshot) (*publish.Loop, error) {
+// newPublishLoop connects what changes the published devices to the loop that
+// writes them.
+func (a *agent) newPublishLoop(ctx context.Context, scans <-chan inventory.Snapshot) (*publish.Loop, error) {
 	offer, err := filter.New(a.Filter)
 	if err != nil {
 		return nil, fmt.Errorf("--filter: %w", err)
@@ -57,12 +58,12 @@ func (a *agent) heldNICs(ctx context.Context) ([]model.NIC, error) {
 	return held, nil
 }
 
-// claimsChanged is called after a record came or went.
+// claimsChanged is called after a record was written or removed.
 func (a *agent) claimsChanged() {
 	a.runtime.Repin()
 	select {
 	case a.heldChanged <- struct{}{}:
-	default: // one is waiting, and will show this change too
+	default: // one is pending, and covers this change too
 	}
 }
 
@@ -70,6 +71,6 @@ func (a *agent) claimsChanged() {
 func (a *agent) claimWaits() {
 	select {
 	case a.wanted <- struct{}{}:
-	default: // the look that comes is for this one as well
+	default: // one is pending, and covers this claim too
 	}
 }
