@@ -13,7 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Options say whom a Cache asks.
+// Options say which providers a Cache asks, and when.
 type Options struct {
 	// Candidates are the clouds the node may be in, the preferred one first. One
 	// alone is taken without probing, unless Probe says otherwise; none makes a Cache
@@ -26,8 +26,8 @@ type Options struct {
 	// BootID is /proc/sys/kernel/random/boot_id. A virtual machine may start
 	// elsewhere, so what was learnt in another boot is forgotten.
 	BootID string
-	// Report is told when asking begins to fail, and why, and with nil when it
-	// works again; nil: nobody is told.
+	// Report is called with the error when lookups begin to fail, and with nil
+	// when they work again; it may be nil.
 	Report func(problem error)
 	// Poll is how often the provider is asked.
 	Poll PollConfig

@@ -6,7 +6,6 @@
 // those of device class and claim. What a provider's protocol looks like lives
 // in a package below this one, each; nothing here knows any.
 //
-// Nobody waits for a cloud here. The Cache is asked in the background, answers
-// from memory, and keeps what it knew when the provider is away. Only preparing
-// a claim may wait, where going on would leave out what the claim asks for.
+// The Cache looks up in the background, answers from memory, and keeps its answers
+// while the provider is away. Only preparing a claim may wait for a cloud, where going on would leave out what the claim asks for.
 package cloud

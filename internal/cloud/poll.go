@@ -42,7 +42,7 @@ func (c *Cache) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.tell(ctx, err)
+		c.reportChange(ctx, err)
 		switch retry := time.Now().Add(pause.Step()); {
 		case err != nil && (all || retry.Before(next)):
 			next = retry
@@ -160,9 +160,9 @@ func (c *Cache) forgetOthers(devices []Device) {
 	}
 }
 
-// tell says once that asking fails, and once that it works again. That a node
-// is in no cloud at all is no failure.
-func (c *Cache) tell(ctx context.Context, err error) {
+// reportChange logs and reports once that lookups fail, and once that they work
+// again. That a node is in no cloud at all is no failure.
+func (c *Cache) reportChange(ctx context.Context, err error) {
 	log := klog.FromContext(ctx)
 	c.mu.Lock()
 	before := c.problem

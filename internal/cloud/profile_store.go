@@ -26,7 +26,7 @@ import (
 type resolutions struct {
 	Version int             `json:"version"`
 	Claim   driver.ClaimRef `json:"claim"`
-	// Ended is true from the claim's end until the provider has been told.
+	// Ended is true from the claim's end until the provider has released it.
 	Ended   bool         `json:"ended,omitempty"`
 	Devices []resolution `json:"devices"`
 }

@@ -27,21 +27,21 @@ const (
 )
 
 // Profiles puts the cloud's layers of parameters below those of a claim. What a
-// profile was resolved to is on disk before anybody acts on it: asked again, it
-// is the same, and what was taken for it is given back in the end.
+// profile was resolved to is on disk before it is used: resolving again gives the
+// same, and what the provider reserved for it is released in the end.
 type Profiles struct {
 	// Provider resolves profiles; nil: a claim that names one is refused.
 	Provider Profiler
 	// Base returns a device's own layer (Cache.Config); nil: there is none.
 	Base func(context.Context, Device) ([]byte, error)
-	// Machine is the newest picture of the host.
+	// Machine is the newest scan of the host.
 	Machine func() *model.Machine
 	// Dir holds one file for each claim with a profile.
 	Dir string
-	// Lock keeps everybody else, in this process and others, from preparing or
+	// Lock keeps all others, in this process and in others, from preparing or
 	// unpreparing a claim. Resolve and Release are called with it held.
 	Lock func(context.Context, types.UID) (unlock func(), err error)
-	// Poll is how often an end is told to a provider that is away.
+	// Poll is how often a release is retried while the provider is away.
 	Poll PollConfig
 
 	once sync.Once
@@ -56,8 +56,8 @@ func (p *Profiles) Resolve(ctx context.Context, c driver.Claim) (driver.Claim, e
 		return c, err
 	}
 	if known != nil && known.Ended {
-		// The same claim was allocated before. Its end told after its new
-		// beginning would take away what it is given now.
+		// The same claim was allocated before. To release it after this
+		// would take away what it is given now.
 		if err := p.releaseClaim(ctx, known); err != nil {
 			return c, fmt.Errorf("what its profile gave it before is not given back yet: %w", err)
 		}
@@ -172,8 +172,8 @@ func merge(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
 	return v1alpha1.MergeNetworkConfigs(decoded...), nil
 }
 
-// Release notes that a claim has ended, and wakes Run to tell the provider. It
-// waits for nobody: a pod's end must not hang on a webhook.
+// Release notes that a claim has ended, and wakes Run to call the provider. It does
+// not wait for that: a pod's end must not depend on a webhook.
 func (p *Profiles) Release(_ context.Context, c driver.ClaimRef) error {
 	known, err := p.read(c.UID)
 	if err != nil || known == nil {
@@ -192,8 +192,8 @@ func (p *Profiles) awake() chan struct{} {
 	return p.wake
 }
 
-// releaseClaim tells the provider that all of a claim's devices are done with, and
-// forgets the claim.
+// releaseClaim releases all of a claim's devices at the provider, and removes the
+// claim's file.
 func (p *Profiles) releaseClaim(ctx context.Context, known *resolutions) error {
 	if p.Provider == nil {
 		return errors.New("this node resolves no profiles any more: start its agent with --profile-provider as before")

@@ -12,9 +12,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Run tells the provider of claims that have ended until it has heard, also of
-// those that ended before this process began, or that another agent unprepared
-// while it made room for this one.
+// Run releases claims that have ended at the provider, and retries until that
+// succeeds: also those that ended before this process began, or that another agent
+// unprepared during an upgrade.
 func (p *Profiles) Run(ctx context.Context) {
 	pause := backoff(p.Poll)
 	for {
