@@ -10,7 +10,7 @@ import (
 )
 
 // carrier finds whether a link has its other end. A link that is set down is an
-// administrator's wish; one whose state is unknown never says "down" at all
+// administrator's decision; one whose operstate is "unknown" never becomes "down"
 // (Documentation/networking/operstates.rst).
 func (f findings) carrier(up bool, state string) {
 	f[model.FaultCarrier] = nil
@@ -41,7 +41,7 @@ func (f findings) gone(gone bool, message string) {
 // both of its ends are made for: a device of sixteen lanes in a slot of eight is
 // as it should be. A virtual function has no link but its physical function's.
 //
-// Both ends of a link tell the same width and rate. Where they do not, the port
+// Both ends of a link report the same width and rate. Where they do not, the port
 // is a virtual machine's and says nothing about the wire; nor is there anything
 // to say without a port.
 func (f findings) pcie(m *model.Machine, a model.PCIAddress) {

@@ -48,7 +48,7 @@ func (n *namespace) speeds(links []rtnl.Link) (map[int]int, error) {
 		}
 		mbits, ok, err := conn.LinkSpeed(l.Name)
 		conn.Close()
-		if err == nil && ok { // a driver that does not tell it is no fault
+		if err == nil && ok { // a driver that does not report it is no fault
 			known[l.Index] = mbits
 		}
 	}
@@ -60,7 +60,7 @@ func (w *Watcher) observed(ctx context.Context, n *namespace, links []rtnl.Link,
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() != nil {
-		return // removed meanwhile: what it shows is on its way
+		return // removed meanwhile: its devices are being moved
 	}
 	now := time.Now()
 	for _, h := range n.held {

@@ -10,8 +10,8 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// findings are what one look told of a device: by kind what is wrong, nil where
-// that is well. What was not looked at has no entry, and stays as it was.
+// findings are what one scan found of a device: by kind of fault what is wrong, nil
+// where nothing is. A kind that was not scanned has no entry, and stays as it was.
 type findings map[model.FaultKind]*string
 
 // tracker makes faults of findings: what is wrong has to stay so for a while,
@@ -22,7 +22,7 @@ type tracker struct {
 }
 
 type device struct {
-	// quiet is until when nothing new is believed: the device is being moved.
+	// quiet is until when findings are ignored: the device is being moved.
 	quiet time.Time
 	kinds map[model.FaultKind]*condition
 }
@@ -30,7 +30,7 @@ type device struct {
 // condition is the state of one kind of fault.
 type condition struct {
 	raised  bool
-	wrong   bool      // as last looked at
+	wrong   bool      // at the last scan
 	since   time.Time // of wrong's value
 	message string
 	began   time.Time // of the fault
@@ -45,7 +45,7 @@ func (t *tracker) device(name string) *device {
 	return d
 }
 
-// observe takes what a look found.
+// observe takes what a scan found.
 func (t *tracker) observe(name string, found findings, now time.Time) {
 	d := t.device(name)
 	for kind, message := range found {
@@ -58,7 +58,7 @@ func (t *tracker) observe(name string, found findings, now time.Time) {
 			c.wrong, c.since = wrong, now
 		}
 		// The message of a fault that stands is not changed: each change is a
-		// write for nothing.
+		// write to the API server that says nothing new.
 		if message != nil && !c.raised {
 			c.message = *message
 		}

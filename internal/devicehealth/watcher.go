@@ -14,12 +14,12 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// Options are the patience of a Watcher; zero takes the default.
+// Options are the delays of a Watcher; zero takes the default.
 type Options struct {
 	// Raise is how long something has to be wrong (2 s), Clear how long it has
 	// to be well again (5 s).
 	Raise, Clear time.Duration
-	// Settle is how long nothing is believed of a NIC that was moved (15 s):
+	// Settle is how long findings of a NIC that was moved are ignored (15 s):
 	// links of 400 Gbit/s train for that long.
 	Settle time.Duration
 }
@@ -134,7 +134,7 @@ func (w *Watcher) tick(now time.Time) {
 		for _, l := range w.listeners {
 			select {
 			case l <- struct{}{}:
-			default: // one is waiting, and will show this change too
+			default: // one is pending, and covers this change too
 			}
 		}
 	}
