@@ -19,12 +19,12 @@ import (
 	"plumbline.dev/plumbline/internal/explain"
 )
 
-// confirmAtMost bounds what is asked for one event.
+// confirmAtMost bounds the requests for one event.
 const confirmAtMost = 10 * time.Second
 
 // confirm asks the API server itself whether a pod still waits, for claims that
-// are as they were judged: what is watched may be late, and a wrong word is worse
-// than none.
+// are as they were judged: a watch may be behind, and a wrong event is worse than
+// none.
 func confirm(ctx context.Context, client kubernetes.Interface, s *explain.Subject) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmAtMost)
 	defer cancel()

@@ -21,7 +21,7 @@ const (
 	eventsPerSecond, eventsAtOnce = 1, 20
 	// share is the part of the time that is spent on answers: one in so many.
 	share = 20
-	// pause is the least time between two looks.
+	// pause is the least time between two passes.
 	pause = time.Second
 )
 
@@ -39,17 +39,18 @@ type explainer struct {
 	schedule retrySchedule
 }
 
-// run looks again and again, until ctx ends.
+// run evaluates the pods that are due, until ctx ends.
 func (e *explainer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		next := e.evaluateDue(ctx)
-		// Explaining must not be what a cluster is busy with.
+		// At most one part in share of the time is spent on evaluating.
 		sleep(ctx, max(pause, (share-1)*time.Since(began)), nil)
 		sleep(ctx, next, e.objects.changed)
 	}
 }
 
+// sleep waits for d, woken or the end of ctx, whichever is first.
 func sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -133,11 +133,11 @@ func serve(ctx context.Context, o Options, client kubernetes.Interface, figures 
 	}, figures.Handler())
 }
 
-// askAgain is the time between two questions to an API server that is away.
-const askAgain = 5 * time.Second
+// versionRetry is the time between two requests to an API server that is away.
+const versionRetry = 5 * time.Second
 
-// versionOf is the minor version of the cluster: the scheduler's rules are its. Of
-// one that makes no sense the newest rules are assumed.
+// versionOf is the minor version of the cluster, which decides the scheduler's
+// rules. Where it cannot be parsed, the newest rules are assumed.
 func versionOf(ctx context.Context, client kubernetes.Interface) int {
 	for {
 		info, err := client.Discovery().ServerVersion()
@@ -151,6 +151,6 @@ func versionOf(ctx context.Context, client kubernetes.Interface) int {
 			return allocation.NewestMinor
 		}
 		klog.FromContext(ctx).Error(err, "the API server does not say its version; asking again")
-		sleep(ctx, askAgain, nil)
+		sleep(ctx, versionRetry, nil)
 	}
 }

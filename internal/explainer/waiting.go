@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// settle is how long after the scheduler's word a pod is looked at: what it
-	// waits for is often about to be freed.
+	// settle is how long after its PodScheduled condition a pod is evaluated: what
+	// it waits for is often about to be freed.
 	settle = 5 * time.Second
-	// patience is how long a pod may be without a word of the scheduler, which
-	// says nothing of pods whose claims are missing.
+	// patience is how long a pod may be without that condition, which the scheduler
+	// does not set on pods whose claims are missing.
 	patience = 30 * time.Second
 )
 
-// scheduled is the scheduler's word on a pod, nil before there is any.
+// scheduled is a pod's PodScheduled condition, nil before there is one.
 func scheduled(p *corev1.Pod) *corev1.PodCondition {
 	for i := range p.Status.Conditions {
 		if p.Status.Conditions[i].Type == corev1.PodScheduled {
@@ -29,7 +29,7 @@ func scheduled(p *corev1.Pod) *corev1.PodCondition {
 }
 
 // waits says whether a pod with claims waits for the scheduler, and since when
-// long enough to be asked about.
+// it has waited long enough to be explained.
 func waits(p *corev1.Pod) (since time.Time, does bool) {
 	if len(p.Spec.ResourceClaims) == 0 || p.Spec.NodeName != "" || p.DeletionTimestamp != nil ||
 		len(p.Spec.SchedulingGates) > 0 || p.Status.Phase != corev1.PodPending {
