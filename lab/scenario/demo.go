@@ -33,9 +33,9 @@ type Demo struct {
 	Further func(context.Context) (bool, error)
 }
 
-// errWrong is what a demo ends with when a fact contradicts a claim. What was
-// wrong has been printed by then.
-var errWrong = errors.New("demo: FAIL, a fact contradicts a claim")
+// errWrong is what a demo ends with that found something wrong. What it was has been
+// printed by then.
+var errWrong = errors.New("a fact contradicts a claim")
 
 // wait is how long a pod may take to run or to go. A container start may wait
 // for its NIC for a minute, and two emulated machines may share two processors
@@ -44,22 +44,12 @@ const wait = 5 * time.Minute
 
 // Run goes through the mission and prints what it finds. It leaves nothing of
 // its own in the cluster.
-func (d Demo) Run(ctx context.Context) (err error) {
-	defer func() {
-		// The pods go also when the demo was interrupted.
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*wait)
-		defer cancel()
-		err = errors.Join(err, d.cleanUp(clean))
-		switch {
-		case err == nil:
-			fmt.Fprintln(d.Out, "\ndemo: PASS")
-		case !errors.Is(err, errWrong):
-			fmt.Fprintln(d.Out, "\ndemo: FAIL")
-		}
-	}()
-	if err := d.cleanUp(ctx); err != nil { // of a run before that was killed
-		return err
-	}
+func (d Demo) Run(ctx context.Context) error {
+	report := harness.Report{Scenario: "demo", Out: d.Out}
+	return report.Verdict(harness.Run(ctx, 2*wait, d.cleanUp, d.all))
+}
+
+func (d Demo) all(ctx context.Context) error {
 	if err := d.startProbe(ctx); err != nil {
 		return err
 	}
@@ -182,9 +172,9 @@ func (d Demo) restored(ctx context.Context, before []string) (bool, error) {
 	return v.OK, nil
 }
 
-// poll asks until the answer is yes, an error, or the time is up.
-func poll(ctx context.Context, ask func() (bool, error)) error {
-	return harness.WaitFor(ctx, time.Second, wait, ask)
+// poll waits until a condition is true or fails, or the time is up.
+func poll(ctx context.Context, condition func() (bool, error)) error {
+	return harness.WaitFor(ctx, time.Second, wait, condition)
 }
 
 // waitForPod waits until a pod is Ready, and where it does not become so says

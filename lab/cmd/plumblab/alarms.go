@@ -41,8 +41,7 @@ event, condition, count or answer that says so is a false alarm.`,
 			}
 			fmt.Fprintf(config.Out, "\n%d short pods on %s while its agent verifies, seed %d\n\n", config.Cycles, config.Node.Name, config.Seed)
 			return falsepositive.Run(cmd.Context(), falsepositive.Config{
-				Client: config.Client, Node: config.Node.Name, Shell: config.Node.Shell, Image: config.Image,
-				Pods: config.Cycles, Lanes: alarmLanes, Seed: config.Seed, Out: config.Out,
+				Cluster: config.Cluster(), Pods: config.Cycles, Lanes: alarmLanes, Seed: config.Seed,
 			})
 		},
 	}

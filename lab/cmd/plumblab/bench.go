@@ -126,9 +126,8 @@ func (g *global) benchPods(cmd *cobra.Command, p *progress.Printer) (err error) 
 // benchDensity has a hundred pods verified. They are looked at more often than users
 // look, so that a minute is enough; the figure is of users' interval.
 func benchDensity(cmd *cobra.Command, config soak.Config) error {
-	cost, err := density.Measure(cmd.Context(), density.Config{
-		Client: config.Client, Node: config.Node.Name, Shell: config.Node.Shell, Image: config.Image, Out: cmd.ErrOrStderr(),
-	})
+	config.Out = cmd.ErrOrStderr()
+	cost, err := density.Measure(cmd.Context(), config.Cluster())
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"plumbline.dev/plumbline/lab/image"
 	"plumbline.dev/plumbline/lab/progress"
 	"plumbline.dev/plumbline/lab/scenario/compare"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // plumblineAgent is ours, as the chart installs it.
@@ -57,9 +58,9 @@ func (g *global) benchDRANET(cmd *cobra.Command, p *progress.Printer) (err error
 		return err
 	}
 	measured, err := compare.Measure(ctx, compare.Config{
-		Client: client, Agents: []compare.Agent{plumblineAgent, compare.DRANET},
-		Node: cluster.HostNodeName, NICs: cluster.StandIns, Shell: c.NodeShell, Links: c.LinksOnHost,
-		Reset: cluster.ResetStandIns(), Image: image.Busybox, Progress: p,
+		Cluster: harness.Cluster{Client: client, Node: cluster.HostNodeName, Shell: c.NodeShell, Image: image.Busybox},
+		Agents:  []compare.Agent{plumblineAgent, compare.DRANET},
+		NICs:    cluster.StandIns, Links: c.LinksOnHost, Reset: cluster.ResetStandIns(), Progress: p,
 	})
 	if err != nil {
 		return err

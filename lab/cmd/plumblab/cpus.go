@@ -29,9 +29,7 @@ func newCPUs(g *global) *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(config.Out, "\nPods with and without CPUs of their own on %s\n\n", config.Node.Name)
-			return pinning.Run(cmd.Context(), pinning.Config{
-				Client: config.Client, Node: config.Node.Name, Shell: config.Node.Shell, Image: config.Image, Out: config.Out,
-			})
+			return pinning.Run(cmd.Context(), config.Cluster())
 		},
 	}
 	hardwareFlags(cmd, &options)

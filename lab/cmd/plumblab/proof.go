@@ -46,8 +46,8 @@ pod as claimed again when it is over. It needs root.`,
 			}
 			fmt.Fprintf(config.Out, "\nA pod on %s is made misaligned before two agents\n\n", config.Node.Name)
 			return misalign.Run(cmd.Context(), misalign.Config{
-				Client: config.Client, Kubectl: scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig}, Node: config.Node.Name,
-				Shell: config.Node.Shell, Image: config.Image, Manifest: filepath.Join(source, "deploy", "observe.yaml"), Out: config.Out,
+				Cluster: config.Cluster(), Kubectl: scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig},
+				Manifest: filepath.Join(source, "deploy", "observe.yaml"),
 			})
 		},
 	}

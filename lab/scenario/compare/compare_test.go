@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 func TestMedians(t *testing.T) {
@@ -96,7 +98,7 @@ func TestServes(t *testing.T) {
 			if test.change != nil {
 				test.change(&set.Status)
 			}
-			r := &run{Config{Client: fake.NewClientset(set, slice), Node: "host", NICs: test.nics}}
+			r := &run{Config{Cluster: harness.Cluster{Client: fake.NewClientset(set, slice), Node: "host"}, NICs: test.nics}}
 			if got, err := r.serves(t.Context(), DRANET); err != nil || got != test.want {
 				t.Errorf("got %t, %v; want %t", got, err, test.want)
 			}

@@ -38,14 +38,13 @@ type Life struct {
 
 // setUp makes what all pods need.
 func (r *run) setUp(ctx context.Context) error {
-	_, err := r.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	if err != nil {
+	if err := harness.CreateNamespace(ctx, r.Client, namespace); err != nil {
 		return err
 	}
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: className}}
 	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(
 		`device.driver == %q && device.attributes[%q].ifName.startsWith("nic")`, slicecodec.DriverNet, slicecodec.DriverNet)}}}
-	_, err = r.Client.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{})
+	_, err := r.Client.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{})
 	return err
 }
 
@@ -69,7 +68,7 @@ func (r *run) live(ctx context.Context, nics int) (l Life, err error) {
 			return l, err
 		}
 	}
-	if err := pause(ctx, rest); err != nil {
+	if err := harness.Sleep(ctx, rest); err != nil {
 		return l, err
 	}
 	if l.Ready, err = r.start(ctx, nics); err != nil {
@@ -78,7 +77,7 @@ func (r *run) live(ctx context.Context, nics int) (l Life, err error) {
 	if err := r.holds(nics); err != nil {
 		return l, err
 	}
-	if err := pause(ctx, rest); err != nil {
+	if err := harness.Sleep(ctx, rest); err != nil {
 		return l, err
 	}
 	l.Back, err = r.stop(ctx, nics)
@@ -100,17 +99,11 @@ func (r *run) start(ctx context.Context, nics int) (time.Duration, error) {
 		return 0, err
 	}
 	for event := range seen.ResultChan() {
-		if p, ok := event.Object.(*corev1.Pod); ok && isReady(p) {
+		if p, ok := event.Object.(*corev1.Pod); ok && harness.IsReady(p) {
 			return time.Since(created), nil
 		}
 	}
 	return 0, fmt.Errorf("pod with %d NICs: not Ready: %w", nics, context.Cause(ctx))
-}
-
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // holds makes sure that the pod has what it is measured with.
@@ -153,12 +146,9 @@ func (r *run) stop(ctx context.Context, nics int) (back time.Duration, err error
 	back = time.Since(deleted)
 	claims := r.Client.ResourceV1().ResourceClaims(namespace)
 	err = harness.WaitFor(ctx, 50*time.Millisecond, patience, func() (bool, error) {
-		_, err := pods.Get(ctx, podName, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return false, err
-		}
-		if nics == 0 {
-			return true, nil
+		gone, err := harness.PodGone(ctx, r.Client, namespace, podName)
+		if !gone || nics == 0 {
+			return gone, err
 		}
 		err = claims.Delete(ctx, podName, metav1.DeleteOptions{})
 		return apierrors.IsNotFound(err), ignoreNotFound(err)
@@ -189,22 +179,10 @@ func claim(nics int) *resourceapi.ResourceClaim {
 const untilTerminated = "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done"
 
 func (r *run) pod(nics int) *corev1.Pod {
-	const name = "nics"
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: podName, Namespace: namespace},
-		Spec: corev1.PodSpec{
-			NodeSelector:                  map[string]string{corev1.LabelHostname: r.Node},
-			TerminationGracePeriodSeconds: ptr.To[int64](5),
-			AutomountServiceAccountToken:  ptr.To(false),
-			DNSPolicy:                     corev1.DNSDefault, // the lab has no cluster DNS
-			Containers: []corev1.Container{{
-				Name: "main", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sh", "-c", untilTerminated},
-			}},
-		},
-	}
+	p := r.Pod(namespace, podName, "sh", "-c", untilTerminated)
+	p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5)
 	if nics > 0 {
-		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: name, ResourceClaimName: ptr.To(podName)}}
-		p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: name}}
+		harness.AddClaim(p, corev1.PodResourceClaim{Name: "nics", ResourceClaimName: ptr.To(podName)})
 	}
 	return p
 }

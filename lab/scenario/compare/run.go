@@ -5,31 +5,24 @@ package compare
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"plumbline.dev/plumbline/lab/progress"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Config is a node with the agents to compare, of which the first is on.
 type Config struct {
-	Client kubernetes.Interface
+	harness.Cluster
 	Agents []Agent
-	// Node is where the pods run, and NICs are the names of its NICs.
-	Node string
-	NICs []string
-	// Shell runs a script by sh as root on the node and returns what it printed;
-	// Links lists its links without starting anything there.
-	Shell func(ctx context.Context, script string, args ...string) (string, error)
+	// NICs are the names of the node's NICs; Links lists its links without starting
+	// anything there.
+	NICs  []string
 	Links func() ([]string, error)
 	// Reset is a script that gives the NICs what they have before each pod.
-	Reset string
-	// Image is what the pods run.
-	Image    string
+	Reset    string
 	Progress *progress.Printer
 }
 
@@ -67,36 +60,36 @@ type run struct{ Config }
 // leaves the first one on.
 func Measure(ctx context.Context, c Config) (results []Measured, err error) {
 	r := &run{c}
-	defer func() {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		err = errors.Join(err, r.cleanUp(clean))
-	}()
-	if err := r.cleanUp(ctx); err != nil { // of a run before that was killed
-		return nil, err
-	}
+	err = harness.Run(ctx, patience, r.cleanUp, func(ctx context.Context) error {
+		results, err = r.measure(ctx)
+		return err
+	})
+	return results, err
+}
+
+func (r *run) measure(ctx context.Context) (results []Measured, err error) {
 	if err := r.setUp(ctx); err != nil {
 		return nil, err
 	}
-	samples := make([]sample, len(c.Agents))
+	samples := make([]sample, len(r.Agents))
 	on := 0
 	for turn := range Turns {
-		for step := range c.Agents {
+		for step := range r.Agents {
 			// Who comes last in a turn comes first in the next: half the changes.
-			i := (turn + step) % len(c.Agents)
+			i := (turn + step) % len(r.Agents)
 			if i != on {
-				if err := r.swap(ctx, c.Agents[on], c.Agents[i]); err != nil {
+				if err := r.swap(ctx, r.Agents[on], r.Agents[i]); err != nil {
 					return nil, err
 				}
 				on = i
 			}
-			if err := r.round(ctx, c.Agents[i], turn, &samples[i]); err != nil {
-				return nil, fmt.Errorf("%s: %w", c.Agents[i].DaemonSet, err)
+			if err := r.round(ctx, r.Agents[i], turn, &samples[i]); err != nil {
+				return nil, fmt.Errorf("%s: %w", r.Agents[i].DaemonSet, err)
 			}
 		}
 	}
 	if on != 0 {
-		err = r.swap(ctx, c.Agents[on], c.Agents[0])
+		err = r.swap(ctx, r.Agents[on], r.Agents[0])
 	}
 	for _, s := range samples {
 		results = append(results, s.medians())
@@ -173,13 +166,4 @@ func median[T ~int64](values []T) T {
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -10,17 +10,19 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 func TestSpent(t *testing.T) {
-	r := run{Config{Shell: func(context.Context, string, ...string) (string, error) { return "42 250 100 17\n", nil }}}
+	r := run{harness.Cluster{Shell: func(context.Context, string, ...string) (string, error) { return "42 250 100 17\n", nil }}}
 	got, err := r.spent(t.Context())
 	if want := (spent{pid: 42, seconds: 2.5, looks: 17}); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	r.Shell = func(context.Context, string, ...string) (string, error) { return "42 250 100 \n", nil }
 	if got, err := r.spent(t.Context()); err == nil {
-		t.Errorf("an agent that tells no looks: %+v", got)
+		t.Errorf("an agent that reports no verifications: %+v", got)
 	}
 }
 
@@ -30,14 +32,14 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestKept(t *testing.T) {
+func TestCountAsClaimed(t *testing.T) {
 	claims := make([]resourceapi.ResourceClaim, 3)
 	for i, status := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionUnknown} {
 		claims[i].Status.Devices = []resourceapi.AllocatedDeviceStatus{{Conditions: []metav1.Condition{
 			{Type: "Ready", Status: metav1.ConditionTrue}, {Type: "AsClaimed", Status: status}, {Type: "Aligned", Status: metav1.ConditionTrue},
 		}}}
 	}
-	if got := kept(claims); got != 1 {
+	if got := countAsClaimed(claims); got != 1 {
 		t.Errorf("%d, want 1", got)
 	}
 }

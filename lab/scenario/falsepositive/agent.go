@@ -23,7 +23,7 @@ exec nsenter -t "$agent" -m /usr/bin/plumbline-agent "$@"`
 // misaligned.
 type verifyCounts struct{ looks, misaligned int }
 
-func (r *run) looked(ctx context.Context) (l verifyCounts, err error) {
+func (r *run) verifyCounts(ctx context.Context) (l verifyCounts, err error) {
 	text, err := r.Shell(ctx, agentScript, "metrics")
 	if err != nil {
 		return l, fmt.Errorf("read the agent's figures: %w", err)

@@ -11,10 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // namespace holds everything of a run.
@@ -93,20 +91,12 @@ func plan(seed uint64, n, lanes int) [][]life {
 }
 
 func (r *run) setUp(ctx context.Context) error {
-	_, err := r.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := harness.CreateNamespace(ctx, r.Client, namespace); err != nil {
 		return err
 	}
-	nic := resourceapi.DeviceRequest{Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra.net"}}
-	cpu := resourceapi.DeviceRequest{Name: "cpu", Exactly: &resourceapi.ExactDeviceRequest{
-		DeviceClassName: "dra.cpu",
-		Capacity:        &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"dra.cpu/cpu": resource.MustParse("1")}},
-	}}
+	nic, cpu := harness.RequestNIC(), harness.RequestCPU()
 	for name, requests := range map[string][]resourceapi.DeviceRequest{nicTemplate: {nic}, cpuTemplate: {nic, cpu}} {
-		template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		template.Spec.Spec.Devices.Requests = requests
-		_, err := r.Client.ResourceV1().ResourceClaimTemplates(namespace).Create(ctx, template, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := harness.CreateTemplate(ctx, r.Client, namespace, name, resourceapi.DeviceClaim{Requests: requests}); err != nil {
 			return err
 		}
 	}
@@ -118,18 +108,8 @@ func (r *run) manifest(l life) *corev1.Pod {
 	if l.cpu {
 		template = cpuTemplate
 	}
-	named := []corev1.ResourceClaim{{Name: claimName}}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: l.name(), Namespace: namespace},
-		Spec: corev1.PodSpec{
-			NodeSelector:                  map[string]string{corev1.LabelHostname: r.Node},
-			TerminationGracePeriodSeconds: ptr.To[int64](1),
-			AutomountServiceAccountToken:  ptr.To(false),
-			DNSPolicy:                     corev1.DNSDefault, // the lab has no cluster DNS
-			Containers:                    []corev1.Container{r.container("main", short, named)},
-			ResourceClaims:                []corev1.PodResourceClaim{{Name: claimName, ResourceClaimTemplateName: &template}},
-		},
-	}
+	pod := r.Pod(namespace, l.name(), "sh", "-c", short)
+	harness.AddClaim(pod, corev1.PodResourceClaim{Name: claimName, ResourceClaimTemplateName: &template})
 	main := &pod.Spec.Containers[0]
 	switch l.kind {
 	case endsItself:
@@ -138,9 +118,10 @@ func (r *run) manifest(l life) *corev1.Pod {
 	case crashes:
 		main.Command[2] = crash
 	case beginsTwice:
-		pod.Spec.InitContainers = []corev1.Container{r.container("before", "sleep 1", named)}
+		pod.Spec.InitContainers = []corev1.Container{r.Container("before", "sh", "-c", "sleep 1")}
+		pod.Spec.InitContainers[0].Resources.Claims = main.Resources.Claims
 	case hasCompany:
-		pod.Spec.Containers = append(pod.Spec.Containers, r.container("company", short, nil))
+		pod.Spec.Containers = append(pod.Spec.Containers, r.Container("company", "sh", "-c", short))
 	case isEntered:
 		enter := &corev1.ExecAction{Command: []string{"sh", "-c", "sleep 0.3"}}
 		main.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: enter}}
@@ -148,13 +129,6 @@ func (r *run) manifest(l life) *corev1.Pod {
 		main.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: enter}, PeriodSeconds: 1}
 	}
 	return pod
-}
-
-func (r *run) container(name, command string, claims []corev1.ResourceClaim) corev1.Container {
-	return corev1.Container{
-		Name: name, Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sh", "-c", command},
-		Resources: corev1.ResourceRequirements{Claims: claims},
-	}
 }
 
 // hasRun says whether a pod runs, or has.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // summary is what became of a run.
@@ -40,14 +42,11 @@ func (t summary) write(w io.Writer) error {
 	fmt.Fprintf(w, "\n  %d pods of %d kinds in %s, seed %d; the agent verified %d times and was asked %d times\n",
 		t.pods, len(kinds), t.took.Round(time.Second), t.seed, t.looked.looks, t.asked)
 	fmt.Fprintf(w, "  it reported %d pods as claimed, and could not tell of %d\n", t.heard.AsClaimed, t.heard.Unknown)
+	report := harness.Report{Scenario: "alarms", Out: w, Repeat: fmt.Sprintf("--seed %d", t.seed)}
 	wrong := t.wrong()
-	for _, line := range wrong {
-		fmt.Fprintf(w, "  WRONG  %s\n", line)
+	report.Wrong(wrong...)
+	if len(wrong) == 0 {
+		fmt.Fprintln(w, "  ok  0 alarms")
 	}
-	if len(wrong) > 0 {
-		fmt.Fprintf(w, "\nalarms: FAIL (again with --seed %d)\n", t.seed)
-		return ErrFailed
-	}
-	fmt.Fprintln(w, "  ok  0 alarms\n\nalarms: PASS")
-	return nil
+	return report.Verdict(nil)
 }

@@ -6,13 +6,9 @@ package harness
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
 )
 
 // ErrTimeout says that a condition did not come true in time.
@@ -38,22 +34,12 @@ func WaitFor(ctx context.Context, every, limit time.Duration, condition func() (
 	return nil
 }
 
-// DeleteNamespace deletes a namespace and waits until it is gone with all that is in
-// it. One that does not exist is no error.
-func DeleteNamespace(ctx context.Context, client kubernetes.Interface, name string, limit time.Duration) error {
-	namespaces := client.CoreV1().Namespaces()
-	if err := namespaces.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return err
+// Sleep waits for so long, or until the context ends, whose error it returns.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
-	err := WaitFor(ctx, time.Second, limit, func() (bool, error) {
-		_, err := namespaces.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return false, err
-	})
-	if err != nil {
-		return fmt.Errorf("remove namespace %s: %w", name, err)
-	}
-	return nil
 }

@@ -10,10 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
@@ -30,8 +28,7 @@ var podClaims = map[string]bool{target: true, control: false}
 
 // pods makes them and waits until they run.
 func (r *run) pods(ctx context.Context) error {
-	_, err := r.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	if err != nil {
+	if err := harness.CreateNamespace(ctx, r.Client, namespace); err != nil {
 		return err
 	}
 	for name, cpu := range podClaims {
@@ -43,12 +40,8 @@ func (r *run) pods(ctx context.Context) error {
 		}
 	}
 	for name := range podClaims {
-		err := harness.WaitFor(ctx, poll, patience, func() (bool, error) {
-			p, err := r.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-			return err == nil && running(p), err
-		})
-		if err != nil {
-			return fmt.Errorf("pod %s does not run: %w", name, err)
+		if err := harness.WaitForReady(ctx, r.Client, namespace, name, poll, patience); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -56,7 +49,7 @@ func (r *run) pods(ctx context.Context) error {
 
 func claim(name string, cpu bool) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
-	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "dra.net"}}}
+	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{harness.RequestNIC()}
 	c.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{
 		Requests: []string{"nic"},
 		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
@@ -64,31 +57,15 @@ func claim(name string, cpu bool) *resourceapi.ResourceClaim {
 		}},
 	}}
 	if cpu {
-		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, resourceapi.DeviceRequest{Name: "cpu", Exactly: &resourceapi.ExactDeviceRequest{
-			DeviceClassName: "dra.cpu",
-			Capacity:        &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"dra.cpu/cpu": resource.MustParse("1")}},
-		}})
+		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, harness.RequestCPU())
 	}
 	return c
 }
 
 func (r *run) pod(name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-		Spec: corev1.PodSpec{
-			NodeSelector: map[string]string{corev1.LabelHostname: r.Node},
-			// Not 0: such a pod is gone for the API server before the node has let it go.
-			TerminationGracePeriodSeconds: ptr.To[int64](1),
-			AutomountServiceAccountToken:  ptr.To(false),
-			DNSPolicy:                     corev1.DNSDefault, // the lab has no cluster DNS
-			ResourceClaims:                []corev1.PodResourceClaim{{Name: name, ResourceClaimName: &name}},
-			Containers: []corev1.Container{{
-				Name: "main", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Command:   []string{"sh", "-c", "while :; do sleep 0.2; done"},
-				Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: name}}},
-			}},
-		},
-	}
+	pod := r.Pod(namespace, name, "sh", "-c", "while :; do sleep 0.2; done")
+	harness.AddClaim(pod, corev1.PodResourceClaim{Name: name, ResourceClaimName: &name})
+	return pod
 }
 
 func (r *run) containerID(ctx context.Context) (string, error) {
@@ -103,8 +80,8 @@ func (r *run) containerID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// condition is the target's condition AsClaimed, in one word where all
-// entries say the same.
+// condition is the status of the target's condition AsClaimed; where devices differ,
+// such as "True and False".
 func (r *run) condition(ctx context.Context) (string, error) {
 	c, err := r.Client.ResourceV1().ResourceClaims(namespace).Get(ctx, target, metav1.GetOptions{})
 	if err != nil {

@@ -7,16 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"plumbline.dev/plumbline/internal/verify"
 	"plumbline.dev/plumbline/internal/verify/evaluate"
@@ -26,20 +23,12 @@ import (
 
 // Config is what a run needs of the cluster.
 type Config struct {
-	Client  kubernetes.Interface
+	// The agent of the cluster's node verifies every second.
+	harness.Cluster
 	Kubectl scenario.Kubectl
-	// Node is where the pods run. Its agent looks every second.
-	Node string
-	// Shell runs a script by sh as root on the node. One runs at a time.
-	Shell func(ctx context.Context, script string, args ...string) (string, error)
-	// Image has a shell, Manifest is deploy/observe.yaml.
-	Image, Manifest string
-	Out             io.Writer
+	// Manifest is deploy/observe.yaml.
+	Manifest string
 }
-
-// errWrong is what a run ends with that found something wrong. What it was has
-// been printed by then.
-var errWrong = errors.New("proof: FAIL")
 
 // patience is how long anything may take, flagging how long a misalignment may: an
 // interval, the second look, and what the API server takes.
@@ -51,26 +40,17 @@ const (
 
 type run struct {
 	Config
+	report harness.Report
 	agents []agent
-	wrong  int
 }
 
 // Run goes through all of it, prints what it finds, and leaves nothing of its own.
-func Run(ctx context.Context, c Config) (err error) {
-	r := &run{Config: c}
-	defer func() {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		err = errors.Join(err, r.cleanUp(clean))
-		if err == nil {
-			fmt.Fprintln(c.Out, "\nproof: PASS")
-		} else {
-			fmt.Fprintln(c.Out, "\nproof: FAIL")
-		}
-	}()
-	if err := r.cleanUp(ctx); err != nil { // of a run before that was killed
-		return err
-	}
+func Run(ctx context.Context, c Config) error {
+	r := &run{Config: c, report: harness.Report{Scenario: "proof", Out: c.Out}}
+	return r.report.Verdict(harness.Run(ctx, patience, r.cleanUp, r.all))
+}
+
+func (r *run) all(ctx context.Context) error {
 	before, err := r.hostState(ctx)
 	if err != nil {
 		return err
@@ -95,20 +75,7 @@ func Run(ctx context.Context, c Config) (err error) {
 			return fmt.Errorf("%s: %w", i.what, err)
 		}
 	}
-	if r.wrong > 0 {
-		return errWrong
-	}
 	return nil
-}
-
-// report prints one finding.
-func (r *run) report(ok bool, what, format string, args ...any) {
-	word := "ok   "
-	if !ok {
-		word = "WRONG"
-		r.wrong++
-	}
-	fmt.Fprintf(r.Out, "  %s  %s: %s\n", word, what, fmt.Sprintf(format, args...))
 }
 
 // observer checks that the observer could change nothing, and changed nothing.
@@ -121,13 +88,13 @@ func (r *run) observer(ctx context.Context, before []string) error {
 		if err != nil {
 			return err
 		}
-		r.report(len(open) == 0, "the observer has nothing open that it could write to but its own socket", "%q", open)
+		r.report.Finding(len(open) == 0, "the observer has nothing open that it could write to but its own socket", "%q", open)
 	}
 	after, err := r.hostState(ctx)
 	if err != nil {
 		return err
 	}
-	r.report(slices.Equal(before, after), "beside the observer the node is as before", "%d sockets, files and records", len(after))
+	r.report.Finding(slices.Equal(before, after), "beside the observer the node is as before", "%d sockets, files and records", len(after))
 	return nil
 }
 
@@ -144,14 +111,14 @@ func (r *run) agree(ctx context.Context) error {
 		if err != nil && !errors.Is(err, harness.ErrTimeout) {
 			return err
 		}
-		r.report(err == nil, "the "+a.Name+" agent reports the pods as claimed", "%s", summary(answer))
+		r.report.Finding(err == nil, "the "+a.Name+" agent reports the pods as claimed", "%s", summary(answer))
 		answers = append(answers, answer)
 	}
 	// When a thread last ran differs from look to look.
 	threads := cmpopts.IgnoreSliceElements(func(f verify.Finding) bool { return strings.HasPrefix(f.What, "no thread of") })
 	memory := cmpopts.IgnoreFields(verify.Component{}, "MemoryBytes")
 	diff := cmp.Diff(answers[0], answers[1], threads, memory)
-	r.report(diff == "", "both agents say the same", "%s", diff)
+	r.report.Finding(diff == "", "both agents say the same", "%s", diff)
 	return nil
 }
 
@@ -200,12 +167,12 @@ func (r *run) inject(ctx context.Context, i injection) error {
 	if reportErr != nil && !errors.Is(reportErr, harness.ErrTimeout) {
 		return reportErr
 	}
-	r.report(reportErr == nil, i.what, "%s after %.1fs", reported, took.Seconds())
+	r.report.Finding(reportErr == nil, i.what, "%s after %.1fs", reported, took.Seconds())
 	reported, err = r.waitForReports(ctx, evaluate.AsClaimed, metav1.ConditionTrue, before, 1)
 	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return err
 	}
-	r.report(err == nil, i.what+", and no more", "%s", reported)
+	r.report.Finding(err == nil, i.what+", and no more", "%s", reported)
 	return nil
 }
 
@@ -241,11 +208,4 @@ func (r *run) waitForReports(ctx context.Context, code evaluate.Code, condition 
 		return good && status == string(condition) && events == more*len(r.agents), nil
 	})
 	return strings.Join(words, ", "), err
-}
-
-// running says whether a pod runs and is ready.
-func running(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

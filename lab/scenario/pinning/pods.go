@@ -5,13 +5,13 @@ package pinning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,15 +40,6 @@ const (
 done`
 )
 
-// makeNamespace comes before everything else.
-func (r *run) makeNamespace(ctx context.Context) error {
-	_, err := r.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
-}
-
 // noting makes a pod that notes where it may run, and waits until it does.
 func (r *run) noting(ctx context.Context, name string, claims ...string) error {
 	if err := r.create(ctx, name, notes, claims...); err != nil {
@@ -59,34 +50,22 @@ func (r *run) noting(ctx context.Context, name string, claims ...string) error {
 
 // create makes a pod.
 func (r *run) create(ctx context.Context, name, command string, claims ...string) error {
-	container := corev1.Container{
-		Name: "main", Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sh", "-c", command},
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")},
-			Limits:   corev1.ResourceList{},
-		},
-	}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
-		Spec: corev1.PodSpec{
-			NodeSelector:                  map[string]string{corev1.LabelHostname: r.Node},
-			TerminationGracePeriodSeconds: ptr.To[int64](0),
-			AutomountServiceAccountToken:  ptr.To(false),
-		},
-	}
+	pod := r.Pod(namespace, name, "sh", "-c", command)
+	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
+	requests, limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}, corev1.ResourceList{}
 	if name == busy {
-		container.Resources.Limits[corev1.ResourceCPU] = resource.MustParse(busyLimit)
+		limits[corev1.ResourceCPU] = resource.MustParse(busyLimit)
 	}
 	for _, claim := range claims {
-		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
-		container.Resources.Claims = append(container.Resources.Claims, corev1.ResourceClaim{Name: claim})
+		harness.AddClaim(pod, corev1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
 	}
 	if len(claims) > 0 {
 		// As long as the scheduler does not count a claim's CPUs as the pod's.
-		container.Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
-		container.Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1")
+		requests[corev1.ResourceCPU] = resource.MustParse("1")
+		limits[corev1.ResourceCPU] = resource.MustParse("1")
 	}
-	pod.Spec.Containers = []corev1.Container{container}
+	main := &pod.Spec.Containers[0]
+	main.Resources.Requests, main.Resources.Limits = requests, limits
 	if _, err := r.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create pod %s: %w", name, err)
 	}
@@ -95,41 +74,17 @@ func (r *run) create(ctx context.Context, name, command string, claims ...string
 
 // runs waits until a pod does.
 func (r *run) runs(ctx context.Context, name string) error {
-	var last *corev1.Pod
-	err := r.until(ctx, func() (bool, error) {
-		var err error
-		last, err = r.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-		return err == nil && last.Status.Phase == corev1.PodRunning, err
-	})
-	if err != nil {
-		return fmt.Errorf("pod %s does not run: %w: %s", name, err, r.events(ctx, name))
-	}
-	return nil
-}
-
-// events is what Kubernetes said of a pod.
-func (r *run) events(ctx context.Context, name string) string {
-	list, err := r.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
-	if err != nil {
-		return err.Error()
-	}
-	var words []string
-	for _, e := range list.Items {
-		words = append(words, e.Reason+": "+e.Message)
-	}
-	return strings.Join(words, "; ")
+	return harness.WaitForReady(ctx, r.Client, namespace, name, poll, patience)
 }
 
 // claim asks for one CPU of a NUMA node.
 func (r *run) claim(ctx context.Context, name string, node int) error {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
-	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "cpus", Exactly: &resourceapi.ExactDeviceRequest{
-		DeviceClassName: "dra.cpu",
-		Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
-			Expression: fmt.Sprintf(`device.attributes["dra.cpu"].numaNodeID == %d`, node),
-		}}},
-		Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"dra.cpu/cpu": resource.MustParse("1")}},
+	cpu := harness.RequestCPU()
+	cpu.Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+		Expression: fmt.Sprintf(`device.attributes["dra.cpu"].numaNodeID == %d`, node),
 	}}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{cpu}
 	_, err := r.Client.ResourceV1().ResourceClaims(namespace).Create(ctx, claim, metav1.CreateOptions{})
 	return err
 }
@@ -179,20 +134,13 @@ func (r *run) resize(ctx context.Context, pod, cpu string) error {
 
 // remove deletes a pod and waits until it is gone.
 func (r *run) remove(ctx context.Context, pod string) error {
-	err := r.Client.CoreV1().Pods(namespace).Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := harness.DeletePod(ctx, r.Client, namespace, pod, 0); err != nil {
 		return err
 	}
-	return r.until(ctx, func() (bool, error) {
-		_, err := r.Client.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return false, err
-	})
+	return r.until(ctx, func() (bool, error) { return harness.PodGone(ctx, r.Client, namespace, pod) })
 }
 
 // cleanUp removes everything of a run.
 func (r *run) cleanUp(ctx context.Context) error {
-	return harness.DeleteNamespace(ctx, r.Client, namespace, patience)
+	return errors.Join(r.stopSampling(ctx), harness.DeleteNamespace(ctx, r.Client, namespace, patience))
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/utils/cpuset"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Pods of a run.
@@ -24,7 +26,7 @@ const (
 // others are the pods without claims, and the watch on the busy one.
 func (r *run) others(ctx context.Context) error {
 	fmt.Fprintln(r.Out, "Pods without claims, before there is one")
-	if err := r.makeNamespace(ctx); err != nil {
+	if err := harness.CreateNamespace(ctx, r.Client, namespace); err != nil {
 		return err
 	}
 	// Two loops: on a small node they would use every CPU.
@@ -119,7 +121,7 @@ func (r *run) restarts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.report(strings.Contains(out, "killed"), process, "ended by SIGKILL")
+		r.report.Finding(strings.Contains(out, "killed"), process, "ended by SIGKILL")
 		// A pod made now waits for its CPUs, and shows that all is back.
 		again := "after-" + process
 		if err := r.claim(ctx, again, 0); err != nil {
@@ -180,7 +182,7 @@ func (r *run) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.report(len(lines) == 1 && lines[0] == want, first, "read of itself %q, want %q and nothing else", lines, want)
+	r.report.Finding(len(lines) == 1 && lines[0] == want, first, "read of itself %q, want %q and nothing else", lines, want)
 	if err := r.closeInterval(ctx, 0); err != nil {
 		return err
 	}
@@ -189,7 +191,7 @@ func (r *run) end(ctx context.Context) error {
 		return err
 	}
 	bad := violations(all, r.held[:1])
-	r.report(len(all) > 50 && len(bad) == 0, busy, "sampled %d times, %d times on CPU %s of pod %s", len(all), len(bad), r.held[0].cpus, first)
+	r.report.Finding(len(all) > 50 && len(bad) == 0, busy, "sampled %d times, %d times on CPU %s of pod %s", len(all), len(bad), r.held[0].cpus, first)
 	if err := r.remove(ctx, first); err != nil {
 		return err
 	}

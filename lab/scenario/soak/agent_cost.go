@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
-// Cost is what pods' lives cost an agent to which nothing happened.
+// Cost is what pods cost an agent while there are no faults.
 type Cost struct {
 	// Writes are those of ResourceSlices in the first 50 pods' lives.
 	Writes int
@@ -32,40 +34,43 @@ const (
 // MeasureAgentCost takes pods through their lives and reads what became of the agent.
 func MeasureAgentCost(ctx context.Context, c Config) (Cost, error) {
 	var cost Cost
-	r, err := start(ctx, c)
+	err := frame(ctx, c, func(ctx context.Context, r *run) error {
+		err := r.watching(ctx, func() (err error) {
+			cost, err = r.agentCost(ctx)
+			return err
+		})
+		return errors.Join(err, wrongs(r.watch.Wrong()))
+	})
+	return cost, err
+}
+
+func (r *run) agentCost(ctx context.Context) (cost Cost, err error) {
+	lived, err := r.many(ctx, 0, warmPods)
 	if err != nil {
 		return cost, err
 	}
-	err = r.watching(ctx, func() error {
-		lived, err := r.many(ctx, 0, warmPods)
-		if err != nil {
-			return err
-		}
-		before, err := r.agentAtRest(ctx)
-		if err != nil {
-			return err
-		}
-		if lived, err = r.many(ctx, lived, lived+fewPods); err != nil {
-			return err
-		}
-		soon, err := r.config.Node.agent(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err = r.many(ctx, lived, lived+manyPods-fewPods); err != nil {
-			return err
-		}
-		after, err := r.agentAtRest(ctx)
-		if err != nil {
-			return err
-		}
-		if before.pid != after.pid {
-			return fmt.Errorf("the agent was process %d and is %d: it ended meanwhile", before.pid, after.pid)
-		}
-		cost.Writes, cost.Before, cost.After = soon.writes-before.writes, before.resident, after.resident
-		return nil
-	})
-	return cost, r.end(ctx, errors.Join(err, wrongs(r.watch.Wrong())))
+	before, err := r.agentAtRest(ctx)
+	if err != nil {
+		return cost, err
+	}
+	if lived, err = r.many(ctx, lived, lived+fewPods); err != nil {
+		return cost, err
+	}
+	soon, err := r.config.Node.agent(ctx)
+	if err != nil {
+		return cost, err
+	}
+	if _, err = r.many(ctx, lived, lived+manyPods-fewPods); err != nil {
+		return cost, err
+	}
+	after, err := r.agentAtRest(ctx)
+	if err != nil {
+		return cost, err
+	}
+	if before.pid != after.pid {
+		return cost, fmt.Errorf("the agent was process %d and is %d: it ended meanwhile", before.pid, after.pid)
+	}
+	return Cost{Writes: soon.writes - before.writes, Before: before.resident, After: after.resident}, nil
 }
 
 func wrongs(list []string) error {
@@ -90,10 +95,8 @@ func (r *run) many(ctx context.Context, from, to int) (last int, err error) {
 }
 
 func (r *run) agentAtRest(ctx context.Context) (agent, error) {
-	select {
-	case <-ctx.Done():
-		return agent{}, ctx.Err()
-	case <-time.After(collection):
+	if err := harness.Sleep(ctx, collection); err != nil {
+		return agent{}, err
 	}
 	return r.config.Node.agent(ctx)
 }

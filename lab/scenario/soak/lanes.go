@@ -93,10 +93,8 @@ func (r *run) fault(ctx context.Context, p *pod, phase Phase) error {
 	if p.cycle.Phase != phase {
 		return nil
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(p.cycle.Delay):
+	if err := harness.Sleep(ctx, p.cycle.Delay); err != nil {
+		return err
 	}
 	r.reporting.Lock()
 	r.summary.fault(p.cycle)
@@ -136,7 +134,7 @@ func (r *run) finish(ctx context.Context, p *pod, n nic) error {
 	if p.cycle.Fault == ForceDeleted {
 		grace = 0
 	}
-	if err := r.delete(ctx, p.name, grace); err != nil {
+	if err := harness.DeletePod(ctx, r.config.Client, namespace, p.name, grace); err != nil {
 		return err
 	}
 	if err := r.fault(ctx, p, Deleting); err != nil {
@@ -197,9 +195,5 @@ func (r *run) cycleDone(c Cycle) {
 	r.reporting.Lock()
 	defer r.reporting.Unlock()
 	r.summary.done(c)
-	if time.Since(r.lastReport) < progressEvery {
-		return
-	}
-	r.lastReport = time.Now()
-	fmt.Fprintf(r.config.Out, "  · %d of %d after %s\n", r.summary.all(), r.summary.Cycles, time.Since(r.summary.began).Round(time.Second))
+	r.progress.Done(r.summary.all(), r.summary.Cycles)
 }

@@ -131,9 +131,9 @@ func (n *node) config(standIns string, faults ...Fault) Config {
 func (n *node) live(t *testing.T, c Config, plan []Cycle) (wrong []string, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r, startErr := start(t.Context(), c)
-		if startErr != nil {
-			t.Fatal(startErr)
+		r := newRun(c)
+		if err := errors.Join(r.setUp(t.Context()), r.readBefore(t.Context())); err != nil {
+			t.Fatal(err)
 		}
 		err = r.watching(t.Context(), func() error { return r.runLanes(t.Context(), plan) })
 		wrong = r.summary.Wrong
@@ -219,7 +219,7 @@ func TestWrongIsAttributed(t *testing.T) {
 				{Number: 3, Fault: LinkRenamed, Phase: Running},
 			}
 			wrong, err := n.live(t, n.config("", LinkRenamed), plan)
-			if !errors.Is(err, ErrFailed) || !slices.ContainsFunc(wrong, func(w string) bool { return strings.HasPrefix(w, tt.want) }) {
+			if !errors.Is(err, errFailed) || !slices.ContainsFunc(wrong, func(w string) bool { return strings.HasPrefix(w, tt.want) }) {
 				t.Errorf("%v: %q, want one that begins with %q", err, wrong, tt.want)
 			}
 		})

@@ -26,9 +26,8 @@ var (
 // Node is where the pods run.
 type Node struct {
 	Name string
-	// Shell runs a script by sh as root on the node and returns what it
-	// printed. One runs at a time.
-	Shell func(ctx context.Context, script string, args ...string) (string, error)
+	// Shell is its root shell.
+	Shell harness.Shell
 	// Cgroup is the folder in which the kubelet keeps its pods' cgroups.
 	Cgroup string
 	// StandIns is a shell pattern of the NICs' names where they are no PCI

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // outage is a time without API server. Those whose turn comes meanwhile share it:
@@ -25,11 +27,8 @@ func (o *outage) last(ctx context.Context, d time.Duration) error {
 	if err := o.begin(); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-	return errors.Join(o.end(), ctx.Err())
+	err := harness.Sleep(ctx, d)
+	return errors.Join(o.end(), err)
 }
 
 func (o *outage) begin() (err error) {

@@ -11,17 +11,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // namespace holds everything of a run.
 const namespace = "plumblab-soak"
-
-// className is the shipped class of dra.net's NICs (deploy/deviceclasses.yaml).
-const className = "dra.net"
 
 const (
 	templateName = "one-nic"
@@ -57,9 +54,7 @@ func (n nic) template() string { return templateName + "-" + n.name }
 
 // setUp makes the namespace and the template of claims for any NIC.
 func (r *run) setUp(ctx context.Context) error {
-	_, err := r.config.Client.CoreV1().Namespaces().Create(ctx,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := harness.CreateNamespace(ctx, r.config.Client, namespace); err != nil {
 		return err
 	}
 	return r.makeTemplate(ctx, templateName, nil)
@@ -73,23 +68,17 @@ func (r *run) pin(ctx context.Context, n nic) error {
 }
 
 func (r *run) makeTemplate(ctx context.Context, name string, selectors []resourceapi.DeviceSelector) error {
-	template := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	template.Spec.Spec.Devices = resourceapi.DeviceClaim{
-		Requests: []resourceapi.DeviceRequest{{
-			Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: className, Selectors: selectors},
-		}},
+	nic := harness.RequestNIC()
+	nic.Exactly.Selectors = selectors
+	return harness.CreateTemplate(ctx, r.config.Client, namespace, name, resourceapi.DeviceClaim{
+		Requests: []resourceapi.DeviceRequest{nic},
 		Config: []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
 			Opaque: &resourceapi.OpaqueDeviceConfiguration{
 				Driver:     "dra.net",
 				Parameters: runtime.RawExtension{Raw: []byte(`{"interface": {"name": "net1", "mtu": 1400}}`)},
 			},
 		}}},
-	}
-	_, err := r.config.Client.ResourceV1().ResourceClaimTemplates(namespace).Create(ctx, template, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	return nil
+	})
 }
 
 // create makes a cycle's pod with a claim from a template.
@@ -106,36 +95,13 @@ func (r *run) create(ctx context.Context, c Cycle, template string) (*pod, error
 func podName(c Cycle) string { return fmt.Sprintf("cycle-%d", c.Number) }
 
 func manifest(c Cycle, config Config, template string) *corev1.Pod {
-	container := corev1.Container{
-		Name: "main", Image: config.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-		Command: []string{"tail", "-f", "/dev/null"},
+	p := config.Cluster().Pod(namespace, podName(c), "tail", "-f", "/dev/null")
+	p.Spec.RestartPolicy = config.RestartPolicy
+	harness.AddClaim(p, corev1.PodResourceClaim{Name: claimName, ResourceClaimTemplateName: &template})
+	if !c.Named {
+		p.Spec.Containers[0].Resources.Claims = nil
 	}
-	if c.Named {
-		container.Resources.Claims = []corev1.ResourceClaim{{Name: claimName}}
-	}
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: podName(c), Namespace: namespace},
-		Spec: corev1.PodSpec{
-			NodeSelector:                  map[string]string{corev1.LabelHostname: config.Node.Name},
-			TerminationGracePeriodSeconds: ptr.To[int64](1),
-			AutomountServiceAccountToken:  ptr.To(false),
-			RestartPolicy:                 config.RestartPolicy,
-			DNSPolicy:                     corev1.DNSDefault, // the lab has no cluster DNS
-			Containers:                    []corev1.Container{container},
-			ResourceClaims: []corev1.PodResourceClaim{{
-				Name: claimName, ResourceClaimTemplateName: &template,
-			}},
-		},
-	}
-}
-
-// delete asks for the end of a pod; a grace of 0 waits for no node.
-func (r *run) delete(ctx context.Context, name string, grace int64) error {
-	err := r.config.Client.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return p
 }
 
 // left counts the run's pods and claims that are still there.
@@ -165,8 +131,7 @@ func (r *run) claims(ctx context.Context, p *pod) ([]resourceapi.ResourceClaim, 
 
 // gone says whether a pod and its claim are.
 func (r *run) gone(ctx context.Context, p *pod) (bool, error) {
-	_, err := r.config.Client.CoreV1().Pods(namespace).Get(ctx, p.name, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
+	if gone, err := harness.PodGone(ctx, r.config.Client, namespace, p.name); !gone {
 		return false, err
 	}
 	claims, err := r.claims(ctx, p)

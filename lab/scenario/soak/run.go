@@ -37,16 +37,17 @@ type Config struct {
 	RestartPolicy corev1.RestartPolicy
 }
 
-// ErrFailed is what a run ends with in which something was lost. What it was
-// has been printed by then.
-var ErrFailed = errors.New("soak: FAIL")
+// Cluster is what a scenario without faults needs of it.
+func (c Config) Cluster() harness.Cluster {
+	return harness.Cluster{Client: c.Client, Node: c.Node.Name, Shell: c.Node.Shell, Image: c.Image, Out: c.Out}
+}
+
+// errFailed is what a run ends with in which something was lost.
+var errFailed = fmt.Errorf("soak: %w", harness.ErrFailed)
 
 // settle is how long pods may take to run with their NICs, and the node to be as
 // before: an emulated node that has just lost its container runtime needs half.
 const settle = 2 * time.Minute
-
-// progressEvery is how often a run that goes well prints its progress.
-const progressEvery = 30 * time.Second
 
 // run is one run under way.
 type run struct {
@@ -65,75 +66,77 @@ type run struct {
 	reading  sync.Mutex
 	readFrom time.Time
 
-	// reporting guards the summary of all lanes; lastReport is when progress was last printed.
-	reporting  sync.Mutex
-	summary    Summary
-	lastReport time.Time
+	// reporting guards the summary of all lanes.
+	reporting sync.Mutex
+	summary   Summary
+	progress  *harness.Progress
 }
 
 // Run goes through all cycles, prints the summary, and leaves nothing of its own.
 func Run(ctx context.Context, c Config) error {
-	r, err := start(ctx, c)
-	if err != nil {
-		return err
-	}
-	plan := Plan(c.Seed, c.Cycles, c.Faults, c.Node.StandIns != "")
-	listener, err := falsepositive.Watch(ctx, c.Client, namespace)
-	if err != nil {
-		return err
-	}
-	err = r.watching(ctx, func() error { return r.runLanes(ctx, plan) })
-	if err != nil && !errors.Is(err, ErrFailed) {
-		_ = r.wrong(err.Error())
-	}
-	r.summary.hear(listener.Stop(), plan)
-	r.summary.write(c.Out)
-	return r.end(ctx, err)
+	return frame(ctx, c, func(ctx context.Context, r *run) error {
+		plan := Plan(c.Seed, c.Cycles, c.Faults, c.Node.StandIns != "")
+		listener, err := falsepositive.Watch(ctx, c.Client, namespace)
+		if err != nil {
+			return err
+		}
+		err = r.watching(ctx, func() error { return r.runLanes(ctx, plan) })
+		if err != nil && !errors.Is(err, harness.ErrFailed) {
+			_ = r.wrong(err.Error())
+		}
+		r.summary.addAlarms(listener.Stop(), plan)
+		return r.summary.write(c.Out, err)
+	})
 }
 
-// start makes what a run needs and reads the node as it is.
-func start(ctx context.Context, c Config) (*run, error) {
-	r := &run{
-		config: c, watch: NewWatcher(), summary: newSummary(c), lastReport: time.Now(),
+// frame makes what a run needs, reads the node as it is before, and removes what the
+// run made.
+func frame(ctx context.Context, c Config, do func(context.Context, *run) error) error {
+	r := newRun(c)
+	if err := r.setUp(ctx); err != nil {
+		return err
+	}
+	return harness.Run(ctx, settle, r.cleanUp, func(ctx context.Context) error {
+		if err := r.readBefore(ctx); err != nil {
+			return err
+		}
+		err := do(ctx, r)
+		if err == nil && len(r.summary.Wrong) > 0 {
+			err = errFailed
+		}
+		return err
+	})
+}
+
+func newRun(c Config) *run {
+	return &run{
+		config: c, watch: NewWatcher(), summary: newSummary(c), progress: harness.NewProgress(c.Out),
 		outage: outage{pause: c.PauseAPIServer}, calm: semaphore.NewWeighted(int64(c.Node.Lanes)),
 	}
-	if err := r.setUp(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.clean(ctx); err != nil { // of a run that was killed
-		return nil, err
-	}
-	var err error
-	r.before, err = c.Node.state(ctx)
-	r.attribution = NewAttribution(r.before)
-	return r, err
 }
 
-// watching does something while the node is looked at.
+// readBefore reads the node's state before the first pod.
+func (r *run) readBefore(ctx context.Context) (err error) {
+	r.before, err = r.config.Node.state(ctx)
+	r.attribution = NewAttribution(r.before)
+	return err
+}
+
+// watching does something while samples are taken of the node.
 func (r *run) watching(ctx context.Context, do func() error) error {
-	looking, stop := context.WithCancel(ctx)
-	looked := make(chan error, 1)
-	go func() { looked <- r.look(looking) }()
+	sampling, stop := context.WithCancel(ctx)
+	sampled := make(chan error, 1)
+	go func() { sampled <- r.takeSamples(sampling) }()
 	err := do()
 	stop()
-	err = errors.Join(err, <-looked)
+	err = errors.Join(err, <-sampled)
 	r.summary.Wrong = append(r.summary.Wrong, r.watch.Wrong()...)
 	r.summary.Samples = r.watch.Samples()
 	return err
 }
 
-// end removes what the run made, however it ended.
-func (r *run) end(ctx context.Context, err error) error {
-	if err == nil && len(r.summary.Wrong) > 0 {
-		err = ErrFailed
-	}
-	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), settle)
-	defer cancel()
-	return errors.Join(err, r.clean(clean))
-}
-
-// look takes samples until its context ends.
-func (r *run) look(ctx context.Context) error {
+// takeSamples takes samples until its context ends.
+func (r *run) takeSamples(ctx context.Context) error {
 	for {
 		uids, faults := r.watch.uids()
 		sample, err := r.config.Node.sample(ctx, uids)
@@ -144,10 +147,8 @@ func (r *run) look(ctx context.Context) error {
 			return err
 		}
 		r.watch.see(sample, faults)
-		select {
-		case <-ctx.Done():
+		if harness.Sleep(ctx, 200*time.Millisecond) != nil {
 			return nil
-		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
@@ -206,7 +207,7 @@ func (r *run) wrong(lines ...string) error {
 	r.reporting.Lock()
 	defer r.reporting.Unlock()
 	r.summary.Wrong = append(r.summary.Wrong, lines...)
-	return ErrFailed
+	return errFailed
 }
 
 // until asks until the answer is yes.
@@ -214,8 +215,8 @@ func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
 	return harness.WaitFor(ctx, 300*time.Millisecond, settle, ask)
 }
 
-// clean removes what a run leaves.
-func (r *run) clean(ctx context.Context) error {
+// cleanUp removes what a run leaves, but for the namespace with its templates.
+func (r *run) cleanUp(ctx context.Context) error {
 	var grace int64 = 1
 	err := r.config.Client.CoreV1().Pods(namespace).DeleteCollection(ctx,
 		metav1.DeleteOptions{GracePeriodSeconds: &grace}, metav1.ListOptions{})

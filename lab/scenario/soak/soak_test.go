@@ -169,14 +169,14 @@ func TestWatcherDistrustsOldLooks(t *testing.T) {
 	}
 }
 
-func TestSummaryHearsFalseAlarms(t *testing.T) {
+func TestSummaryCountsFalseAlarms(t *testing.T) {
 	plan := []Cycle{{Number: 1, Fault: AgentKilled}, {Number: 2, Fault: LinkRemoved}, {Number: 3, Fault: SandboxRecreated}, {Number: 4, Fault: LinkRenamed}}
 	heard := falsepositive.Heard{AsClaimed: 3}
 	for _, pod := range []string{"cycle-1", "cycle-2", "cycle-3", "cycle-4"} {
 		heard.Alarms = append(heard.Alarms, falsepositive.Alarm{Pod: pod, What: "event Misaligned"})
 	}
 	var summary Summary
-	summary.hear(heard, plan)
+	summary.addAlarms(heard, plan)
 	want := []string{"false alarm: cycle-1: event Misaligned", "false alarm: cycle-4: event Misaligned"}
 	if !slices.Equal(summary.Wrong, want) || summary.AsClaimed != 3 {
 		t.Errorf("%q, want %q; as claimed %d", summary.Wrong, want, summary.AsClaimed)

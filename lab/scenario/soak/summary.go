@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"plumbline.dev/plumbline/lab/scenario/falsepositive"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Summary is what became of a run.
 type Summary struct {
-	// Seed repeats it, Cycles is how many were asked for.
+	// Seed repeats the run, Cycles is how many were to be run.
 	Seed   uint64
 	Cycles int
 	// Done counts the cycles lived to their end, by fault and phase.
@@ -27,12 +28,12 @@ type Summary struct {
 	// Faults are the last to happen, with when: what is wrong with one pod may
 	// come of another's.
 	Faults []string
-	// Samples is how often was looked at the node.
+	// Samples is how many were taken of the node.
 	Samples int
 	// Unused counts the network namespaces that containerd, killed while it made
 	// them, left behind.
 	Unused int
-	// AsClaimed are the pods that verification called as claimed.
+	// AsClaimed are the pods that verification reported as claimed.
 	AsClaimed int
 
 	faults []Fault
@@ -68,9 +69,9 @@ func (t *Summary) fault(c Cycle) {
 // rememberedFaults are about those of a minute.
 const rememberedFaults = 30
 
-// hear takes in what verification said of the pods. An alarm is false but of pods
-// whose NIC was taken from them: by the fault itself, or with their sandbox.
-func (t *Summary) hear(heard falsepositive.Heard, plan []Cycle) {
+// addAlarms adds what verification reported of the pods. An alarm is false unless the
+// pod's NIC was taken from it: by the fault itself, or with its sandbox.
+func (t *Summary) addAlarms(heard falsepositive.Heard, plan []Cycle) {
 	t.AsClaimed = heard.AsClaimed
 	bare := map[string]bool{}
 	for _, c := range plan {
@@ -83,7 +84,8 @@ func (t *Summary) hear(heard falsepositive.Heard, plan []Cycle) {
 	}
 }
 
-func (t *Summary) write(w io.Writer) {
+// write prints the summary and, with err, whether the run passed.
+func (t *Summary) write(w io.Writer, err error) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "  FAULT\tCREATING\tRUNNING\tDELETING\n")
 	for _, f := range t.faults {
@@ -93,23 +95,21 @@ func (t *Summary) write(w io.Writer) {
 	_ = table.Flush()
 	fmt.Fprintf(w, "\n  %d of %d cycles in %s, seed %d, %d looks at the node\n", t.all(), t.Cycles,
 		time.Since(t.began).Round(time.Second), t.Seed, t.Samples)
-	fmt.Fprintf(w, "  verification called %d pods as claimed\n", t.AsClaimed)
+	fmt.Fprintf(w, "  verification reported %d pods as claimed\n", t.AsClaimed)
 	for _, s := range t.Skipped {
 		fmt.Fprintf(w, "  without its fault: %s\n", s)
 	}
 	if t.Unused > 0 {
 		fmt.Fprintf(w, "  not ours: containerd, killed while it made sandboxes, left network namespaces that nobody used: %d\n", t.Unused)
 	}
-	for _, wrong := range t.Wrong {
-		fmt.Fprintf(w, "  WRONG  %s\n", wrong)
-	}
+	report := harness.Report{Scenario: "soak", Out: w, Repeat: fmt.Sprintf("--seed %d", t.Seed)}
+	report.Wrong(t.Wrong...)
 	if len(t.Wrong) > 0 {
 		for _, f := range t.Faults {
 			fmt.Fprintf(w, "  fault  %s\n", f)
 		}
-		fmt.Fprintf(w, "\nsoak: FAIL (again with --seed %d)\n", t.Seed)
-		return
+	} else {
+		fmt.Fprintln(w, "  ok  0 NICs lost, 0 namespaces, files and addresses leaked, no pod without its NIC, no false alarm")
 	}
-	fmt.Fprintln(w, "  ok  0 NICs lost, 0 namespaces, files and addresses leaked, no pod without its NIC, no false alarm")
-	fmt.Fprintln(w, "\nsoak: PASS")
+	return report.Verdict(err)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // Upgrade creates and deletes pods for as long as roll takes, which replaces the
@@ -16,42 +18,38 @@ import (
 // many there were.
 func Upgrade(ctx context.Context, c Config, roll func(context.Context) error) error {
 	c.RestartPolicy = corev1.RestartPolicyNever
-	r, err := start(ctx, c)
-	if err != nil {
-		return err
-	}
-	rolled := make(chan error, 1)
-	go func() { rolled <- roll(ctx) }()
-	pods, slowest := 0, time.Duration(0)
-	err = r.watching(ctx, func() error {
-		for done := false; !done; {
-			select {
-			case err := <-rolled:
+	report := harness.Report{Scenario: "upgrade", Out: c.Out}
+	err := frame(ctx, c, func(ctx context.Context, r *run) error {
+		pods, slowest := 0, time.Duration(0)
+		rolled := make(chan error, 1)
+		go func() { rolled <- roll(ctx) }()
+		err := r.watching(ctx, func() error {
+			for done := false; !done; {
+				select {
+				case err := <-rolled:
+					if err != nil {
+						return err
+					}
+					done = true // and one more round, under the new agent
+				default:
+				}
+				began := time.Now()
+				made, err := r.runRound(ctx, pods)
 				if err != nil {
 					return err
 				}
-				done = true // and one more round, under the new agent
-			default:
+				pods, slowest = pods+made, max(slowest, time.Since(began))
 			}
-			began := time.Now()
-			made, err := r.runRound(ctx, pods)
-			if err != nil {
-				return err
-			}
-			pods, slowest = pods+made, max(slowest, time.Since(began))
-		}
-		return r.asBefore(ctx)
+			return r.asBefore(ctx)
+		})
+		fmt.Fprintf(c.Out, "  %d pods lived while the agent was replaced; %d at a time took %.1fs at most\n", pods, c.Node.Lanes, slowest.Seconds())
+		report.Wrong(r.summary.Wrong...)
+		return err
 	})
-	fmt.Fprintf(c.Out, "  %d pods lived while the agent was replaced; %d at a time took %.1fs at most\n", pods, c.Node.Lanes, slowest.Seconds())
-	for _, wrong := range r.summary.Wrong {
-		fmt.Fprintf(c.Out, "  WRONG  %s\n", wrong)
+	if err == nil {
+		fmt.Fprintln(c.Out, "  ok  no pod failed, 0 NICs lost")
 	}
-	if err = r.end(ctx, err); err == nil {
-		fmt.Fprintln(c.Out, "  ok  no pod failed, 0 NICs lost\n\nupgrade: PASS")
-	} else {
-		fmt.Fprintln(c.Out, "\nupgrade: FAIL")
-	}
-	return err
+	return report.Verdict(err)
 }
 
 // runRound takes one pod for each of the node's NICs through its life.
@@ -68,7 +66,7 @@ func (r *run) runRound(ctx context.Context, before int) (made int, err error) {
 		return len(pods), err
 	}
 	for _, p := range pods {
-		if err := r.delete(ctx, p.name, 1); err != nil {
+		if err := harness.DeletePod(ctx, r.config.Client, namespace, p.name, 1); err != nil {
 			return len(pods), err
 		}
 	}
