@@ -5,15 +5,10 @@ package node
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"plumbline.dev/plumbline/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func guestConfig() GuestConfig {
 	return GuestConfig{
@@ -34,30 +29,13 @@ func TestGuest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "services.json", append(text, '\n'))
-	golden(t, "containerd.toml", files["/etc/containerd/config.toml"].Content)
-	golden(t, "cni.conflist", files["/etc/cni/net.d/10-lab.conflist"].Content)
-	golden(t, "kubelet.yaml", files["/etc/kubernetes/kubelet.yaml"].Content)
+	golden.Assert(t, "testdata/services.json", string(text)+"\n")
+	golden.Assert(t, "testdata/containerd.toml", string(files["/etc/containerd/config.toml"].Content))
+	golden.Assert(t, "testdata/cni.conflist", string(files["/etc/cni/net.d/10-lab.conflist"].Content))
+	golden.Assert(t, "testdata/kubelet.yaml", string(files["/etc/kubernetes/kubelet.yaml"].Content))
 	for _, name := range []string{"/usr/bin/hyperkube", "/usr/bin/runc", "/usr/bin/containerd", "/opt/cni/bin/ptp"} {
 		if f := files[name]; f.Mode != 0o755 || f.Source == "" {
 			t.Errorf("%s: %+v", name, f)
 		}
-	}
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (run with -update to accept):\n%s", path, diff)
 	}
 }

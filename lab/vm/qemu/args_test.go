@@ -5,18 +5,15 @@ package qemu
 
 import (
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"plumbline.dev/plumbline/internal/golden"
 	"plumbline.dev/plumbline/internal/machine/facts"
 	"plumbline.dev/plumbline/lab/vm/pcie"
 	"plumbline.dev/plumbline/lab/vm/shape"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func load(t *testing.T, name string) *shape.Shape {
 	t.Helper()
@@ -48,32 +45,20 @@ func TestArgs(t *testing.T) {
 				Forwards: []Forward{{Host: 33333, Guest: 10250}},
 				Logs:     []Port{{"log.kubelet", "/vm/a,b/kubelet.log"}}, Sockets: []Port{{"control", "/vm/control.sock"}},
 			})
-			got := golden(args, deviations)
+			got := oneOptionALine(args, deviations)
 			var refusal *pcie.Refusal
 			if errors.As(err, &refusal) {
 				got = refusal.Error() + "\n"
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("%s differs (-update rewrites it):\n%s", file, got)
-			}
+			golden.Assert(t, filepath.Join("testdata", name+".txt"), got)
 		})
 	}
 }
 
-// golden writes one option a line.
-func golden(args, deviations []string) string {
+// oneOptionALine writes a command line for a reviewer, the deviations first.
+func oneOptionALine(args, deviations []string) string {
 	var b strings.Builder
 	for _, line := range deviations {
 		b.WriteString("# " + line + "\n")
