@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/lab/scenario/claimcheck"
 )
 
@@ -111,7 +112,7 @@ func hostState(ctx context.Context, k Kubectl) ([]string, error) {
 	return slices.Sorted(strings.Lines(out)), nil
 }
 
-// examine reads a running pod from both sides and judges its claim.
+// examine reads a running pod from inside and from the node, and checks its claim.
 func examine(ctx context.Context, k Kubectl, namespace, podName, claimName string) (claimcheck.Outcome, error) {
 	o := claimcheck.Outcome{Pod: &corev1.Pod{}, Claim: &resourceapi.ResourceClaim{}}
 	if err := k.Get(ctx, o.Pod, "pod", podName, "-n", namespace); err != nil {
@@ -156,7 +157,7 @@ func publishedAddresses(ctx context.Context, k Kubectl, node string) (claimcheck
 	addresses := map[string]model.PCIAddress{}
 	for _, s := range list.Items {
 		for _, d := range s.Spec.Devices {
-			id := d.Attributes["resource.kubernetes.io/pciBusID"].StringValue
+			id := d.Attributes[slicecodec.AttrPCIBusID].StringValue
 			if id == nil {
 				continue
 			}

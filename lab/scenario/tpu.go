@@ -93,7 +93,7 @@ func (d Demo) say(v claimcheck.Result) {
 	}
 }
 
-// tpuRefusal waits for what the kubelet tells of the claim.
+// tpuRefusal waits for the kubelet's event about the claim.
 func (d Demo) tpuRefusal(ctx context.Context) (claimcheck.Result, error) {
 	v := claimcheck.Result{What: "the claim names each field that this node cannot meet"}
 	expected := []string{"interface.gsoIPv4MaxSize", "interface.groIPv4MaxSize", "ethtool.privateFlags"}
@@ -151,8 +151,8 @@ func (d Demo) tpuResults(ctx context.Context, run onNode) ([]claimcheck.Result, 
 	return []claimcheck.Result{checkTPULinks(links), checkPrograms(programs), checkTPUSysctls(sysctls), second}, nil
 }
 
-// linksScript prints the interfaces that process $1 sees, as iproute2 tells them
-// in detail: busybox's own ip, which its nsenter prefers, tells less.
+// linksScript prints the interfaces that process $1 sees, with the
+// details of iproute2: busybox's own ip, which its nsenter prefers, prints less.
 const linksScript = `nsenter -t "$1" -n /usr/local/sbin/ip -details -oneline link show`
 
 // checkTPULinks reads one line a link.

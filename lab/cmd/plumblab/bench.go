@@ -132,6 +132,6 @@ func benchDensity(cmd *cobra.Command, config soak.Config) error {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "BenchmarkVerifyHundredRealPods %d %.1f CPU-ms/look %.2f %%-of-a-core\n",
-		cost.Looks, cost.Look*1000, cost.Share(10*time.Second))
+		cost.Verifications, cost.CPUSeconds*1000, cost.Share(10*time.Second))
 	return err
 }

@@ -98,7 +98,7 @@ func checkCPU(r resourceapi.DeviceRequestAllocationResult, f Observation) (locat
 	return location{nodes: nodes}, v
 }
 
-// checkNothingElse catches a device that nobody claimed.
+// checkNothingElse finds a device that the claim does not have.
 func checkNothingElse(kind string, found []Device, want map[model.PCIAddress]bool) Result {
 	v := Result{What: "no other " + kind, OK: true, Why: fmt.Sprintf("%d of %d claimed", len(want), len(found))}
 	for _, l := range found {

@@ -21,7 +21,7 @@ import (
 )
 
 // namespace holds everything of a run; className is of NICs that are the node's
-// stand-ins, whoever publishes them.
+// stand-ins, whichever driver publishes them.
 const (
 	namespace = "plumblab-compare"
 	className = "plumblab-compare"

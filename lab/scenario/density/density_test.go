@@ -14,20 +14,20 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
-func TestSpent(t *testing.T) {
+func TestAgentUsage(t *testing.T) {
 	r := run{harness.Cluster{Shell: func(context.Context, string, ...string) (string, error) { return "42 250 100 17\n", nil }}}
-	got, err := r.spent(t.Context())
-	if want := (spent{pid: 42, seconds: 2.5, looks: 17}); err != nil || got != want {
+	got, err := r.agentUsage(t.Context())
+	if want := (agentUsage{pid: 42, seconds: 2.5, verifications: 17}); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	r.Shell = func(context.Context, string, ...string) (string, error) { return "42 250 100 \n", nil }
-	if got, err := r.spent(t.Context()); err == nil {
+	if got, err := r.agentUsage(t.Context()); err == nil {
 		t.Errorf("an agent that reports no verifications: %+v", got)
 	}
 }
 
 func TestShare(t *testing.T) {
-	if got := (Cost{Look: 0.06}).Share(10 * time.Second); got < 0.59 || got > 0.61 {
+	if got := (Cost{CPUSeconds: 0.06}).Share(10 * time.Second); got < 0.59 || got > 0.61 {
 		t.Errorf("60 ms every 10 s are %.2f %% of a processor, want 0.6", got)
 	}
 }

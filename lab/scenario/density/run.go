@@ -22,14 +22,14 @@ const Pods = 100
 
 // Cost is what a hundred pods cost the agent.
 type Cost struct {
-	// Look is the processor's time in seconds that one look at all pods takes,
-	// with everything else that the agent does meanwhile. Looks is of how many.
-	Look  float64
-	Looks int
+	// CPUSeconds is the processor time that one verification of all pods takes, with
+	// everything else that the agent does meanwhile; the mean of Verifications.
+	CPUSeconds    float64
+	Verifications int
 }
 
-// Share is how much of one processor it takes to look every so often, in percent.
-func (c Cost) Share(every time.Duration) float64 { return c.Look / every.Seconds() * 100 }
+// Share is how much of one processor it takes to verify every so often, in percent.
+func (c Cost) Share(every time.Duration) float64 { return c.CPUSeconds / every.Seconds() * 100 }
 
 // namespace holds everything of a run.
 const namespace = "plumblab-density"
@@ -64,22 +64,22 @@ func (r *run) measure(ctx context.Context) (cost Cost, err error) {
 	if err := harness.Sleep(ctx, settle); err != nil {
 		return cost, err
 	}
-	before, err := r.spent(ctx)
+	before, err := r.agentUsage(ctx)
 	if err != nil {
 		return cost, err
 	}
 	if err := harness.Sleep(ctx, window); err != nil {
 		return cost, err
 	}
-	after, err := r.spent(ctx)
+	after, err := r.agentUsage(ctx)
 	if err != nil {
 		return cost, err
 	}
-	if before.pid != after.pid || after.looks <= before.looks {
-		return cost, fmt.Errorf("the agent was process %d after %d looks and is %d after %d: want the same one, and more looks", before.pid, before.looks, after.pid, after.looks)
+	if before.pid != after.pid || after.verifications <= before.verifications {
+		return cost, fmt.Errorf("the agent was process %d after %d verifications and is %d after %d: want the same one, and more verifications", before.pid, before.verifications, after.pid, after.verifications)
 	}
-	cost.Looks = after.looks - before.looks
-	cost.Look = (after.seconds - before.seconds) / float64(cost.Looks)
+	cost.Verifications = after.verifications - before.verifications
+	cost.CPUSeconds = (after.seconds - before.seconds) / float64(cost.Verifications)
 	return cost, nil
 }
 

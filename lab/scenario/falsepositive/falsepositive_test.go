@@ -54,19 +54,19 @@ func TestWatcherHears(t *testing.T) {
 	}
 	for range 500 { // an informer is notified soon, at no set time
 		w.mu.Lock()
-		enough := len(w.alarms) >= 2 && len(w.said[metav1.ConditionTrue]) >= 2
+		enough := len(w.alarms) >= 2 && len(w.statuses[metav1.ConditionTrue]) >= 2
 		w.mu.Unlock()
 		if enough {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	heard := w.Stop()
-	if heard.AsClaimed != 2 || heard.Unknown != 1 || len(heard.Alarms) != 2 {
-		t.Fatalf("heard %+v", heard)
+	reports := w.Stop()
+	if reports.AsClaimed != 2 || reports.Unknown != 1 || len(reports.Alarms) != 2 {
+		t.Fatalf("reports %+v", reports)
 	}
 	for i, want := range []string{"bad: condition AsClaimed False CPUsWrong: CPUs 3", "pod-a: event Misaligned: it is said"} {
-		if got := heard.Alarms[i].String(); got != want {
+		if got := reports.Alarms[i].String(); got != want {
 			t.Errorf("alarm %d is %q, want %q", i, got, want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestEveryKindHasItsTurn(t *testing.T) {
 			if l.cpu {
 				withCPU[l.kind]++
 			}
-			if l.cpu != (lane == 0) || l.linger < 0 || l.linger > maxLinger {
+			if l.cpu != (lane == 0) || l.runsFor < 0 || l.runsFor > maxRunsFor {
 				t.Errorf("lane %d: %+v", lane, l)
 			}
 		}
@@ -99,16 +99,16 @@ func TestEveryKindHasItsTurn(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	good := summary{pods: 40, heard: Heard{AsClaimed: 30}, looked: verifyCounts{looks: 20}}
+	good := summary{pods: 40, reports: Reports{AsClaimed: 30}, verified: verifyCounts{verifications: 20}}
 	for name, tt := range map[string]struct {
 		change func(*summary)
 		want   string
 	}{
 		"well":            {func(*summary) {}, ""},
-		"an alarm":        {func(t *summary) { t.heard.Alarms = []Alarm{{"short-1", "event"}} }, "short-1: event"},
-		"counted alone":   {func(t *summary) { t.looked.misaligned = 2 }, "counts 2 misaligned"},
-		"no verification": {func(t *summary) { t.looked.looks = 0 }, "verified 0 times"},
-		"none as claimed": {func(t *summary) { t.heard.AsClaimed = 0 }, "reported 0 pods as claimed"},
+		"an alarm":        {func(t *summary) { t.reports.Alarms = []Alarm{{"short-1", "event"}} }, "short-1: event"},
+		"counted alone":   {func(t *summary) { t.verified.misaligned = 2 }, "counts 2 misaligned"},
+		"no verification": {func(t *summary) { t.verified.verifications = 0 }, "verified 0 times"},
+		"none as claimed": {func(t *summary) { t.reports.AsClaimed = 0 }, "reported 0 pods as claimed"},
 	} {
 		got := good
 		tt.change(&got)
@@ -123,7 +123,7 @@ func TestSummary(t *testing.T) {
 func TestParseVerifyCounts(t *testing.T) {
 	got := parseVerifyCounts("# HELP x\nplumbline_agent_verify_seconds_count 17\nplumbline_agent_verify_seconds_sum 0.5\n" +
 		"plumbline_agent_misalignments_total{reason=\"CPUsWrong\"} 2\nplumbline_agent_misalignments_total{reason=\"MemoryWide\"} 1\n")
-	if want := (verifyCounts{looks: 17, misaligned: 3}); got != want {
+	if want := (verifyCounts{verifications: 17, misaligned: 3}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

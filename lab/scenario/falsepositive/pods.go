@@ -26,7 +26,7 @@ const (
 	claimName   = "devices"
 )
 
-// kind is what a pod does with its life.
+// kind is what happens to a pod between its creation and its end.
 type kind string
 
 // The kinds.
@@ -41,7 +41,7 @@ const (
 	beginsTwice kind = "has an init container"
 	// hasCompany has a container that names no claim.
 	hasCompany kind = "has a second container"
-	// isEntered has processes brought in by the runtime all the time.
+	// isEntered has processes started in it by exec all the time.
 	isEntered kind = "is entered by exec"
 	// isForced is deleted without waiting for the node.
 	isForced kind = "is force-deleted"
@@ -64,19 +64,19 @@ type life struct {
 	kind   kind
 	// cpu says that it has a CPU of its own beside its NIC.
 	cpu bool
-	// linger is how long it goes on once it runs, or for one that never does how
-	// long it gets to start.
-	linger time.Duration
+	// runsFor is how long it runs before it is deleted; one that never runs is deleted
+	// so long after its creation.
+	runsFor time.Duration
 }
 
 func (l life) name() string { return fmt.Sprintf("short-%d", l.number) }
 
-// maxLinger is twice the interval at which the lab's agents look: many pods are
-// met once, some twice, some never.
-const maxLinger = 2 * time.Second
+// maxRunsFor is twice the interval at which the lab's agents verify: many pods are
+// verified once, some twice, some never.
+const maxRunsFor = 2 * time.Second
 
-// plan gives every kind of pod its turn; only the first lane's have CPUs, of
-// which a small node has one to give.
+// plan has as many pods of every kind; only the first lane's have CPUs, of which a
+// small node has one to give.
 func plan(seed uint64, n, lanes int) [][]life {
 	random := rand.New(rand.NewPCG(seed, 0))
 	out := make([][]life, lanes)
@@ -84,7 +84,7 @@ func plan(seed uint64, n, lanes int) [][]life {
 		lane := i % lanes
 		out[lane] = append(out[lane], life{
 			number: i + 1, kind: kinds[(i/lanes+lane)%len(kinds)], cpu: lane == 0,
-			linger: time.Duration(random.Int64N(int64(maxLinger))).Round(10 * time.Millisecond),
+			runsFor: time.Duration(random.Int64N(int64(maxRunsFor))).Round(10 * time.Millisecond),
 		})
 	}
 	return out

@@ -53,8 +53,8 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	asked, answers, err := r.live(ctx)
-	heard := watcher.Stop()
+	asked, answers, err := r.runPods(ctx)
+	reports := watcher.Stop()
 	if err != nil {
 		return err
 	}
@@ -63,34 +63,34 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	t := summary{
-		pods: int(r.done.Load()), took: time.Since(began), seed: r.Seed, heard: heard, asked: asked,
-		looked: verifyCounts{looks: after.looks - before.looks, misaligned: after.misaligned - before.misaligned},
+		pods: int(r.done.Load()), took: time.Since(began), seed: r.Seed, reports: reports, asked: asked,
+		verified: verifyCounts{verifications: after.verifications - before.verifications, misaligned: after.misaligned - before.misaligned},
 	}
-	t.heard.Alarms = append(t.heard.Alarms, answers...)
+	t.reports.Alarms = append(t.reports.Alarms, answers...)
 	return t.write(r.Out)
 }
 
-// live runs all pods, while the agent is asked for its verdict.
-func (r *run) live(ctx context.Context) (asked int, answers []Alarm, err error) {
-	asking, stop := context.WithCancel(ctx)
+// runPods runs all pods, while the agent is asked for its verdict.
+func (r *run) runPods(ctx context.Context) (asked int, answers []Alarm, err error) {
+	polling, stop := context.WithCancel(ctx)
 	defer stop()
-	var askErr error
-	var asker, lanes sync.WaitGroup
-	asker.Go(func() { asked, answers, askErr = r.ask(asking) })
+	var pollErr error
+	var poller, lanes sync.WaitGroup
+	poller.Go(func() { asked, answers, pollErr = r.pollVerdicts(polling) })
 	errs := make([]error, r.Lanes)
 	for i, lives := range plan(r.Seed, r.Pods, r.Lanes) {
 		lanes.Go(func() { errs[i] = r.lane(ctx, lives) })
 	}
 	lanes.Wait()
 	stop()
-	asker.Wait()
-	return asked, answers, errors.Join(append(errs, askErr)...)
+	poller.Wait()
+	return asked, answers, errors.Join(append(errs, pollErr)...)
 }
 
 // lane takes one pod after the other through its life.
 func (r *run) lane(ctx context.Context, lives []life) error {
 	for _, l := range lives {
-		if err := r.one(ctx, l); err != nil {
+		if err := r.runPod(ctx, l); err != nil {
 			return fmt.Errorf("pod %s, which %s: %w", l.name(), l.kind, err)
 		}
 		r.progress.Done(int(r.done.Add(1)), r.Pods)
@@ -98,7 +98,7 @@ func (r *run) lane(ctx context.Context, lives []life) error {
 	return nil
 }
 
-func (r *run) one(ctx context.Context, l life) error {
+func (r *run) runPod(ctx context.Context, l life) error {
 	pods := r.Client.CoreV1().Pods(namespace)
 	if _, err := pods.Create(ctx, r.manifest(l), metav1.CreateOptions{}); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (r *run) one(ctx context.Context, l life) error {
 			return err
 		}
 	}
-	if err := harness.Sleep(ctx, l.linger); err != nil {
+	if err := harness.Sleep(ctx, l.runsFor); err != nil {
 		return err
 	}
 	grace := int64(1)

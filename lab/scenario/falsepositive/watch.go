@@ -19,34 +19,34 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Alarm is one thing said of a pod that is not as claimed. How near its things are
-// is no alarm: these claims do not ask for it.
+// Alarm is one report that a pod is not as claimed. That it is not aligned is no
+// alarm: these claims do not ask for it.
 type Alarm struct {
 	// Pod is the pod's name; that of the claim where no pod owns it.
 	Pod string
-	// What was said, and by what.
+	// What was reported, and by what: event, condition or verdict.
 	What string
 }
 
-// String is one line of the record.
+// String is one line of the output.
 func (a Alarm) String() string { return a.Pod + ": " + a.What }
 
-// Heard is what verification said of the pods of a namespace.
-type Heard struct {
+// Reports is what verification reported of the pods of a namespace.
+type Reports struct {
 	// Alarms are Misaligned events and conditions AsClaimed that were False, each
 	// once.
 	Alarms []Alarm
-	// AsClaimed, and Unknown, counts the claims of which that was ever said.
+	// AsClaimed, and Unknown, count the claims that ever had that condition.
 	AsClaimed, Unknown int
 }
 
-// Watcher hears what verification says of the pods of one namespace.
+// Watcher collects what verification reports of the pods of one namespace.
 type Watcher struct {
 	stop func()
 
-	mu     sync.Mutex
-	alarms []Alarm
-	said   map[metav1.ConditionStatus]map[types.UID]bool
+	mu       sync.Mutex
+	alarms   []Alarm
+	statuses map[metav1.ConditionStatus]map[types.UID]bool
 }
 
 // What the agent calls its condition and its warning (docs/verify.md).
@@ -55,11 +55,11 @@ const (
 	reasonMisaligned   = "Misaligned"
 )
 
-// Watch listens until Stop, also over times without an API server. What was said
-// before it counts too, as far as it is still there.
+// Watch collects until Stop, also over times without an API server. What was reported
+// before counts too, as far as it is still there.
 func Watch(ctx context.Context, client kubernetes.Interface, namespace string) (*Watcher, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &Watcher{said: map[metav1.ConditionStatus]map[types.UID]bool{}}
+	w := &Watcher{statuses: map[metav1.ConditionStatus]map[types.UID]bool{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
 	w.stop = func() {
 		cancel()
@@ -79,19 +79,19 @@ func Watch(ctx context.Context, client kubernetes.Interface, namespace string) (
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), claims.HasSynced, events.HasSynced) {
 		w.stop()
-		return nil, fmt.Errorf("listen to verification in namespace %s: %w", namespace, ctx.Err())
+		return nil, fmt.Errorf("watch verification in namespace %s: %w", namespace, ctx.Err())
 	}
 	return w, nil
 }
 
-// Stop ends the listening and returns what was heard.
-func (w *Watcher) Stop() Heard {
+// Stop ends the watch and returns what was reported.
+func (w *Watcher) Stop() Reports {
 	w.stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Heard{
+	return Reports{
 		Alarms:    slices.Clone(w.alarms),
-		AsClaimed: len(w.said[metav1.ConditionTrue]), Unknown: len(w.said[metav1.ConditionUnknown]),
+		AsClaimed: len(w.statuses[metav1.ConditionTrue]), Unknown: len(w.statuses[metav1.ConditionUnknown]),
 	}
 }
 
@@ -103,19 +103,19 @@ func (w *Watcher) claim(obj any) {
 	for _, d := range c.Status.Devices {
 		for _, condition := range d.Conditions {
 			if condition.Type == conditionAsClaimed {
-				w.hear(c, condition)
+				w.addCondition(c, condition)
 			}
 		}
 	}
 }
 
-func (w *Watcher) hear(c *resourceapi.ResourceClaim, condition metav1.Condition) {
+func (w *Watcher) addCondition(c *resourceapi.ResourceClaim, condition metav1.Condition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.said[condition.Status] == nil {
-		w.said[condition.Status] = map[types.UID]bool{}
+	if w.statuses[condition.Status] == nil {
+		w.statuses[condition.Status] = map[types.UID]bool{}
 	}
-	w.said[condition.Status][c.UID] = true
+	w.statuses[condition.Status][c.UID] = true
 	if condition.Status != metav1.ConditionFalse {
 		return
 	}
@@ -136,7 +136,7 @@ func (w *Watcher) event(obj any) {
 	w.add(Alarm{e.InvolvedObject.Name, fmt.Sprintf("event %s: %s", e.Reason, e.Message)})
 }
 
-// add keeps one of each: all of a claim's entries say the same.
+// add keeps one of each: all devices of a claim have the same condition.
 func (w *Watcher) add(a Alarm) {
 	if !slices.Contains(w.alarms, a) {
 		w.alarms = append(w.alarms, a)

@@ -9,8 +9,8 @@ package harness
 // (/proc/PID/comm, 15 letters) and that was started with an argument beginning with the
 // option; it fails where there is none.
 //
-// find_agent is the serving or observing agent. Its probes and who asks it are short
-// processes of the same name, with a command in place of options.
+// find_agent is the serving or observing agent. Its probes and commands such as verify
+// are short processes of the same name, with a command in place of options.
 const FindProcess = `find_process() {
 	for process in /proc/[0-9]*; do
 		read -r comm <"$process/comm" && [ "$comm" = "$1" ] || continue

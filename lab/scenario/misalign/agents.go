@@ -14,8 +14,7 @@ import (
 	"plumbline.dev/plumbline/internal/verify"
 )
 
-// Names of the observer (deploy/observe.yaml), and what tells the two agents'
-// command lines apart.
+// The observer of deploy/observe.yaml, and the interval that the lab changes in it.
 const (
 	observer     = "daemonset/plumbline-observer"
 	slowInterval = "--verify-interval=10s"
@@ -94,8 +93,8 @@ func (r *run) findAgents(ctx context.Context) ([]agent, error) {
 	return agents, nil
 }
 
-// ask is what an agent says of the run's pods, by name.
-func (r *run) ask(ctx context.Context, a agent) (map[string]verify.Pod, error) {
+// verdicts are what an agent says of the run's pods, by name.
+func (r *run) verdicts(ctx context.Context, a agent) (map[string]verify.Pod, error) {
 	text, err := r.Shell(ctx, `exec nsenter -t "$1" -m /usr/bin/plumbline-agent verify --namespace="$2"`, a.pid, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("ask the %s agent: %w", a.Name, err)

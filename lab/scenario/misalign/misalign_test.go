@@ -10,10 +10,10 @@ import (
 	"plumbline.dev/plumbline/internal/verify"
 )
 
-func TestExcess(t *testing.T) {
+func TestNotOwnSocket(t *testing.T) {
 	out := "socket /run/plumbline/agent.sock\nsocket /var/run/nri/nri.sock\nfile /var/lib/plumbline/x\n\nmount /host/sys\n"
 	want := []string{"socket /var/run/nri/nri.sock", "file /var/lib/plumbline/x", "mount /host/sys"}
-	if got := excess(out); !slices.Equal(got, want) {
+	if got := notOwnSocket(out); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// hostState lists what an agent that serves would leave on a node: sockets, CDI
-// files, records.
+// hostState lists what a serving agent leaves on a node: sockets, CDI files, records.
 const hostState = `for dir in /var/lib/kubelet/plugins /var/lib/kubelet/plugins_registry /var/run/nri /var/run/cdi /var/lib/plumbline /run/plumbline; do
 	find "$dir" 2>/dev/null
 done
@@ -43,17 +42,17 @@ func (r *run) hostState(ctx context.Context) ([]string, error) {
 	return lines, nil
 }
 
-// harmless says what an observer has open by which it could change the host: its
-// own socket, in a directory of its own, is all that it may have.
-func (r *run) harmless(ctx context.Context, a agent) (wrong []string, err error) {
+// writableFiles is what an agent has open by which it could change the host, but for its
+// own socket, which an observer may have.
+func (r *run) writableFiles(ctx context.Context, a agent) (wrong []string, err error) {
 	out, err := r.Shell(ctx, openFiles, a.pid)
 	if err != nil {
 		return nil, fmt.Errorf("read what the %s agent has open: %w", a.Name, err)
 	}
-	return excess(out), nil
+	return notOwnSocket(out), nil
 }
 
-func excess(out string) []string {
+func notOwnSocket(out string) []string {
 	var wrong []string
 	for line := range strings.Lines(out) {
 		if line = strings.TrimSpace(line); line != "" && line != "socket /run/plumbline/agent.sock" {

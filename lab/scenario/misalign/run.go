@@ -67,7 +67,7 @@ func (r *run) all(ctx context.Context) error {
 	if err := r.pods(ctx); err != nil {
 		return err
 	}
-	if err := r.agree(ctx); err != nil {
+	if err := r.compareAgents(ctx); err != nil {
 		return err
 	}
 	for _, i := range injections {
@@ -84,7 +84,7 @@ func (r *run) observer(ctx context.Context, before []string) error {
 		if a.Name != "observing" {
 			continue
 		}
-		open, err := r.harmless(ctx, a)
+		open, err := r.writableFiles(ctx, a)
 		if err != nil {
 			return err
 		}
@@ -98,14 +98,14 @@ func (r *run) observer(ctx context.Context, before []string) error {
 	return nil
 }
 
-// agree checks that both agents say the same of every pod, word for word.
-func (r *run) agree(ctx context.Context) error {
+// compareAgents checks that both agents say the same of every pod, word for word.
+func (r *run) compareAgents(ctx context.Context) error {
 	var answers []map[string]verify.Pod
 	for _, a := range r.agents {
 		var answer map[string]verify.Pod
 		err := harness.WaitFor(ctx, poll, patience, func() (bool, error) {
 			var err error
-			answer, err = r.ask(ctx, a)
+			answer, err = r.verdicts(ctx, a)
 			return err == nil && len(answer) == len(podClaims) && allAsClaimed(answer), err
 		})
 		if err != nil && !errors.Is(err, harness.ErrTimeout) {
@@ -188,7 +188,7 @@ func (r *run) waitForReports(ctx context.Context, code evaluate.Code, condition 
 		words = nil
 		good := true
 		for _, a := range r.agents {
-			answer, err := r.ask(ctx, a)
+			answer, err := r.verdicts(ctx, a)
 			if err != nil {
 				return false, err
 			}

@@ -18,7 +18,7 @@ func TestViolations(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := []interval{{cpus: cpuset.New(2, 3), begin: 1.9, end: 8}}
-	if diff := cmp.Diff([]seen{{at: 2, cpu: 3}}, violations(all, held), cmp.AllowUnexported(seen{})); diff != "" {
+	if diff := cmp.Diff([]cpuSample{{at: 2, cpu: 3}}, violations(all, held), cmp.AllowUnexported(cpuSample{})); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	if _, err := parseSamples("one 3\n"); err == nil {
@@ -26,13 +26,13 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-func TestParsePlace(t *testing.T) {
-	p, err := parsePlace("12 0-1 0\n13 \n14 3 0-1\n")
+func TestParseAffinity(t *testing.T) {
+	p, err := parseAffinity("12 0-1 0\n13 \n14 3 0-1\n")
 	if err != nil || p.CPUs.String() != "0-1,3" || p.Mems.String() != "0-1" || strings.Join(p.PIDs, " ") != "12 14" {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	for _, bad := range []string{"12 x 0\n", "12 0 y\n"} {
-		if _, err := parsePlace(bad); err == nil {
+		if _, err := parseAffinity(bad); err == nil {
 			t.Errorf("%q was read", bad)
 		}
 	}
@@ -49,7 +49,7 @@ func TestSampledField(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(out)) != "7" {
 		t.Errorf("got %q, %v", out, err)
 	}
-	for _, script := range []string{sample, findPlace, findNodes, killProcess, endSample, uptime} {
+	for _, script := range []string{sample, readAffinity, findNodes, killProcess, endSample, uptime} {
 		if out, err := exec.Command("sh", "-n", "-c", script).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s\n%s", err, out, script)
 		}

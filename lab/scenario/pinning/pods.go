@@ -26,26 +26,26 @@ const namespace = "plumblab-cpus"
 // shellName is what the kernel calls the containers' process.
 const shellName = "sh"
 
-// Commands of the containers. One that notes prints where it may run whenever
-// that has changed, as it reads of itself.
+// Commands of the containers. recordAffinity prints where it may run, from its own
+// /proc/self/status, whenever that has changed.
 //
 // The busy one has a limit: it runs in every tenth of a second, wherever the
 // kernel puts it, and leaves a small node the time to do anything else.
 const (
-	busyLoop  = `while :; do :; done`
-	busyLimit = "200m"
-	notes     = `before=; while :; do
+	busyLoop       = `while :; do :; done`
+	busyLimit      = "200m"
+	recordAffinity = `before=; while :; do
 	now=$(grep -E '^(Cpu|Mem)s_allowed_list:' /proc/self/status)
 	[ "$now" = "$before" ] || echo $now; before=$now; sleep 0.2
 done`
 )
 
-// noting makes a pod that notes where it may run, and waits until it does.
-func (r *run) noting(ctx context.Context, name string, claims ...string) error {
-	if err := r.create(ctx, name, notes, claims...); err != nil {
+// createRecorder makes a pod that records where it may run, and waits until it does.
+func (r *run) createRecorder(ctx context.Context, name string, claims ...string) error {
+	if err := r.create(ctx, name, recordAffinity, claims...); err != nil {
 		return err
 	}
-	return r.runs(ctx, name)
+	return r.waitForReady(ctx, name)
 }
 
 // create makes a pod.
@@ -72,12 +72,12 @@ func (r *run) create(ctx context.Context, name, command string, claims ...string
 	return nil
 }
 
-// runs waits until a pod does.
-func (r *run) runs(ctx context.Context, name string) error {
+// waitForReady waits until a pod is Ready.
+func (r *run) waitForReady(ctx context.Context, name string) error {
 	return harness.WaitForReady(ctx, r.Client, namespace, name, poll, patience)
 }
 
-// claim asks for one CPU of a NUMA node.
+// claim creates a claim of one CPU of a NUMA node.
 func (r *run) claim(ctx context.Context, name string, node int) error {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
 	cpu := harness.RequestCPU()
@@ -97,9 +97,9 @@ func (r *run) uid(ctx context.Context, pod string) (string, error) {
 	return string(p.UID), nil
 }
 
-// noted is what a container has read of itself since it started, without
+// recorded is what a container has read of itself since it started, without
 // repetitions.
-func (r *run) noted(ctx context.Context, pod string) ([]string, error) {
+func (r *run) recorded(ctx context.Context, pod string) ([]string, error) {
 	var lines []string
 	err := r.until(ctx, func() (bool, error) {
 		text, err := r.Client.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(ctx)

@@ -17,7 +17,7 @@ import (
 // patience is how long anything may take: the node's processors may be emulated.
 const patience = 4 * time.Minute
 
-// poll is how long until something is asked again.
+// poll is the interval of waiting for a condition.
 const poll = 300 * time.Millisecond
 
 type run struct {
@@ -28,7 +28,7 @@ type run struct {
 	held []interval
 }
 
-// interval is a time in which nobody else may run on CPUs.
+// interval is a time in which CPUs are exclusive to a claim.
 type interval struct {
 	cpus       cpuset.CPUSet
 	begin, end float64
@@ -45,7 +45,7 @@ func (r *run) steps(ctx context.Context) (err error) {
 	if r.nodes, err = r.readNodes(ctx); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.others, r.claims, r.update, r.restarts, r.end} {
+	for _, step := range []func(context.Context) error{r.podsWithoutClaims, r.claims, r.resizeInPlace, r.restarts, r.wholeRun} {
 		began := time.Now()
 		if err := step(ctx); err != nil {
 			return err
@@ -66,11 +66,11 @@ func (r *run) all() cpuset.CPUSet {
 
 // expect waits until a pod's containers run where they should, and prints where they
 // run.
-func (r *run) expect(ctx context.Context, pod string, good func(place) bool, want string) (place, error) {
-	var p place
+func (r *run) expect(ctx context.Context, pod string, good func(affinity) bool, want string) (affinity, error) {
+	var p affinity
 	err := r.until(ctx, func() (bool, error) {
 		var err error
-		p, err = r.where(ctx, pod)
+		p, err = r.affinity(ctx, pod)
 		return err == nil && good(p), ignoreGone(err)
 	})
 	if err != nil && !errors.Is(err, harness.ErrTimeout) {
@@ -80,6 +80,6 @@ func (r *run) expect(ctx context.Context, pod string, good func(place) bool, wan
 	return p, nil
 }
 
-func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
-	return harness.WaitFor(ctx, poll, patience, ask)
+func (r *run) until(ctx context.Context, condition func() (bool, error)) error {
+	return harness.WaitFor(ctx, poll, patience, condition)
 }

@@ -17,28 +17,28 @@ import (
 // Pods of a run.
 const (
 	busy   = "busy"   // no claim, on every CPU it may
-	idle   = "idle"   // no claim, notes where it may run
+	idle   = "idle"   // no claim, records where it may run
 	first  = "first"  // a CPU of NUMA node 1
 	second = "second" // a CPU of NUMA node 0
 	late   = "late"   // no claim, made while claims hold CPUs
 )
 
-// others are the pods without claims, and the watch on the busy one.
-func (r *run) others(ctx context.Context) error {
+// podsWithoutClaims makes them, and starts sampling the busy one.
+func (r *run) podsWithoutClaims(ctx context.Context) error {
 	fmt.Fprintln(r.Out, "Pods without claims, before there is one")
 	if err := harness.CreateNamespace(ctx, r.Client, namespace); err != nil {
 		return err
 	}
 	// Two loops: on a small node they would use every CPU.
-	if err := errors.Join(r.create(ctx, busy, "("+busyLoop+") & "+busyLoop), r.create(ctx, idle, notes)); err != nil {
+	if err := errors.Join(r.create(ctx, busy, "("+busyLoop+") & "+busyLoop), r.create(ctx, idle, recordAffinity)); err != nil {
 		return err
 	}
-	if err := errors.Join(r.runs(ctx, busy), r.runs(ctx, idle)); err != nil {
+	if err := errors.Join(r.waitForReady(ctx, busy), r.waitForReady(ctx, idle)); err != nil {
 		return err
 	}
 	var pids []string
 	for _, pod := range []string{busy, idle} {
-		p, err := r.expect(ctx, pod, func(p place) bool { return p.CPUs.Equals(r.all()) }, "want every CPU")
+		p, err := r.expect(ctx, pod, func(p affinity) bool { return p.CPUs.Equals(r.all()) }, "want every CPU")
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (r *run) others(ctx context.Context) error {
 	return r.startSampling(ctx, pids...)
 }
 
-// claims come one after the other; the others give way.
+// claims makes two, one after the other; pods without claims leave their CPUs.
 func (r *run) claims(ctx context.Context) error {
 	fmt.Fprintln(r.Out, "\nTwo claims, one after the other")
 	for i, pod := range []string{first, second} {
@@ -57,10 +57,10 @@ func (r *run) claims(ctx context.Context) error {
 		if err := r.claim(ctx, pod, node); err != nil {
 			return err
 		}
-		if err := r.noting(ctx, pod, pod); err != nil {
+		if err := r.createRecorder(ctx, pod, pod); err != nil {
 			return err
 		}
-		p, err := r.expect(ctx, pod, func(p place) bool {
+		p, err := r.expect(ctx, pod, func(p affinity) bool {
 			return p.CPUs.Size() == 1 && p.CPUs.IsSubsetOf(r.nodes[node]) && p.Mems.Equals(cpuset.New(node))
 		}, fmt.Sprintf("want one CPU and the memory of node %d", node))
 		if err != nil {
@@ -75,13 +75,13 @@ func (r *run) claims(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.noting(ctx, late); err != nil {
+	if err := r.createRecorder(ctx, late); err != nil {
 		return err
 	}
 	return r.othersOutside(ctx, late)
 }
 
-// pool is what claims leave.
+// pool are the CPUs that no claim holds.
 func (r *run) pool() cpuset.CPUSet {
 	pool := r.all()
 	for _, h := range r.held {
@@ -95,15 +95,15 @@ func (r *run) pool() cpuset.CPUSet {
 func (r *run) othersOutside(ctx context.Context, pods ...string) error {
 	pool := r.pool()
 	for _, pod := range pods {
-		if _, err := r.expect(ctx, pod, func(p place) bool { return p.CPUs.Equals(pool) }, "want "+pool.String()); err != nil {
+		if _, err := r.expect(ctx, pod, func(p affinity) bool { return p.CPUs.Equals(pool) }, "want "+pool.String()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// update resizes containers, as an autoscaler does.
-func (r *run) update(ctx context.Context) error {
+// resizeInPlace resizes containers, as an autoscaler does.
+func (r *run) resizeInPlace(ctx context.Context) error {
 	fmt.Fprintln(r.Out, "\nContainers resized in place")
 	for _, pod := range []string{idle, late} {
 		if err := r.resize(ctx, pod, "20m"); err != nil {
@@ -113,7 +113,7 @@ func (r *run) update(ctx context.Context) error {
 	return r.othersOutside(ctx, idle, late)
 }
 
-// restarts of the agent and of containerd move nobody.
+// restarts kills the agent and containerd, which must not change where pods may run.
 func (r *run) restarts(ctx context.Context) error {
 	for _, process := range []string{"plumbline-agent", "containerd"} {
 		fmt.Fprintf(r.Out, "\n%s killed\n", process)
@@ -133,10 +133,10 @@ func (r *run) restarts(ctx context.Context) error {
 		if err := r.closeInterval(ctx, 1); err != nil {
 			return err
 		}
-		if err := r.noting(ctx, again, again); err != nil {
+		if err := r.createRecorder(ctx, again, again); err != nil {
 			return err
 		}
-		if _, err := r.expect(ctx, again, func(p place) bool { return p.CPUs.Size() == 1 && p.Mems.Equals(cpuset.New(0)) }, "want one CPU and the memory of node 0"); err != nil {
+		if _, err := r.expect(ctx, again, func(p affinity) bool { return p.CPUs.Size() == 1 && p.Mems.Equals(cpuset.New(0)) }, "want one CPU and the memory of node 0"); err != nil {
 			return err
 		}
 		if err := r.remove(ctx, again); err != nil {
@@ -146,10 +146,10 @@ func (r *run) restarts(ctx context.Context) error {
 			return err
 		}
 		if process == "plumbline-agent" { // for the next round
-			if err := r.noting(ctx, second, second); err != nil {
+			if err := r.createRecorder(ctx, second, second); err != nil {
 				return err
 			}
-			p, err := r.where(ctx, second)
+			p, err := r.affinity(ctx, second)
 			if err != nil {
 				return err
 			}
@@ -173,12 +173,12 @@ func (r *run) closeInterval(ctx context.Context, i int) error {
 	return err
 }
 
-// end compares what all three sources say of the whole time, and sees the CPUs
+// wholeRun compares what all three sources say of the whole time, and sees the CPUs
 // come back.
-func (r *run) end(ctx context.Context) error {
+func (r *run) wholeRun(ctx context.Context) error {
 	fmt.Fprintln(r.Out, "\nThe whole time")
 	want := fmt.Sprintf("Cpus_allowed_list: %s Mems_allowed_list: 1", r.held[0].cpus)
-	lines, err := r.noted(ctx, first)
+	lines, err := r.recorded(ctx, first)
 	if err != nil {
 		return err
 	}

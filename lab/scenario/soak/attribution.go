@@ -19,7 +19,7 @@ import (
 type Attribution struct {
 	mu     sync.Mutex
 	before State
-	// living are the cycles under way and what the lines have that are theirs.
+	// living are the cycles under way, with the marks of the lines that are theirs.
 	living map[int][]string
 	// candidates are the cycles one of which made a difference, by the difference.
 	candidates map[string][]int
@@ -30,7 +30,7 @@ func NewAttribution(before State) *Attribution {
 	return &Attribution{before: before, living: map[int][]string{}, candidates: map[string][]int{}}
 }
 
-// mark says that a cycle lives and that lines with mark are its own.
+// mark says that a cycle is under way and that lines with mark are its own.
 func (l *Attribution) mark(cycle int, mark string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *Attribution) end(cycle int) {
 	delete(l.living, cycle)
 }
 
-// see takes in how the node is.
+// see compares the node with how it was before.
 func (l *Attribution) see(now State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *Attribution) whose(difference string) []int {
 }
 
 // unresolved is what a cycle has to wait for before it has ended: its NIC, and what no
-// other cycle that still lives can have made. With a mark it is of that only.
+// other cycle under way can have made; with a mark, only what has the mark.
 func (l *Attribution) unresolved(cycle int, mark string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

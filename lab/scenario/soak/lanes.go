@@ -14,7 +14,7 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
-// runLanes takes the plan's pods through their lives, in its order, as many at a time
+// runLanes runs the cycles of the plan, in its order, as many at a time
 // as the node has lanes. Each lane has a NIC of its own, so that it is known whose
 // pod lost it. The first failure ends them all.
 func (r *run) runLanes(ctx context.Context, plan []Cycle) error {
@@ -23,7 +23,7 @@ func (r *run) runLanes(ctx context.Context, plan []Cycle) error {
 		return fmt.Errorf("node %s has %d NICs: want one for each of %d pods at a time", r.config.Node.Name, len(nics), r.config.Node.Lanes)
 	}
 	lanes, living := errgroup.WithContext(ctx)
-	r.late = lanes
+	r.background = lanes
 	cycles := make(chan Cycle)
 	lanes.Go(func() error {
 		defer close(cycles)
@@ -55,7 +55,7 @@ func (r *run) runLanes(ctx context.Context, plan []Cycle) error {
 	return r.asBefore(ctx)
 }
 
-// runCycle takes one pod through its life, from its creation until its NIC is home.
+// runCycle runs one pod, from its creation until its NIC is back on the host.
 func (r *run) runCycle(ctx context.Context, c Cycle, n nic) error {
 	r.attribution.mark(c.Number, n.mark())
 	p, err := r.create(ctx, c, n.template())
@@ -77,7 +77,7 @@ func (r *run) runCycle(ctx context.Context, c Cycle, n nic) error {
 	if err := r.finish(ctx, p, n); err != nil {
 		return err
 	}
-	r.late.Go(func() error {
+	r.background.Go(func() error {
 		defer r.attribution.end(c.Number)
 		if err := r.settled(ctx, p, ""); err != nil {
 			return err
@@ -114,13 +114,13 @@ func (r *run) fault(ctx context.Context, p *pod, phase Phase) error {
 // finish ends a pod and waits for its NIC, which the next one of the lane gets. What
 // else is left may stay until then: a kubelet that was restarted unprepares the claim
 // of a pod deleted without grace a minute later. Other pods end meanwhile, and no
-// agent where that would cost a stand-in (see endAgent).
+// agent where that would cost a stand-in (see killAgent).
 func (r *run) finish(ctx context.Context, p *pod, n nic) error {
 	if r.standIns() {
-		if err := r.calm.Acquire(ctx, 1); err != nil {
+		if err := r.agentInUse.Acquire(ctx, 1); err != nil {
 			return err
 		}
-		defer r.calm.Release(1)
+		defer r.agentInUse.Release(1)
 	}
 	claims, err := r.claims(ctx, p)
 	if err != nil {
@@ -171,13 +171,13 @@ func (r *run) settled(ctx context.Context, p *pod, mark string) error {
 	return err
 }
 
-// readState passes how the node is to the attribution; what another lane
-// began to read since will do.
+// readState passes the state of the node to the attribution. What another lane began
+// to read since the call will do.
 func (r *run) readState(ctx context.Context) error {
-	asked := time.Now()
+	called := time.Now()
 	r.reading.Lock()
 	defer r.reading.Unlock()
-	if r.readFrom.After(asked) {
+	if r.readFrom.After(called) {
 		return nil
 	}
 	from := time.Now()

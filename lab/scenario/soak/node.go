@@ -39,7 +39,7 @@ type Node struct {
 
 // run runs a script, which may use harness.FindProcess.
 func (n Node) run(ctx context.Context, script string, args ...string) (string, error) {
-	// The kernel has no ?: for an empty pattern would match a NIC called "".
+	// No interface is called /, but an empty pattern would match one without a name.
 	pattern := n.StandIns
 	if pattern == "" {
 		pattern = "/"
@@ -88,7 +88,7 @@ func parseState(out string) (State, error) {
 	return s, nil
 }
 
-// Sample is one look at the pods.
+// Sample is what runs in the pods at one time.
 type Sample struct {
 	// Up says that the agent serves and is connected to the runtime.
 	Up        bool
@@ -99,7 +99,7 @@ type Sample struct {
 type Process struct {
 	// Pod is its pod's UID.
 	Pod string
-	// Sandbox tells it from a container's.
+	// Sandbox says that it is the sandbox's, not a container's.
 	Sandbox bool
 	PID     int
 	// NICs are those in its network namespace: PCI addresses, or names where
@@ -110,7 +110,7 @@ type Process struct {
 func (n Node) sample(ctx context.Context, pods []string) (Sample, error) {
 	out, err := n.run(ctx, sampleScript, pods...)
 	if err != nil {
-		return Sample{}, fmt.Errorf("look at the pods on the node: %w", err)
+		return Sample{}, fmt.Errorf("sample the pods on the node: %w", err)
 	}
 	return parseSample(out)
 }

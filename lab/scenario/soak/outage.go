@@ -12,8 +12,8 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
-// outage is a time without API server. Those whose turn comes meanwhile share it:
-// outages one after the other would leave the node no time between them.
+// outage is a time without API server. Cycles whose faults overlap share one: outages
+// one after the other would leave the node no time between them.
 type outage struct {
 	pause func() (resume func() error, err error)
 
@@ -22,8 +22,8 @@ type outage struct {
 	resume func() error
 }
 
-// last keeps the API server away for at least so long.
-func (o *outage) last(ctx context.Context, d time.Duration) error {
+// hold keeps the API server away for at least so long.
+func (o *outage) hold(ctx context.Context, d time.Duration) error {
 	if err := o.begin(); err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ const (
 	Deleting Phase = "deleting"
 )
 
-// Cycle is one pod's life.
+// Cycle is the life of one pod, with one fault.
 type Cycle struct {
 	// Number counts from 1.
 	Number int
@@ -64,7 +64,7 @@ type Cycle struct {
 	Named bool
 }
 
-// String is one line of the record.
+// String is one line of the output.
 func (c Cycle) String() string {
 	who := "pod names the claim"
 	if c.Named {
@@ -94,7 +94,7 @@ func phases(f Fault, standIns bool) []Phase {
 }
 
 // Plan returns n cycles. Every fault comes about equally often, whatever the
-// seed: they are dealt like cards. standIns says that NICs are virtual links.
+// seed: each is drawn once before any is drawn again. standIns says that NICs are virtual links.
 func Plan(seed uint64, n int, faults []Fault, standIns bool) []Cycle {
 	random := rand.New(rand.NewPCG(seed, 0))
 	var deck []Fault

@@ -56,11 +56,12 @@ type run struct {
 	before      State
 	attribution *Attribution
 	outage      outage
-	// calm is held by every lane that may end a sandbox, or for all lanes by one
-	// that ends the agent (see endAgent).
-	calm *semaphore.Weighted
-	// late are the lanes, and what waits for the rest of a pod whose lane goes on.
-	late *errgroup.Group
+	// agentInUse is held by every lane that may end a sandbox, or for all lanes by one
+	// that ends the agent (see killAgent).
+	agentInUse *semaphore.Weighted
+	// background has the lanes, and what waits for the end of a pod whose lane has gone
+	// on to the next.
+	background *errgroup.Group
 
 	// reading is held while the state is read, readFrom is when that began.
 	reading  sync.Mutex
@@ -76,7 +77,7 @@ type run struct {
 func Run(ctx context.Context, c Config) error {
 	return frame(ctx, c, func(ctx context.Context, r *run) error {
 		plan := Plan(c.Seed, c.Cycles, c.Faults, c.Node.StandIns != "")
-		listener, err := falsepositive.Watch(ctx, c.Client, namespace)
+		watcher, err := falsepositive.Watch(ctx, c.Client, namespace)
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func Run(ctx context.Context, c Config) error {
 		if err != nil && !errors.Is(err, harness.ErrFailed) {
 			_ = r.wrong(err.Error())
 		}
-		r.summary.addAlarms(listener.Stop(), plan)
+		r.summary.addAlarms(watcher.Stop(), plan)
 		return r.summary.write(c.Out, err)
 	})
 }
@@ -111,7 +112,7 @@ func frame(ctx context.Context, c Config, do func(context.Context, *run) error) 
 func newRun(c Config) *run {
 	return &run{
 		config: c, watch: NewWatcher(), summary: newSummary(c), progress: harness.NewProgress(c.Out),
-		outage: outage{pause: c.PauseAPIServer}, calm: semaphore.NewWeighted(int64(c.Node.Lanes)),
+		outage: outage{pause: c.PauseAPIServer}, agentInUse: semaphore.NewWeighted(int64(c.Node.Lanes)),
 	}
 }
 
@@ -210,9 +211,9 @@ func (r *run) wrong(lines ...string) error {
 	return errFailed
 }
 
-// until asks until the answer is yes.
-func (r *run) until(ctx context.Context, ask func() (bool, error)) error {
-	return harness.WaitFor(ctx, 300*time.Millisecond, settle, ask)
+// until waits until a condition is true.
+func (r *run) until(ctx context.Context, condition func() (bool, error)) error {
+	return harness.WaitFor(ctx, 300*time.Millisecond, settle, condition)
 }
 
 // cleanUp removes what a run leaves, but for the namespace with its templates.

@@ -137,7 +137,7 @@ func TestWatcher(t *testing.T) {
 			c := Cycle{Number: 1, Named: named}
 			w.add("uid", c)
 			if tt.excused {
-				w.excuse("uid")
+				w.nicRemoved("uid")
 			}
 			see(w, tt.story)
 			want := slices.Repeat([]string{c.String() + ": the container runs without its NIC"}, tt.wrong)
@@ -171,12 +171,12 @@ func TestWatcherDistrustsOldLooks(t *testing.T) {
 
 func TestSummaryCountsFalseAlarms(t *testing.T) {
 	plan := []Cycle{{Number: 1, Fault: AgentKilled}, {Number: 2, Fault: LinkRemoved}, {Number: 3, Fault: SandboxRecreated}, {Number: 4, Fault: LinkRenamed}}
-	heard := falsepositive.Heard{AsClaimed: 3}
+	reports := falsepositive.Reports{AsClaimed: 3}
 	for _, pod := range []string{"cycle-1", "cycle-2", "cycle-3", "cycle-4"} {
-		heard.Alarms = append(heard.Alarms, falsepositive.Alarm{Pod: pod, What: "event Misaligned"})
+		reports.Alarms = append(reports.Alarms, falsepositive.Alarm{Pod: pod, What: "event Misaligned"})
 	}
 	var summary Summary
-	summary.addAlarms(heard, plan)
+	summary.addAlarms(reports, plan)
 	want := []string{"false alarm: cycle-1: event Misaligned", "false alarm: cycle-4: event Misaligned"}
 	if !slices.Equal(summary.Wrong, want) || summary.AsClaimed != 3 {
 		t.Errorf("%q, want %q; as claimed %d", summary.Wrong, want, summary.AsClaimed)

@@ -13,7 +13,7 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
-// Summary is what became of a run.
+// Summary is the result of a run.
 type Summary struct {
 	// Seed repeats the run, Cycles is how many were to be run.
 	Seed   uint64
@@ -60,7 +60,7 @@ func (t *Summary) all() int {
 	return all
 }
 
-// fault remembers one that happens.
+// fault records one that happens.
 func (t *Summary) fault(c Cycle) {
 	t.Faults = append(t.Faults, fmt.Sprintf("%s after the start: %s", time.Since(t.began).Round(time.Second/10), c))
 	t.Faults = t.Faults[max(0, len(t.Faults)-rememberedFaults):]
@@ -71,13 +71,13 @@ const rememberedFaults = 30
 
 // addAlarms adds what verification reported of the pods. An alarm is false unless the
 // pod's NIC was taken from it: by the fault itself, or with its sandbox.
-func (t *Summary) addAlarms(heard falsepositive.Heard, plan []Cycle) {
-	t.AsClaimed = heard.AsClaimed
+func (t *Summary) addAlarms(reports falsepositive.Reports, plan []Cycle) {
+	t.AsClaimed = reports.AsClaimed
 	bare := map[string]bool{}
 	for _, c := range plan {
 		bare[podName(c)] = c.Fault == LinkRemoved || c.Fault == SandboxRecreated
 	}
-	for _, a := range heard.Alarms {
+	for _, a := range reports.Alarms {
 		if !bare[a.Pod] {
 			t.Wrong = append(t.Wrong, "false alarm: "+a.String())
 		}

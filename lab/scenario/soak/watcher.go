@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// Watcher checks samples: no container of a pod may run without the pod's NIC,
-// whether it names the claim or the pod does, and whoever is away.
+// Watcher checks samples: no container of a pod may run without the pod's NIC, whether
+// it or the pod names the claim, also while the agent, containerd or the kubelet is down.
 type Watcher struct {
 	mu   sync.Mutex
-	pods map[string]*watched
+	pods map[string]*watchedPod
 	// up says that the agent serves.
 	up         bool
 	wrong      []string
@@ -22,10 +22,10 @@ type Watcher struct {
 	faults int
 }
 
-type watched struct {
+type watchedPod struct {
 	cycle Cycle
-	// excused pods' NIC was taken from the machine: there is none to have.
-	excused bool
+	// nicRemoved says that the pod's NIC was taken from the machine.
+	nicRemoved bool
 	// leaving pods are being deleted.
 	leaving bool
 	// has says that a container ran with its NIC in the last sample.
@@ -33,19 +33,19 @@ type watched struct {
 	// nics are those last seen.
 	nics []string
 	pid  int
-	// reported says that it has been called wrong that a container runs without.
+	// reported says that the missing NIC has been reported.
 	reported bool
 }
 
 // NewWatcher returns a watcher of no pods.
 func NewWatcher() *Watcher {
-	return &Watcher{pods: map[string]*watched{}, sandboxPID: map[string]int{}}
+	return &Watcher{pods: map[string]*watchedPod{}, sandboxPID: map[string]int{}}
 }
 
 func (w *Watcher) add(uid string, c Cycle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pods[uid] = &watched{cycle: c}
+	w.pods[uid] = &watchedPod{cycle: c}
 }
 
 func (w *Watcher) remove(uid string) {
@@ -55,12 +55,12 @@ func (w *Watcher) remove(uid string) {
 	delete(w.sandboxPID, uid)
 }
 
-// excuse says that the pod's NIC is taken away.
-func (w *Watcher) excuse(uid string) {
+// nicRemoved says that the pod's NIC is taken from the machine.
+func (w *Watcher) nicRemoved(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p := w.pods[uid]; p != nil {
-		p.excused = true
+		p.nicRemoved = true
 	}
 }
 
@@ -73,7 +73,7 @@ func (w *Watcher) leave(uid string) {
 	}
 }
 
-// uids are the pods to look at, and how many faults there were before the look.
+// uids are the pods to sample, and how many faults there were before the sample.
 func (w *Watcher) uids() (uids []string, faults int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,8 +83,8 @@ func (w *Watcher) uids() (uids []string, faults int) {
 	return uids, w.faults
 }
 
-// ended says that the agent or the runtime has just been ended: what was seen
-// before says nothing of whether the agent serves.
+// ended says that the agent or the runtime has just been killed: a sample begun before
+// does not show whether the agent serves.
 func (w *Watcher) ended() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,9 +116,9 @@ func (w *Watcher) allSettled(uids []string) bool {
 	return w.up
 }
 
-func (p *watched) settled() bool { return p.pid != 0 && (p.has || p.excused) }
+func (p *watchedPod) settled() bool { return p.pid != 0 && (p.has || p.nicRemoved) }
 
-// see takes a sample in that was begun after so many faults.
+// see evaluates a sample that was begun after so many faults.
 func (w *Watcher) see(s Sample, faults int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,14 +135,14 @@ func (w *Watcher) see(s Sample, faults int) {
 			w.sandboxPID[process.Pod] = process.PID
 		default:
 			p.pid, p.nics, p.has = process.PID, process.NICs, len(process.NICs) > 0
-			w.judge(p)
+			w.checkNIC(p)
 		}
 	}
 }
 
-// judge looks at one pod whose container runs.
-func (w *Watcher) judge(p *watched) {
-	bare := !p.has && !p.excused
+// checkNIC checks one pod whose container runs.
+func (w *Watcher) checkNIC(p *watchedPod) {
+	bare := !p.has && !p.nicRemoved
 	if bare && !p.reported {
 		w.wrong = append(w.wrong, fmt.Sprintf("%s: the container runs without its NIC", p.cycle))
 	}
@@ -156,7 +156,7 @@ func (w *Watcher) Wrong() []string {
 	return append([]string{}, w.wrong...)
 }
 
-// Samples is how often was looked.
+// Samples is how many there were.
 func (w *Watcher) Samples() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

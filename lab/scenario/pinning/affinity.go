@@ -18,9 +18,9 @@ import (
 const (
 	findNodes = `for node in /sys/devices/system/node/node[0-9]*; do echo "${node##*node} $(cat "$node/cpulist")"; done`
 
-	// findPlace asks for all control groups at once: a program a process takes an
-	// emulated node seconds.
-	findPlace = `for group in $(grep -ls "pod$1" /proc/[0-9]*/cgroup); do
+	// readAffinity finds the pod's processes by one grep: one for each process would take
+	// an emulated node seconds.
+	readAffinity = `for group in $(grep -ls "pod$1" /proc/[0-9]*/cgroup); do
 	process=${group%/cgroup}
 	read -r comm <"$process/comm" || continue
 	[ "$comm" = "$2" ] || continue
@@ -52,8 +52,8 @@ exit 0`
 	uptime = `read -r uptime _ </proc/uptime; echo "$uptime"`
 )
 
-// place is where a pod's processes may run, all of them.
-type place struct {
+// affinity is where a pod's processes may run, all of them.
+type affinity struct {
 	PIDs       []string
 	CPUs, Mems cpuset.CPUSet
 }
@@ -89,17 +89,17 @@ func (r *run) readNodes(ctx context.Context) (map[int]cpuset.CPUSet, error) {
 	return nodes, nil
 }
 
-// where asks the kernel of the node.
-func (r *run) where(ctx context.Context, pod string) (place, error) {
+// affinity reads where a pod's processes may run, from the node.
+func (r *run) affinity(ctx context.Context, pod string) (affinity, error) {
 	uid, err := r.uid(ctx, pod)
 	if err != nil {
-		return place{}, err
+		return affinity{}, err
 	}
-	out, err := r.Shell(ctx, findPlace, uid, shellName)
+	out, err := r.Shell(ctx, readAffinity, uid, shellName)
 	if err != nil {
-		return place{}, fmt.Errorf("look for pod %s on the node: %w", pod, err)
+		return affinity{}, fmt.Errorf("look for pod %s on the node: %w", pod, err)
 	}
-	p, err := parsePlace(out)
+	p, err := parseAffinity(out)
 	if err == nil && len(p.PIDs) == 0 {
 		err = errGone
 	}
@@ -109,12 +109,12 @@ func (r *run) where(ctx context.Context, pod string) (place, error) {
 	return p, nil
 }
 
-func parsePlace(out string) (place, error) {
-	var p place
+func parseAffinity(out string) (affinity, error) {
+	var p affinity
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
-			continue // it ended while it was looked at
+			continue // the process ended meanwhile
 		}
 		cpus, err := cpuset.Parse(fields[1])
 		if err != nil {
@@ -149,13 +149,13 @@ func (r *run) stopSampling(ctx context.Context) error {
 	return err
 }
 
-// seen is a process on a processor at a time.
-type seen struct {
+// cpuSample is a process on a processor at a time.
+type cpuSample struct {
 	at  float64
 	cpu int
 }
 
-func (r *run) samples(ctx context.Context) ([]seen, error) {
+func (r *run) samples(ctx context.Context) ([]cpuSample, error) {
 	out, err := r.Shell(ctx, endSample)
 	if err != nil {
 		return nil, fmt.Errorf("read the samples: %w", err)
@@ -163,10 +163,10 @@ func (r *run) samples(ctx context.Context) ([]seen, error) {
 	return parseSamples(out)
 }
 
-func parseSamples(out string) ([]seen, error) {
-	var all []seen
+func parseSamples(out string) ([]cpuSample, error) {
+	var all []cpuSample
 	for line := range strings.Lines(out) {
-		var s seen
+		var s cpuSample
 		if _, err := fmt.Sscanf(line, "%f %d", &s.at, &s.cpu); err != nil {
 			return nil, fmt.Errorf("read sample %q: %w", line, err)
 		}
@@ -176,8 +176,8 @@ func parseSamples(out string) ([]seen, error) {
 }
 
 // violations are the samples in which somebody ran on CPUs that were exclusive.
-func violations(all []seen, held []interval) []seen {
-	var bad []seen
+func violations(all []cpuSample, held []interval) []cpuSample {
+	var bad []cpuSample
 	for _, s := range all {
 		for _, h := range held {
 			if s.at >= h.begin && s.at <= h.end && h.cpus.Contains(s.cpu) {

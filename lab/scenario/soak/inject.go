@@ -13,16 +13,16 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
-// Scripts of the faults. What takes time runs behind them: the node's shell is
-// needed to look meanwhile. The guest's first program, and on a host the lab's,
-// starts containerd and the kubelet again.
+// Scripts of the faults. What takes time goes on in the background: samples need the
+// node's shell meanwhile. The node's first process starts containerd and the kubelet
+// again.
 const (
 	// killProcess waits until the process is gone: one that is dying still holds its
 	// connections, also when its memory (/proc/PID/exe) is given back already
 	// (kernel/exit.c, do_exit).
 	killProcess = `pid=$(find_process "$@"); [ -z "$pid" ] || kill -9 "$pid"
 	while [ -n "$pid" ] && [ -e "/proc/$pid" ]; do sleep 0.05; done`
-	// removeLink leaves the function away for a second.
+	// removeLink takes the PCI function away for a second.
 	removeLink = `( echo 1 >"/sys/bus/pci/devices/$1/remove"; sleep 1; echo 1 >/sys/bus/pci/rescan ) >/dev/null 2>&1 &`
 	renameLink = `nsenter -t "$1" -n sh -c "ip link set net1 down; ip link set net1 name mine0; ip link set mine0 up"`
 	// endSandbox keeps the agent dead for as long as the kubelet needs to make
@@ -37,26 +37,26 @@ const (
 // than what gives up after some tries.
 const apiAway = 5 * time.Second
 
-// inject lets a cycle's fault happen. It says whether it could: a NIC that is
+// inject makes a cycle's fault happen. It says whether it could: a NIC that is
 // not in a pod cannot be renamed there.
 func (r *run) inject(ctx context.Context, p *pod) (bool, error) {
 	pid, sandbox, nics, _ := r.watch.place(p.uid)
 	switch p.cycle.Fault {
 	case AgentKilled:
-		return true, r.endAgent(ctx)
+		return true, r.killAgent(ctx)
 	case RuntimeRestarted:
-		return true, r.endManager(ctx, p, "containerd")
+		return true, r.killManager(ctx, p, "containerd")
 	case KubeletRestarted:
-		return true, r.endManager(ctx, p, "hyperkube")
+		return true, r.killManager(ctx, p, "hyperkube")
 	case ForceDeleted:
 		return true, nil // finish does it
 	case APIServerAway:
-		return true, r.outage.last(ctx, apiAway)
+		return true, r.outage.hold(ctx, apiAway)
 	case LinkRemoved:
 		if len(nics) != 1 {
 			return false, nil
 		}
-		r.watch.excuse(p.uid)
+		r.watch.nicRemoved(p.uid)
 		return true, r.script(ctx, removeLink, nics[0])
 	case LinkRenamed:
 		if pid == 0 || len(nics) != 1 {
@@ -72,19 +72,19 @@ func (r *run) inject(ctx context.Context, p *pod) (bool, error) {
 	return false, fmt.Errorf("unknown fault %q", p.cycle.Fault)
 }
 
-// endAgent kills the agent. The kernel destroys a stand-in with the network
+// killAgent kills the agent. The kernel destroys a stand-in with the network
 // namespace it is in, unless an agent takes it home, where it would return a NIC.
 // So where NICs are stand-ins no sandbox may end until another agent serves: that
 // takes all lanes.
-func (r *run) endAgent(ctx context.Context) error {
+func (r *run) killAgent(ctx context.Context) error {
 	lanes := int64(r.config.Node.Lanes)
 	if !r.standIns() {
 		lanes = 0
 	}
-	if err := r.calm.Acquire(ctx, lanes); err != nil {
+	if err := r.agentInUse.Acquire(ctx, lanes); err != nil {
 		return err
 	}
-	defer r.calm.Release(lanes)
+	defer r.agentInUse.Release(lanes)
 	err := r.kill(ctx, "plumbline-agent", "--node-name=")
 	if err != nil || lanes == 0 {
 		return err
@@ -92,14 +92,15 @@ func (r *run) endAgent(ctx context.Context) error {
 	return r.recovered(ctx, nil)
 }
 
-// endManager kills one of those that make and end sandboxes: half-made ones end
-// later, in this lane's name. In its last phase the lane has that already.
-func (r *run) endManager(ctx context.Context, p *pod, name string) error {
+// killManager kills containerd or the kubelet, which make and end sandboxes: half-made
+// ones end later, on account of this lane. In its last phase the lane holds agentInUse
+// already.
+func (r *run) killManager(ctx context.Context, p *pod, name string) error {
 	if r.standIns() && p.cycle.Phase != Deleting {
-		if err := r.calm.Acquire(ctx, 1); err != nil {
+		if err := r.agentInUse.Acquire(ctx, 1); err != nil {
 			return err
 		}
-		defer r.calm.Release(1)
+		defer r.agentInUse.Release(1)
 	}
 	if err := r.kill(ctx, name); err != nil || !r.standIns() {
 		return err
@@ -108,8 +109,8 @@ func (r *run) endManager(ctx context.Context, p *pod, name string) error {
 	return r.recovered(ctx, pods)
 }
 
-// recovered waits until the agent serves and pods have their NICs. Where they do
-// not get them, their own lanes say so.
+// recovered waits until the agent serves and pods have their NICs. Where they do not
+// get them, their own lanes report it.
 func (r *run) recovered(ctx context.Context, pods []string) error {
 	err := r.until(ctx, func() (bool, error) { return r.watch.allSettled(pods), nil })
 	if errors.Is(err, harness.ErrTimeout) {
@@ -120,8 +121,8 @@ func (r *run) recovered(ctx context.Context, pods []string) error {
 
 func (r *run) standIns() bool { return r.config.Node.StandIns != "" }
 
-// kill ends a process. What was seen of the agent before says nothing then: it may
-// be the agent, or what the agent needs. It is found by name and option, as
+// kill ends a process. Samples begun before do not count then: it may be the agent, or
+// what the agent needs. It is found by name and option, as
 // find_process does.
 func (r *run) kill(ctx context.Context, process ...string) error {
 	defer r.watch.ended()

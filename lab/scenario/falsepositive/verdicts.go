@@ -21,7 +21,7 @@ exec nsenter -t "$agent" -m /usr/bin/plumbline-agent "$@"`
 
 // verifyCounts counts the agent's verifications of its pods, and the pods that it found
 // misaligned.
-type verifyCounts struct{ looks, misaligned int }
+type verifyCounts struct{ verifications, misaligned int }
 
 func (r *run) verifyCounts(ctx context.Context) (l verifyCounts, err error) {
 	text, err := r.Shell(ctx, agentScript, "metrics")
@@ -31,12 +31,12 @@ func (r *run) verifyCounts(ctx context.Context) (l verifyCounts, err error) {
 	return parseVerifyCounts(text), nil
 }
 
-// askEvery is how often the agent is asked as plumbline verify asks it: what it
-// says then must be no false alarm either.
-const askEvery = 300 * time.Millisecond
+// verdictEvery is how often the agent is asked for its verdict, as plumbline verify
+// does: that must be no false alarm either.
+const verdictEvery = 300 * time.Millisecond
 
 // ask asks until the context ends, and returns how often.
-func (r *run) ask(ctx context.Context) (asked int, alarms []Alarm, err error) {
+func (r *run) pollVerdicts(ctx context.Context) (asked int, alarms []Alarm, err error) {
 	for {
 		text, err := r.Shell(ctx, agentScript, "verify")
 		if ctx.Err() != nil {
@@ -58,7 +58,7 @@ func (r *run) ask(ctx context.Context) (asked int, alarms []Alarm, err error) {
 		select {
 		case <-ctx.Done():
 			return asked, alarms, nil
-		case <-time.After(askEvery):
+		case <-time.After(verdictEvery):
 		}
 	}
 }
@@ -72,7 +72,7 @@ func parseVerifyCounts(text string) verifyCounts {
 		switch {
 		case err != nil:
 		case name == "plumbline_agent_verify_seconds_count":
-			l.looks = n
+			l.verifications = n
 		case strings.HasPrefix(name, "plumbline_agent_misalignments_total"):
 			l.misaligned += n
 		}
