@@ -4,14 +4,12 @@
 package cluster
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"strings"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
-	"plumbline.dev/plumbline/deploy"
+	"plumbline.dev/plumbline/lab/controlplane"
 )
 
 // Client returns the administrator's client.
@@ -32,26 +30,13 @@ func (c *Cluster) PauseAPIServer() (resume func() error, err error) {
 	return cp.Pause("kube-apiserver")
 }
 
-// NodeShell runs a script by sh as root on the node and returns what it printed.
-func (c *Cluster) NodeShell(ctx context.Context, script string, args ...string) (string, error) {
-	var out, complaint bytes.Buffer
-	argv := append([]string{"/bin/sh", "-c", script, "sh"}, args...)
-	code, err := c.Run(ctx, argv, &out, &complaint)
+// clientOf returns the administrator's client of a control plane.
+func clientOf(cp *controlplane.ControlPlane) (*kubernetes.Clientset, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", cp.Kubeconfig())
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("read %s: %w", cp.Kubeconfig(), err)
 	}
-	if code != 0 {
-		return "", fmt.Errorf("script on the node: exit code %d: %s", code, strings.TrimSpace(complaint.String()))
-	}
-	return out.String(), nil
-}
-
-// RollAgent replaces the agent's pod on every node, one after the other, as an
-// upgrade does, and waits for the new ones.
-func (c *Cluster) RollAgent(ctx context.Context) error {
-	agent := []string{"-n", deploy.Namespace, "daemonset/" + deploy.AgentServiceAccount}
-	if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, agent...)...); err != nil {
-		return err
-	}
-	return c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=3m"}, agent...)...)
+	// One person at a time: no need to go easy on the API server.
+	config.QPS, config.Burst = 200, 200
+	return kubernetes.NewForConfig(config)
 }

@@ -31,8 +31,8 @@ const externalIP = "127.0.0.1"
 // them a second time.
 const gpuResource = "nvidia.com/gpu"
 
-// cloud is what the lab, as a node's cloud and its vendors' device plugins,
-// tells the API server of it.
+// cloud is what a node's cloud controller and its vendors' device plugins, for which
+// the lab stands in, write to the Node.
 type cloud struct {
 	node   string
 	labels map[string]string

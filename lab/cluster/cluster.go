@@ -162,7 +162,7 @@ func (c *Cluster) Kubeconfig() (string, error) {
 	return cp.Kubeconfig(), nil
 }
 
-// find returns the running control plane, or an error that tells what to do.
+// find returns the running control plane, or an error that says what to do.
 func (c *Cluster) find() (*controlplane.ControlPlane, error) {
 	cp, err := controlplane.Find(c.dir)
 	if errors.Is(err, controlplane.ErrDown) {

@@ -96,7 +96,7 @@ func TestSimulatedNodeIsTakenForReal(t *testing.T) {
 	}
 }
 
-// A node is asked for by what its cloud says of it.
+// Pods select a node by the labels of its cloud.
 func TestNodeCarriesTheMachineFilesLabels(t *testing.T) {
 	facts, err := machine.OpenFacts("gcp-ct6e-standard-4t")
 	if err != nil {

@@ -56,7 +56,7 @@ func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane,
 	}
 	agent := []string{"-n", deploy.Namespace, "daemonset/" + deploy.AgentServiceAccount}
 	if restart {
-		// The tag is the old one: nothing else tells that its image is new.
+		// The tag is the old one: nothing else shows that its image is new.
 		if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, agent...)...); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane,
 	return waitSlices(ctx, client, node, drivers)
 }
 
-// explainerRuns waits for the program that tells pods why they wait.
+// explainerRuns waits for the program that explains why pods wait.
 func (c *Cluster) explainerRuns(ctx context.Context, restart bool) error {
 	explainer := []string{"-n", deploy.Namespace, "deployment/" + deploy.ExplainerServiceAccount}
 	if restart {
@@ -173,4 +173,14 @@ func waitSlices(ctx context.Context, client kubernetes.Interface, node string, m
 		return fmt.Errorf("wait for slices of %s on node %s: %w", strings.Join(missing, ", "), node, err)
 	}
 	return nil
+}
+
+// RollAgent replaces the agent's pod on every node, one after the other, as an
+// upgrade does, and waits for the new ones.
+func (c *Cluster) RollAgent(ctx context.Context) error {
+	agent := []string{"-n", deploy.Namespace, "daemonset/" + deploy.AgentServiceAccount}
+	if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, agent...)...); err != nil {
+		return err
+	}
+	return c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=3m"}, agent...)...)
 }

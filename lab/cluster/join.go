@@ -12,24 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"plumbline.dev/plumbline/lab/controlplane"
 )
 
-func clientOf(cp *controlplane.ControlPlane) (*kubernetes.Clientset, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", cp.Kubeconfig())
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", cp.Kubeconfig(), err)
-	}
-	// One person at a time: no need to go easy on the API server.
-	config.QPS, config.Burst = 200, 200
-	return kubernetes.NewForConfig(config)
-}
-
-// join waits for the kubelet to register its node, tells the API server what a
-// cloud would of it, and waits for it to be Ready.
+// join waits for the kubelet to register its node, describes it to the API server as
+// its cloud would, and waits for it to be Ready.
 func (c *Cluster) join(ctx context.Context, cp *controlplane.ControlPlane, cloud cloud) error {
 	client, err := clientOf(cp)
 	if err != nil {
@@ -61,7 +49,7 @@ func (c *Cluster) join(ctx context.Context, cp *controlplane.ControlPlane, cloud
 	return nil
 }
 
-// isReady tells whether the node is Ready, and if not what it says of that.
+// isReady says whether the node is Ready, and if not with which message.
 func isReady(node *corev1.Node) (bool, string) {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {

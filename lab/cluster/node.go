@@ -179,7 +179,7 @@ func (c *Cluster) vmConfig(artifacts *Artifacts, cp *controlplane.ControlPlane, 
 	files, services, err := node.Guest(node.GuestConfig{
 		Name: nodeName(facts),
 		Labels: map[string]string{
-			// What a cloud tells about a node's hardware.
+			// What a cloud's metadata says of a node's hardware.
 			corev1.LabelInstanceTypeStable: facts.Name,
 			realLabel:                      "true",
 		},

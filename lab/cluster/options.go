@@ -38,7 +38,7 @@ type Options struct {
 	metadataPort int
 }
 
-// check refuses what can be told to be wrong before anything is built.
+// check finds mistakes in the options before anything is built.
 func (o Options) check() error {
 	if o.CPUs < 0 || o.MemoryMiB < 0 {
 		return fmt.Errorf("--cpus %d, --memory %d: want positive numbers, or none for the lab's choice", o.CPUs, o.MemoryMiB)

@@ -4,11 +4,13 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -110,4 +112,18 @@ func (c *Cluster) needNode() error {
 		err = fmt.Errorf("cluster %s has no running node: run plumblab up", c.name)
 	}
 	return err
+}
+
+// NodeShell runs a script by sh as root on the node and returns what it printed.
+func (c *Cluster) NodeShell(ctx context.Context, script string, args ...string) (string, error) {
+	var out, complaint bytes.Buffer
+	argv := append([]string{"/bin/sh", "-c", script, "sh"}, args...)
+	code, err := c.Run(ctx, argv, &out, &complaint)
+	if err != nil {
+		return "", err
+	}
+	if code != 0 {
+		return "", fmt.Errorf("script on the node: exit code %d: %s", code, strings.TrimSpace(complaint.String()))
+	}
+	return out.String(), nil
 }
