@@ -37,7 +37,7 @@ func New(ctx context.Context, c *cache.Cache, p *progress.Printer, source string
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, fmt.Errorf("the lab builds its programs from source: install Go (go.dev/dl): %w", err)
 	}
-	// Asked for now and not after the minutes that come before runc.
+	// Looked for now and not after the minutes that come before runc.
 	if _, err := exec.LookPath("gcc"); err != nil {
 		return nil, fmt.Errorf("runc has a part in C: install gcc and libc6-dev: %w", err)
 	}

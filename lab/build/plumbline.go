@@ -16,7 +16,7 @@ import (
 // the lab needs.
 var plumblinePrograms = []string{"plumbline", "plumbline-agent", "plumbline-explainer", "plumbline-guard"}
 
-// plumblineTags leave out what nobody uses and every process pays for: gRPC's
+// plumblineTags leave out what is not used and costs every process memory: gRPC's
 // tracing, whose templates keep the linker from dropping unused methods, and
 // NRI's WebAssembly plugins. Together a quarter of the agent's memory.
 const plumblineTags = "grpcnotrace,nri_no_wasm"

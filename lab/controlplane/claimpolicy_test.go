@@ -109,7 +109,7 @@ func TestClaimPolicies(t *testing.T) {
 						if tc.Invalid && err != nil {
 							return
 						}
-						judge(t, action, tc.Refused, err, said.take())
+						checkAnswer(t, action, tc.Refused, err, said.take())
 					})
 				}
 			}
@@ -117,8 +117,8 @@ func TestClaimPolicies(t *testing.T) {
 	}
 }
 
-// judge says whether the API server warned or refused as it should; empty: neither.
-func judge(t *testing.T, action, want string, err error, warned string) {
+// checkAnswer says whether the API server warned or refused as it should; empty: neither.
+func checkAnswer(t *testing.T, action, want string, err error, warned string) {
 	t.Helper()
 	if action == "Warn" || want == "" {
 		if err != nil {
@@ -136,12 +136,12 @@ func judge(t *testing.T, action, want string, err error, warned string) {
 
 // awaitPolicy waits until the API server asks the policy, as one sees by the answer
 // to a claim that it has something against.
-func awaitPolicy(t *testing.T, client dynamic.Interface, asked func(error) bool) {
+func awaitPolicy(t *testing.T, client dynamic.Interface, inForce func(error) bool) {
 	t.Helper()
 	probe := claimWith(t, "v1", "ResourceClaim", "dra.net", []string{`{"interface":{"hardwareAddr":"02:00:00:00:00:01"}}`})
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, err := client.Resource(claimsV1).Namespace("plain").Create(ctx, probe, dryRun)
-		return asked(err), nil
+		return inForce(err), nil
 	})
 	if err != nil {
 		t.Fatalf("the policy never said a word about a claim: %v", err)

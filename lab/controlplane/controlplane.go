@@ -40,7 +40,7 @@ type ControlPlane struct {
 // cores need a tenth of it.
 const patience = 3 * time.Minute
 
-// ErrDown tells that no control plane runs from a state folder.
+// ErrDown says that no control plane runs from a state folder.
 var ErrDown = errors.New("control plane is down")
 
 // Up returns the control plane of c.Dir, starting it where it does not run as

@@ -62,7 +62,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.text = append(w.text, text)
 }
 
-// take returns what was said since it was asked last.
+// take returns the warnings since the last call.
 func (w *warnings) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"plumbline.dev/plumbline/lab/daemon"
 )
 
-// errEnded tells that a component ended before it served.
+// errEnded says that a component ended before it served.
 var errEnded = errors.New("ended before it was ready")
 
 // waitReady returns once url answers 200, or with the reason it does not:

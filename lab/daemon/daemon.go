@@ -69,7 +69,7 @@ func Start(s Spec) (ID, error) {
 func logEnd(log string, state *os.ProcessState) {
 	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return // the folder is gone, and with it whoever would read this
+		return // the folder is gone: there is nobody to read this
 	}
 	_, _ = fmt.Fprintf(f, "process %d ended: %s\n", state.Pid(), state)
 	_ = f.Close()

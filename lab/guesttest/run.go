@@ -61,7 +61,7 @@ type Runner struct {
 	Variables []string
 	// Limit ends the tests of one package.
 	Limit time.Duration
-	// Progress tells what goes on, Out gets the result.
+	// Progress shows what goes on, Out gets the result.
 	Progress *progress.Printer
 	Out      io.Writer
 }

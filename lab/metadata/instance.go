@@ -21,7 +21,7 @@ func instance(f *facts.Facts, mac func(i int) string) entry {
 	var interfaces []entry
 	for i, n := range f.NICs {
 		if n.Network == "" {
-			continue // on GCE each interface has one, and nobody said which
+			continue // on GCE each interface has one, and the machine file has none
 		}
 		e := folder("",
 			leaf("ip-aliases", []string{}),

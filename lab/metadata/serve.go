@@ -36,7 +36,7 @@ func Serve(ctx context.Context, l net.Listener, f *facts.Facts) error {
 	return nil
 }
 
-// handler refuses whoever does not say that it knows whom it asks, as GCE's
+// handler refuses a request without the header Metadata-Flavor, as GCE's
 // server does: a page in a browser cannot.
 func handler(all entry) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -59,29 +59,29 @@ func (v *VM) up(ctx context.Context, quiet time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
-		if v.listen(ctx, quiet) {
+		if v.waitForSilence(ctx, quiet) {
 			cancel(ErrHung)
 		}
 	}()
 	err := v.Wait(ctx, guest.Up)
 	if err != nil && errors.Is(context.Cause(ctx), ErrHung) {
-		return fmt.Errorf("%w: it said nothing for %s; its last words:\n%s", ErrHung, quiet, lastWords(v.Console()))
+		return fmt.Errorf("%w: it printed nothing for %s; the end of its console:\n%s", ErrHung, quiet, tail(v.Console()))
 	}
 	return err
 }
 
-// listen returns true when nothing came to the console for that long, and false
+// waitForSilence returns true when nothing came to the console for that long, and false
 // when ctx ends before.
-func (v *VM) listen(ctx context.Context, quiet time.Duration) bool {
-	heard, last := int64(0), time.Now()
+func (v *VM) waitForSilence(ctx context.Context, quiet time.Duration) bool {
+	size, last := int64(0), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-time.After(min(time.Second, quiet/4)):
 		}
-		if info, err := os.Stat(v.Console()); err == nil && info.Size() != heard {
-			heard, last = info.Size(), time.Now()
+		if info, err := os.Stat(v.Console()); err == nil && info.Size() != size {
+			size, last = info.Size(), time.Now()
 		}
 		if time.Since(last) > quiet {
 			return true

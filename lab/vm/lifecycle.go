@@ -29,7 +29,7 @@ func (v *VM) Running() (bool, error) {
 	return id.Alive()
 }
 
-// Stop ends the machine: it asks QEMU, and kills it when it does not listen. A
+// Stop ends the machine by QMP's quit, and kills QEMU where that does not help. A
 // machine that does not run is no error. Files stay.
 func (v *VM) Stop(ctx context.Context) error {
 	id, err := daemon.Read(v.path(pidFile))
@@ -39,7 +39,7 @@ func (v *VM) Stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Whether it listened shows below.
+	// daemon.Stop sees whether it ended.
 	if conn, err := v.dial(ctx, qmpSocket); err == nil {
 		_ = qemu.Quit(ctx, conn)
 	}
@@ -56,7 +56,7 @@ func (v *VM) Stop(ctx context.Context) error {
 // console. It fails when the guest gives up, QEMU ends, or ctx does.
 func (v *VM) Wait(ctx context.Context, mark string) error {
 	for {
-		said, failed := v.heard(mark)
+		said, failed := v.consoleShows(mark)
 		if said {
 			return nil
 		}
@@ -82,22 +82,21 @@ func (v *VM) Wait(ctx context.Context, mark string) error {
 // crashed, or the guest's kernel did.
 var ErrEnded = errors.New("QEMU ended")
 
-// ended tells why the machine is no more, from what QEMU and the guest's kernel
-// said last.
+// ended says why QEMU ended, from the end of its log and of the guest's console.
 func (v *VM) ended(mark string) error {
-	time.Sleep(endNote) // how QEMU ended is written after it has
-	if _, failed := v.heard(mark); failed != "" {
+	time.Sleep(exitRecorded) // how QEMU ended is written after it has
+	if _, failed := v.consoleShows(mark); failed != "" {
 		return fmt.Errorf("wait for %q: %w: guest failed: %s (see %s)", mark, ErrEnded, failed, v.Console())
 	}
-	return fmt.Errorf("wait for %q: %w\n%s\nthe guest's last words:\n%s", mark, ErrEnded,
-		lastWords(v.path(qemuLog)), lastWords(v.Console()))
+	return fmt.Errorf("wait for %q: %w\n%s\nthe end of the guest's console:\n%s", mark, ErrEnded,
+		tail(v.path(qemuLog)), tail(v.Console()))
 }
 
-// endNote is how long daemon.Start may take to note a process's end.
-const endNote = 200 * time.Millisecond
+// exitRecorded is how long daemon.Start may take to record how a process ended.
+const exitRecorded = 200 * time.Millisecond
 
-// lastWords is the end of a log.
-func lastWords(path string) string {
+// tail returns the end of a log.
+func tail(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
@@ -106,8 +105,8 @@ func lastWords(path string) string {
 	return strings.TrimSpace(string(text[max(0, len(text)-enough):]))
 }
 
-// heard looks for the mark, and for a failure, on the console.
-func (v *VM) heard(mark string) (said bool, failed string) {
+// consoleShows looks for the mark, and for a failure, on the console.
+func (v *VM) consoleShows(mark string) (said bool, failed string) {
 	text, err := os.ReadFile(v.Console())
 	if err != nil {
 		return false, ""

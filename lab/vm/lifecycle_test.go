@@ -32,7 +32,7 @@ func TestHeard(t *testing.T) {
 			if err := os.WriteFile(v.Console(), []byte(test.console), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if said, failed := v.heard(guest.Up); said != test.said || failed != test.failed {
+			if said, failed := v.consoleShows(guest.Up); said != test.said || failed != test.failed {
 				t.Errorf("said %v, failed %q", said, failed)
 			}
 		})
@@ -61,8 +61,8 @@ func TestEarlierGuestIsForgotten(t *testing.T) {
 	if err := v.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	if said, _ := v.heard(guest.Up); said {
-		t.Error("heard the earlier guest")
+	if said, _ := v.consoleShows(guest.Up); said {
+		t.Error("read the mark of the earlier guest")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestSilence(t *testing.T) {
 			})
 			err = v.up(t.Context(), time.Second)
 			if test.hung && (!errors.Is(err, ErrHung) || !strings.Contains(err.Error(), "kernel is up")) {
-				t.Errorf("got %v, want that it hangs, and its last words", err)
+				t.Errorf("got %v, want that it hangs, and the end of its console", err)
 			}
 			if !test.hung && err != nil {
 				t.Errorf("got %v of a guest that came up", err)

@@ -9,7 +9,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Shape is the hardware of one machine as its machine file tells it.
+// Shape is the hardware of one machine as its machine file has it.
 type Shape struct {
 	// Name is the machine's name, such as "a3-ultragpu-8g".
 	Name string
@@ -42,7 +42,7 @@ type Root struct {
 	// Domain and Bus are the two numbers of a name like "pci0000:8c".
 	Domain uint32
 	Bus    uint8
-	// Node is the NUMA node it is local to; nil when nobody said.
+	// Node is the NUMA node it is local to; nil where it is unknown.
 	Node *int
 	// SwitchUp is the upstream port of the switch below the root; nil where
 	// there is none.
@@ -62,7 +62,7 @@ func ParseRoot(name string) (domain uint32, bus uint8, err error) {
 // Name is the root's folder name in sysfs, such as "pci0000:8c".
 func (r Root) Name() string { return fmt.Sprintf("pci%04x:%02x", r.Domain, r.Bus) }
 
-// Kind tells what stands in for a device.
+// Kind is what stands in for a device.
 type Kind int
 
 // The kinds of device a machine file lists.
@@ -83,15 +83,15 @@ type Device struct {
 	// BelowVMBus is set where the root is no child of /sys/devices itself
 	// but of a Hyper-V bus.
 	BelowVMBus bool
-	// Node is the NUMA node; nil when nobody said.
+	// Node is the NUMA node; nil where it is unknown.
 	Node *int
 	// Model is what the real device calls itself, such as "NVIDIA H200".
 	Model string
-	// Interface is a NIC's network interface name; empty when nobody said.
+	// Interface is a NIC's network interface name; empty where it is unknown.
 	Interface string
 	// RDMA is the name of a NIC's RDMA device; empty when it has none.
 	RDMA string
-	// MTU is a NIC's, in bytes; zero when nobody said.
+	// MTU is a NIC's, in bytes; zero where it is unknown.
 	MTU int
 	// NoInterface is set on a NIC without a network interface (ib_only).
 	NoInterface bool

@@ -51,7 +51,7 @@ func setSysctls(values map[string]string) error {
 	return nil
 }
 
-// setNUMANodes tells the kernel the node of functions below a root that cannot
+// setNUMANodes sets the NUMA node of functions below a root that cannot
 // say (drivers/pci/pci-sysfs.c, numa_node_store). It must come before drivers
 // bind, so that their memory lies there too.
 func setNUMANodes(nodes map[string]int) error {

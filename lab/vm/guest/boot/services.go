@@ -32,7 +32,7 @@ type Runner struct {
 	// Groups is the folder in which each service gets a control group (version
 	// 2) of its own; empty for none.
 	Groups string
-	// Say tells what goes on.
+	// Say prints what goes on.
 	Say func(string, ...any)
 }
 
