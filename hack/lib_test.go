@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hack holds the project's scripts; here is what holds them to their word.
+// Package hack tests the project's scripts.
 package hack
 
 import (

@@ -134,8 +134,8 @@ func checkAnswer(t *testing.T, action, want string, err error, warned string) {
 	}
 }
 
-// awaitPolicy waits until the API server asks the policy, as one sees by the answer
-// to a claim that it has something against.
+// awaitPolicy waits until the API server enforces the policy, which shows in its answer
+// to a claim that violates it.
 func awaitPolicy(t *testing.T, client dynamic.Interface, inForce func(error) bool) {
 	t.Helper()
 	probe := claimWith(t, "v1", "ResourceClaim", "dra.net", []string{`{"interface":{"hardwareAddr":"02:00:00:00:00:01"}}`})

@@ -143,8 +143,7 @@ func installDefaults(t *testing.T, config *rest.Config) {
 }
 
 // tryExamples applies every manifest of examples/ by a dry run of the API server, in
-// a namespace that nobody labelled, on a default installation whose policies are
-// asked already.
+// a namespace without labels, on a default installation whose policies are in force.
 func tryExamples(t *testing.T, config *rest.Config, said *warnings) {
 	t.Helper()
 	const namespace = "unlabelled"

@@ -52,7 +52,7 @@ func tryNameClaims(t *testing.T, restConfig *rest.Config) {
 		}
 		return named, nil
 	}
-	probe := cases.Cases[1] // named by nobody
+	probe := cases.Cases[1] // named by no container
 	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		named, err := create(ctx, probe.Pod)
 		return err == nil && cmp.Equal(probe.Named, named), nil

@@ -12,8 +12,8 @@ import (
 	"plumbline.dev/plumbline/lab/daemon"
 )
 
-// Pause stops a component without ending it: its clients wait, as before a
-// network that lost its packets. resume lets it go on.
+// Pause stops a component without ending it: its clients wait as for a network that
+// loses packets. resume lets it go on.
 func (cp *ControlPlane) Pause(name string) (resume func() error, err error) {
 	id, err := daemon.Read(pidPath(cp.dir, name))
 	if err != nil {

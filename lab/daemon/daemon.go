@@ -55,17 +55,17 @@ func Start(s Spec) (ID, error) {
 	if err != nil {
 		return ID{}, errors.Join(fmt.Errorf("start %s: %w", s.Path, err), cmd.Process.Kill(), cmd.Wait())
 	}
-	// Reap it should it end while plumblab still runs. Its end is noticed by
-	// Alive; how it ended only its parent can tell.
+	// Reap it should it end while plumblab still runs. Alive notices its end; how it
+	// ended only its parent learns.
 	go func() {
-		_ = cmd.Wait() // the state says more
+		_ = cmd.Wait() // ProcessState has more than the error
 		logEnd(s.Log, cmd.ProcessState)
 	}()
 	return id, nil
 }
 
 // logEnd adds to a process's log how it ended, such as "exit status 0" or
-// "signal: segmentation fault": a crash leaves no words of its own.
+// "signal: segmentation fault": a crash by a signal prints nothing itself.
 func logEnd(log string, state *os.ProcessState) {
 	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {

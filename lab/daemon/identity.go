@@ -3,7 +3,7 @@
 
 // Package daemon starts, finds and stops the lab's long-running processes. A
 // process is known by its id, start time and boot: a process id alone may by
-// now belong to a stranger, and nothing here ever signals one.
+// now belong to another process, which nothing here may signal.
 package daemon
 
 import (

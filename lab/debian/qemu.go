@@ -53,7 +53,7 @@ func unpackedQEMU(root string) (Program, error) {
 	libs = append(libs, filepath.Join(libs[1], "pulseaudio"))
 	p := Program{
 		Path: loader,
-		// Where it looks for parts it loads when asked for, tcg among them.
+		// Where it looks for the modules that it loads on demand, tcg among them.
 		Env:  []string{"QEMU_MODULE_DIR=" + filepath.Join(libs[1], "qemu")},
 		Args: []string{"--library-path", strings.Join(libs, ":"), filepath.Join(root, "usr/bin", qemuName)},
 	}

@@ -20,7 +20,7 @@ import (
 	"plumbline.dev/plumbline/lab/vm/initramfs"
 )
 
-// Config is a node to be.
+// Config describes a node to start.
 type Config struct {
 	// Program is plumblab, which starts itself again as the node's first
 	// process.

@@ -22,7 +22,7 @@ const (
 	farEnd = "far"
 )
 
-// Plan is what the node's own processes are to know.
+// Plan is the configuration of the node's own processes.
 type Plan struct {
 	// Name is the host name in the node, Group that of its control groups.
 	Name, Group string
