@@ -10,6 +10,7 @@
 //
 //	claims        kubelet: plan, journal, CDI
 //	runtimehooks  container runtime: attach, detach, pin, repair
+//	runtimestate  container runtime: its sandboxes and containers
 //	kube          what the API says of this node and its pods (internal/kube)
 //	status        conditions and device status of claims
 //	publish       the machine, as ResourceSlices

@@ -13,17 +13,18 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/driver"
 )
 
 // lacks says what a container that is being made still needs, from the journal's
 // records and what the runtime shows of it. It waits for the API watch only where
 // that matters.
-func (h *hooks) lacks(ctx context.Context, c runningContainer, records []driver.Record, wait time.Duration) (change, error) {
-	facts := h.pods.Get(c.sandbox.UID)
-	shares, err := sharesOf(c.sandbox, c.facts, records, facts)
+func (h *hooks) lacks(ctx context.Context, c runtimestate.Running, records []driver.Record, wait time.Duration) (change, error) {
+	facts := h.pods.Get(c.Sandbox.UID)
+	shares, err := sharesOf(c.Sandbox, c.Container, records, facts)
 	if err != nil && facts == nil && wait > 0 {
-		shares, err = sharesOf(c.sandbox, c.facts, records, h.pods.Wait(ctx, c.sandbox.UID, wait))
+		shares, err = sharesOf(c.Sandbox, c.Container, records, h.pods.Wait(ctx, c.Sandbox.UID, wait))
 	}
 	if err != nil {
 		return change{}, err
@@ -36,14 +37,14 @@ func (h *hooks) lacks(ctx context.Context, c runningContainer, records []driver.
 			return change{}, err
 		}
 	}
-	lacks := adjust(c.facts, shares, pin)
-	lacks.Memlock = !c.facts.Memlock && h.locksMemory(shares)
+	lacks := adjust(c.Container, shares, pin)
+	lacks.Memlock = !c.Container.Memlock && h.locksMemory(shares)
 	return lacks, nil
 }
 
 // pinFor says where a container that is being made runs: on the CPUs of its
 // claims, or with every other one on what claims leave.
-func pinFor(s placement, c runningContainer, shares []share) (driver.Pin, error) {
+func pinFor(s placement, c runtimestate.Running, shares []share) (driver.Pin, error) {
 	if err := s.doubt(shares); err != nil {
 		return driver.Pin{}, err
 	}
@@ -89,12 +90,12 @@ func adjustmentOf(lacks change) *api.ContainerAdjustment {
 		a.AddCDIDevice(&api.CDIDevice{Name: id})
 	}
 	if lacks.Memlock {
-		a.AddRlimit(memlock, math.MaxUint64, math.MaxUint64) // RLIM_INFINITY
+		a.AddRlimit(runtimestate.RlimitMemlock, math.MaxUint64, math.MaxUint64) // RLIM_INFINITY
 	}
 	if lacks.CPUs != "" {
 		a.SetLinuxCPUSetCPUs(lacks.CPUs)
 		if lacks.RequestedCPUs != nil {
-			a.AddAnnotation(ownCPUs, *lacks.RequestedCPUs)
+			a.AddAnnotation(runtimestate.OwnCPUs, *lacks.RequestedCPUs)
 		}
 	}
 	if lacks.Mems != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 )
 
 // Under the kubelet's static CPU policy a container may come with a cpuset of
@@ -41,12 +42,12 @@ func TestKubeletsCPUSetIsNotWidened(t *testing.T) {
 	if cpus := adjustment.GetLinux().GetResources().GetCpu().GetCpus(); err != nil || cpus != "0-3" {
 		t.Errorf("create beside a claim: CPUs %q, %v; want 0-3", cpus, err)
 	}
-	a.state.setContainer(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container("late", ""))})
+	a.state.SetContainer(runtimestate.Running{Sandbox: runtimestate.SandboxOf(pod), Container: runtimestate.ContainerOf(container("late", ""))})
 	if err := a.preparers[1].Journal.Delete("dra.cpu", claim.UID); err != nil {
 		t.Fatal(err)
 	}
-	a.state.placed("late", change{CPUs: "0-3"})
-	out, err := h.place(t.Context(), a.state.running(), false)
+	a.state.Placed("late", "0-3", "")
+	out, err := h.place(t.Context(), a.state.Running(), false)
 	if err != nil || len(out.updates) != 1 || out.updates[0].GetContainerId() != "late" || out.updates[0].GetLinux().GetResources().GetCpu().GetCpus() != "0-7" {
 		t.Errorf("updates %v, %v; want late alone, on 0-7", out.updates, err)
 	}

@@ -9,49 +9,12 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/kube"
 )
-
-// sandboxFacts is a pod sandbox as the runtime shows it.
-type sandboxFacts struct {
-	// ID is the sandbox's own: a pod may have several, one after the other.
-	ID              string
-	UID             types.UID
-	Namespace, Name string
-	// Netns is empty for a pod in the host's network, and for one that has stopped.
-	Netns string
-	// Stopped: it had stopped when the runtime listed what it has, which is until the
-	// kubelet removes it.
-	Stopped bool
-	// Static: the pod comes from the node and not from the API server, which
-	// knows it under another UID and gives it no claims.
-	Static bool
-	// Admitted: the sandbox is there, by the runtime's list or by our leave.
-	Admitted bool
-}
-
-func (s sandboxFacts) String() string { return s.Namespace + "/" + s.Name }
-
-// containerFacts is a container as the runtime shows it, adjustments of
-// earlier plugins included.
-type containerFacts struct {
-	ID, Name string
-	CDI      []string
-	// Env is what drivers have set of the environment.
-	Env []string
-	// CPUs and Mems are by the runtime's word; the control group may say else.
-	CPUs, Mems string
-	// RequestedCPUs are the CPUs that it was given by somebody else than us.
-	RequestedCPUs cpuset.CPUSet
-	// Group is its control group as the runtime calls it.
-	Group string
-	// Memlock: it has a limit of locked memory, by whoever set it.
-	Memlock bool
-}
 
 // change is what a container still lacks.
 type change struct {
@@ -93,7 +56,7 @@ func holds(r driver.Record, pod types.UID) bool {
 // host's network must not wait, since the API server may be out of reach until it
 // runs, where nothing is held there is nothing to take, and what a sandbox has it
 // was given when it came up.
-func mustBeKnown(s sandboxFacts, records []driver.Record, unreadable bool) bool {
+func mustBeKnown(s runtimestate.Sandbox, records []driver.Record, unreadable bool) bool {
 	if s.Static || s.Admitted || s.Netns == "" {
 		return false
 	}
@@ -107,7 +70,7 @@ func mustBeKnown(s sandboxFacts, records []driver.Record, unreadable bool) bool 
 
 // mayBeUnreadable says whether a record that nobody can read may be of the pod:
 // whether it uses a claim of which there is no readable one.
-func mayBeUnreadable(s sandboxFacts, records []driver.Record, facts *kube.Pod) bool {
+func mayBeUnreadable(s runtimestate.Sandbox, records []driver.Record, facts *kube.Pod) bool {
 	if s.Static {
 		return false
 	}
@@ -124,7 +87,7 @@ func mayBeUnreadable(s sandboxFacts, records []driver.Record, facts *kube.Pod) b
 // admitSandbox returns the pod's records, or refuses it. moves says of which
 // records something goes into a namespace; facts is nil while the pod is unknown to
 // the API watch.
-func admitSandbox(s sandboxFacts, records []driver.Record, facts *kube.Pod, moves func(driver.Record) bool) ([]driver.Record, error) {
+func admitSandbox(s runtimestate.Sandbox, records []driver.Record, facts *kube.Pod, moves func(driver.Record) bool) ([]driver.Record, error) {
 	var mine []driver.Record
 	for _, r := range records {
 		switch {
@@ -152,7 +115,7 @@ func replaced(r driver.Record, records []driver.Record, pod types.UID) bool {
 	})
 }
 
-func refuseSecondPod(s sandboxFacts, r driver.Record) error {
+func refuseSecondPod(s runtimestate.Sandbox, r driver.Record) error {
 	var names []string
 	for _, p := range r.Pods {
 		names = append(names, p.Name)
@@ -163,7 +126,7 @@ func refuseSecondPod(s sandboxFacts, r driver.Record) error {
 
 // sharesOf says what of the records a container has: the devices that it names,
 // or all of a claim that no container of the pod names.
-func sharesOf(s sandboxFacts, c containerFacts, records []driver.Record, facts *kube.Pod) ([]share, error) {
+func sharesOf(s runtimestate.Sandbox, c runtimestate.Container, records []driver.Record, facts *kube.Pod) ([]share, error) {
 	var shares []share
 	for _, r := range records {
 		named := namedDevices(r, c)
@@ -189,7 +152,7 @@ func sharesOf(s sandboxFacts, c containerFacts, records []driver.Record, facts *
 
 // namedDevices are the devices that the kubelet injected. Runtimes that do not
 // tell a container's CDI devices show their environment all the same.
-func namedDevices(r driver.Record, c containerFacts) []int {
+func namedDevices(r driver.Record, c runtimestate.Container) []int {
 	var named []int
 	for i := range r.Devices {
 		if slices.Contains(c.CDI, cdi.ID(r, i)) || slices.Contains(c.Env, cdi.Marker(r, i)) {
@@ -200,7 +163,7 @@ func namedDevices(r driver.Record, c containerFacts) []int {
 }
 
 // adjust says what a container lacks of its shares and of its placement.
-func adjust(c containerFacts, shares []share, pin driver.Pin) change {
+func adjust(c runtimestate.Container, shares []share, pin driver.Pin) change {
 	var out change
 	for _, s := range shares {
 		if !s.podLevel {

@@ -15,6 +15,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/cpu"
@@ -22,7 +23,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-var trainer = sandboxFacts{UID: "trainer-uid", Namespace: "default", Name: "trainer", Netns: "/run/netns/1"}
+var trainer = runtimestate.Sandbox{UID: "trainer-uid", Namespace: "default", Name: "trainer", Netns: "/run/netns/1"}
 
 func recordOf(driverName, claim string, pod types.UID, devices ...string) driver.Record {
 	r := driver.Record{
@@ -41,12 +42,12 @@ func TestAdmitSandbox(t *testing.T) {
 	other := recordOf("dra.net", "other", "other-uid", "nic1")
 	looks := recordOf("dra.net", "looks", "looks-uid", "nic2")
 	looks.Devices[0].AdminAccess = true
-	looker := sandboxFacts{UID: "looks-uid", Namespace: "default", Name: "looker"}
+	looker := runtimestate.Sandbox{UID: "looks-uid", Namespace: "default", Name: "looker"}
 	onHost := trainer
 	onHost.Netns = ""
 	for _, test := range []struct {
 		name    string
-		sandbox sandboxFacts
+		sandbox runtimestate.Sandbox
 		facts   *kube.Pod
 		want    string // claims, or the refusal
 	}{
@@ -57,8 +58,8 @@ func TestAdmitSandbox(t *testing.T) {
 		{"another pod's claim", trainer, &kube.Pod{Namespace: "default", Claims: []string{"mine", "other"}},
 			"claim default/other of dra.net is held by pod other, so pod default/trainer cannot have it: want a claim per pod, as resourceClaimTemplateName gives"},
 		{"a claim of that name elsewhere", trainer, &kube.Pod{Namespace: "elsewhere", Claims: []string{"other"}}, "mine"},
-		{"a pod without claims", sandboxFacts{UID: "x", Netns: "/run/netns/2"}, nil, ""},
-		{"a pod of the host without claims", sandboxFacts{UID: "x"}, nil, ""},
+		{"a pod without claims", runtimestate.Sandbox{UID: "x", Netns: "/run/netns/2"}, nil, ""},
+		{"a pod of the host without claims", runtimestate.Sandbox{UID: "x"}, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := admitSandbox(test.sandbox, []driver.Record{mine, other, looks}, test.facts, (&agenttest.FakeDriver{}).Moves)
@@ -85,19 +86,19 @@ func TestSharesOf(t *testing.T) {
 	extended := &kube.Pod{Namespace: "default", Named: map[string]bool{}} // not in spec.resourceClaims
 	for _, test := range []struct {
 		name      string
-		container containerFacts
+		container runtimestate.Container
 		facts     *kube.Pod
 		want      string
 	}{
-		{"names one request", containerFacts{CDI: []string{cdi.ID(two, 1)}}, named, "two[1]"},
-		{"names the claim", containerFacts{CDI: []string{cdi.ID(two, 0), cdi.ID(two, 1)}}, named, "two[0 1]"},
-		{"a runtime that shows the environment only", containerFacts{Env: []string{"A=1", cdi.Marker(two, 0)}}, named, "two[0]"},
-		{"needs no watch where it names the claim", containerFacts{CDI: []string{cdi.ID(two, 1)}}, nil, "two[1]"},
-		{"another container names it", containerFacts{}, named, ""},
-		{"nobody names it", containerFacts{}, podLevel, "two[0 1] at pod level"},
-		{"an extended resource belongs to its container", containerFacts{}, extended, ""},
-		{"the pod is not known yet", containerFacts{}, nil, "pod default/trainer holds claim default/two of dra.cpu, and the API watch has not shown yet which of its containers name it"},
-		{"another pod's claim", containerFacts{CDI: []string{cdi.ID(stranger, 0)}}, named,
+		{"names one request", runtimestate.Container{CDI: []string{cdi.ID(two, 1)}}, named, "two[1]"},
+		{"names the claim", runtimestate.Container{CDI: []string{cdi.ID(two, 0), cdi.ID(two, 1)}}, named, "two[0 1]"},
+		{"a runtime that shows the environment only", runtimestate.Container{Env: []string{"A=1", cdi.Marker(two, 0)}}, named, "two[0]"},
+		{"needs no watch where it names the claim", runtimestate.Container{CDI: []string{cdi.ID(two, 1)}}, nil, "two[1]"},
+		{"another container names it", runtimestate.Container{}, named, ""},
+		{"nobody names it", runtimestate.Container{}, podLevel, "two[0 1] at pod level"},
+		{"an extended resource belongs to its container", runtimestate.Container{}, extended, ""},
+		{"the pod is not known yet", runtimestate.Container{}, nil, "pod default/trainer holds claim default/two of dra.cpu, and the API watch has not shown yet which of its containers name it"},
+		{"another pod's claim", runtimestate.Container{CDI: []string{cdi.ID(stranger, 0)}}, named,
 			"claim default/stranger of dra.cpu is held by pod other, so pod default/trainer cannot have it: want a claim per pod, as resourceClaimTemplateName gives"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -125,7 +126,7 @@ func TestAdjustAddsOnlyWhatIsMissing(t *testing.T) {
 	nic := recordOf("dra.net", "nic", "trainer-uid", "nic0")
 	shares := []share{{record: nic, devices: []int{0}, podLevel: true}}
 	pin := driver.Pin{CPUs: cpuset.New(2, 3), Mems: cpuset.New(0), Env: []string{"DRA_CPUSET_x=2-3"}}
-	fresh := containerFacts{Env: []string{"HOME=/"}}
+	fresh := runtimestate.Container{Env: []string{"HOME=/"}}
 	none := ""
 	first := adjust(fresh, shares, pin)
 	want := change{
@@ -137,7 +138,7 @@ func TestAdjustAddsOnlyWhatIsMissing(t *testing.T) {
 	}
 	// The runtime shows the second agent what the first has added; setting
 	// anything twice would fail the container.
-	seen := containerFacts{Env: append(fresh.Env, first.Env...), CPUs: first.CPUs, Mems: first.Mems}
+	seen := runtimestate.Container{Env: append(fresh.Env, first.Env...), CPUs: first.CPUs, Mems: first.Mems}
 	if second := adjust(seen, shares, pin); adjustmentOf(second) != nil {
 		t.Errorf("the second agent adds %+v, want nothing", second)
 	}
@@ -185,7 +186,7 @@ func TestPlacement(t *testing.T) {
 			}
 			s := placement{preparer: &claims.Preparer{Driver: claims.Of(cpu.Driver{}), Machine: func() *model.Machine { return m }}}
 			s.add(test.held)
-			pin, err := pinFor(s, runningContainer{facts: containerFacts{RequestedCPUs: own}}, test.shares)
+			pin, err := pinFor(s, runtimestate.Running{Container: runtimestate.Container{RequestedCPUs: own}}, test.shares)
 			got := fmt.Sprint(pin.CPUs, " ", pin.Mems, " ", strings.Join(pin.Env, " "))
 			if err != nil {
 				got = err.Error()

@@ -147,7 +147,7 @@ func TestSecondPodOfAClaim(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !test.runs {
-				h.state.removeSandbox(podOf("first", "").GetId())
+				h.state.RemoveSandbox(podOf("first", "").GetId())
 			}
 			for range 2 { // asked again, as the kubelet does
 				err := h.RunPodSandbox(t.Context(), podOf("second", secondPath))

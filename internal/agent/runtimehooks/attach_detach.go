@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 )
@@ -43,7 +44,7 @@ func bounded(ctx context.Context, what string, work func(context.Context) error)
 // attach brings a record's devices into a sandbox's namespace. It is also the
 // repair: what is in place stays. repairing says that the pod may run already, so
 // that what it lacked is worth telling.
-func (h *hooks) attach(ctx context.Context, r driver.Record, sandbox sandboxFacts, repairing bool) error {
+func (h *hooks) attach(ctx context.Context, r driver.Record, sandbox runtimestate.Sandbox, repairing bool) error {
 	p := h.preparerOf(r.Driver)
 	r, unlock, err := h.lockCurrent(ctx, p, r)
 	if err != nil {
@@ -72,7 +73,7 @@ func (h *hooks) attach(ctx context.Context, r driver.Record, sandbox sandboxFact
 	return err
 }
 
-func (h *hooks) attachLocked(ctx context.Context, p *claims.Preparer, r driver.Record, sandbox sandboxFacts, repairing bool) (status.Report, bool, error) {
+func (h *hooks) attachLocked(ctx context.Context, p *claims.Preparer, r driver.Record, sandbox runtimestate.Sandbox, repairing bool) (status.Report, bool, error) {
 	held, elsewhere, err := h.namespaces.hold(r, sandbox)
 	if err == nil && elsewhere {
 		// The pod has a new sandbox, and nobody said that the old one is gone.
@@ -112,18 +113,18 @@ var errOutlived = errors.New("the sandbox has ended meanwhile, and the claim is 
 // outlived says whether a record has gone on to another sandbox than the one that
 // somebody wants it in: the work of a hook may outlive the hook and the sandbox.
 // The claim is locked.
-func (h *hooks) outlived(r driver.Record, sandbox sandboxFacts) bool {
+func (h *hooks) outlived(r driver.Record, sandbox runtimestate.Sandbox) bool {
 	if !holds(r, sandbox.UID) {
 		return true
 	}
 	held, ok := h.namespaces.get(keyOf(r))
-	return ok && held.sandbox != sandbox.ID && h.state.lives(held.sandbox) && !h.state.hasSandbox(sandbox.ID)
+	return ok && held.sandbox != sandbox.ID && h.state.Lives(held.sandbox) && !h.state.HasSandbox(sandbox.ID)
 }
 
 // detach brings a record's devices back to the host, when a sandbox has stopped or,
 // with no ID, when none of its pods has one. It does nothing where they are in
 // another sandbox by the time the claim is locked; back says whether they are there.
-func (h *hooks) detach(ctx context.Context, r driver.Record, stopped sandboxFacts) (back bool, err error) {
+func (h *hooks) detach(ctx context.Context, r driver.Record, stopped runtimestate.Sandbox) (back bool, err error) {
 	p := h.preparerOf(r.Driver)
 	r, unlock, err := h.lockCurrent(ctx, p, r)
 	if errors.Is(err, errSuperseded) {
@@ -149,7 +150,7 @@ func (h *hooks) detach(ctx context.Context, r driver.Record, stopped sandboxFact
 // leaving is a path to where a record's devices come back from; empty where there
 // is no namespace any more. elsewhere says that they are, or belong, in a sandbox
 // other than the one that has stopped. The claim is locked.
-func (h *hooks) leaving(r driver.Record, stopped sandboxFacts) (path string, elsewhere bool) {
+func (h *hooks) leaving(r driver.Record, stopped runtimestate.Sandbox) (path string, elsewhere bool) {
 	held, ok := h.namespaces.get(keyOf(r))
 	now, lives := h.namespaces.ofPods(r.Pods)
 	switch {
@@ -157,7 +158,7 @@ func (h *hooks) leaving(r driver.Record, stopped sandboxFacts) (path string, els
 		h.retry(keyOf(r)) // to hold where they are
 		return "", true
 	case ok:
-		return held.path, h.state.lives(held.sandbox) || stopped.ID != "" && held.sandbox != stopped.ID
+		return held.path, h.state.Lives(held.sandbox) || stopped.ID != "" && held.sandbox != stopped.ID
 	case lives:
 		h.retry(keyOf(r)) // an agent before this one may have left them anywhere
 		return "", true
@@ -174,7 +175,7 @@ func (h *hooks) leaving(r driver.Record, stopped sandboxFacts) (path string, els
 // follow lets go of a namespace when another agent has brought the record's devices
 // from there to the sandbox: during an upgrade there are two, and each gets the hooks.
 // It says whether it did. The claim is locked.
-func (h *hooks) follow(r driver.Record, held namespace, to sandboxFacts) bool {
+func (h *hooks) follow(r driver.Record, held namespace, to runtimestate.Sandbox) bool {
 	p := h.preparerOf(r.Driver)
 	if p.Missing == nil || held.sandbox == to.ID {
 		return false

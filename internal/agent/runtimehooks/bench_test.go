@@ -38,7 +38,7 @@ func BenchmarkPrepareBesideACrowd(b *testing.B) {
 			Id: id, Name: id, PodSandboxId: pod.Id, State: api.ContainerState_CONTAINER_RUNNING, Linux: &api.LinuxContainer{CgroupsPath: groupOf(id)},
 		})
 	}
-	a.state.reset(n.pods, n.containers)
+	a.state.Reset(n.pods, n.containers)
 	if err := a.confine(b.Context()); err != nil {
 		b.Fatal(err)
 	}

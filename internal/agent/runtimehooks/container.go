@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/metrics"
 )
 
@@ -20,15 +21,15 @@ import (
 func (h *hooks) StartContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container) error {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	c := runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)}
-	h.state.setContainer(c)
+	c := runtimestate.Running{Sandbox: runtimestate.SandboxOf(pod), Container: runtimestate.ContainerOf(container)}
+	h.state.SetContainer(c)
 	h.warnUnmirrored(c)
 	out := h.placeOne(ctx, c)
 	if len(out.updates) == 0 {
 		return nil
 	}
 	if f := out.Failed; len(f) > 0 && f[0].Container.Exclusive() {
-		return h.refuse(c.sandbox, metrics.HookStartContainer, firstFailure(out.Outcome))
+		return h.refuse(c.Sandbox, metrics.HookStartContainer, firstFailure(out.Outcome))
 	}
 	h.repin() // by the runtime, which is asked outside of hooks
 	return nil
@@ -36,10 +37,10 @@ func (h *hooks) StartContainer(ctx context.Context, pod *api.PodSandbox, contain
 
 // placeOne is a pass over one container, which reads its group. Where nobody can
 // say where it belongs it stays, and is looked at again.
-func (h *hooks) placeOne(ctx context.Context, c runningContainer) placed {
-	out, err := h.place(ctx, []runningContainer{c}, true)
+func (h *hooks) placeOne(ctx context.Context, c runtimestate.Running) placed {
+	out, err := h.place(ctx, []runtimestate.Running{c}, true)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "will be looked at again", "pod", c.sandbox.String(), "container", c.facts.Name)
+		klog.FromContext(ctx).Error(err, "will be looked at again", "pod", c.Sandbox.String(), "container", c.Container.Name)
 		h.repin()
 	}
 	return out
@@ -60,19 +61,19 @@ func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, contai
 		return nil, nil
 	}
 	cpu := asked.GetCpu()
-	c := h.state.known(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)})
+	c := h.state.Known(runtimestate.Running{Sandbox: runtimestate.SandboxOf(pod), Container: runtimestate.ContainerOf(container)})
 	if set, err := cpuset.Parse(cpu.GetCpus()); err == nil && !set.IsEmpty() && !set.Equals(s.pool) {
-		c.facts.RequestedCPUs = set // by whoever asks
-		h.state.setContainer(c)
+		c.Container.RequestedCPUs = set // by whoever asks
+		h.state.SetContainer(c)
 	}
-	assignments := h.assignments(ctx, &s, []runningContainer{c})
+	assignments := h.assignments(ctx, &s, []runtimestate.Running{c})
 	if len(assignments) == 0 || assignments[0].Skip {
 		return nil, nil
 	}
 	u := h.updateOf(&s, assignments[0])
 	want := u.GetLinux().GetResources().GetCpu()
 	switch free := pinning.Wanted(assignments[0], s.pool).CPUs.IsEmpty(); {
-	case free && c.facts.CPUs == "":
+	case free && c.Container.CPUs == "":
 		return nil, nil // nobody confines it, nor did when it was made
 	case cpu.GetCpus() == want.GetCpus() && (want.GetMems() == "" || cpu.GetMems() == want.GetMems()):
 		return nil, nil // whoever asks wants the same, or another agent has said so
@@ -85,7 +86,7 @@ func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, contai
 func (h *hooks) PostUpdateContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container) error {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	c := h.state.known(runningContainer{sandbox: sandboxOf(pod), facts: containerOf(container)})
+	c := h.state.Known(runtimestate.Running{Sandbox: runtimestate.SandboxOf(pod), Container: runtimestate.ContainerOf(container)})
 	if out := h.placeOne(ctx, c); len(out.updates) > 0 {
 		h.repin()
 	}

@@ -15,6 +15,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model"
@@ -98,10 +99,10 @@ func (q *quarantine) tell(s *placement, all bool) {
 }
 
 // assign is where a container belongs by its shares of the records.
-func (s *placement) assign(c runningContainer, shares []share) (pinning.Container, error) {
+func (s *placement) assign(c runtimestate.Running, shares []share) (pinning.Container, error) {
 	assigned := pinning.Container{
-		ID: c.facts.ID, Name: c.facts.Name, Namespace: c.sandbox.Namespace,
-		Pod: driver.PodRef{UID: c.sandbox.UID, Name: c.sandbox.Name}, Group: c.facts.Group, RequestedCPUs: c.facts.RequestedCPUs,
+		ID: c.Container.ID, Name: c.Container.Name, Namespace: c.Sandbox.Namespace,
+		Pod: driver.PodRef{UID: c.Sandbox.UID, Name: c.Sandbox.Name}, Group: c.Container.Group, RequestedCPUs: c.Container.RequestedCPUs,
 	}
 	var mine []driver.Record
 	for _, share := range shares {
@@ -117,7 +118,7 @@ func (s *placement) assign(c runningContainer, shares []share) (pinning.Containe
 }
 
 // assignments are where containers belong. One that is in doubt is left out, and stays.
-func (h *hooks) assignments(ctx context.Context, s *placement, containers []runningContainer) []pinning.Container {
+func (h *hooks) assignments(ctx context.Context, s *placement, containers []runtimestate.Running) []pinning.Container {
 	assignments := make([]pinning.Container, 0, len(containers))
 	for _, c := range containers {
 		shares, err := h.sharesIn(s, c)
@@ -129,11 +130,11 @@ func (h *hooks) assignments(ctx context.Context, s *placement, containers []runn
 			err = s.poolErr
 		}
 		if assigned.Exclusive() {
-			facts := h.pods.Get(c.sandbox.UID)
+			facts := h.pods.Get(c.Sandbox.UID)
 			assigned.AllLimited = facts != nil && facts.AllLimited()
 		}
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "container stays where it is", "pod", c.sandbox.String(), "container", c.facts.Name)
+			klog.FromContext(ctx).Error(err, "container stays where it is", "pod", c.Sandbox.String(), "container", c.Container.Name)
 			continue
 		}
 		assignments = append(assignments, assigned)
@@ -143,15 +144,15 @@ func (h *hooks) assignments(ctx context.Context, s *placement, containers []runn
 
 // sharesIn is sharesOf without the wait for the API watch, and with the least
 // work for the many containers that hold nothing.
-func (h *hooks) sharesIn(s *placement, c runningContainer) ([]share, error) {
-	records := s.byPod[c.sandbox.UID]
-	if len(c.facts.CDI) > 0 || len(c.facts.Env) > 0 {
+func (h *hooks) sharesIn(s *placement, c runtimestate.Running) ([]share, error) {
+	records := s.byPod[c.Sandbox.UID]
+	if len(c.Container.CDI) > 0 || len(c.Container.Env) > 0 {
 		records = s.records // those of other pods are refused
 	}
 	if len(records) == 0 {
 		return nil, nil
 	}
-	return sharesOf(c.sandbox, c.facts, records, h.pods.Get(c.sandbox.UID))
+	return sharesOf(c.Sandbox, c.Container, records, h.pods.Get(c.Sandbox.UID))
 }
 
 // doubt says why a container must not start on what it holds; nil: it may.

@@ -5,7 +5,7 @@
 // into pods, takes them back, places containers, and after every connection
 // repairs what happened while nobody was there.
 //
-//	the link to the runtime   nri_link.go, runtime.go, state.go
+//	the link to the runtime   nri_link.go, runtime.go
 //	its hooks                 hooks.go, container.go, admission.go
 //	devices of pods           attach_detach.go, handover.go, namespaces.go, repair.go
 //	CPUs of containers        cpu_placement.go, pin_containers.go,
@@ -13,5 +13,6 @@
 //
 // A hook decides from the journal's records alone and adds only what is missing,
 // because two agents overlap during an upgrade. Each has less than the runtime's
-// two seconds, so what is slow happens in claims.
+// two seconds, so what is slow happens in claims. What the runtime runs is
+// remembered in runtimestate.
 package runtimehooks

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/kube"
 )
@@ -17,7 +18,7 @@ import (
 // handOver gives a pod the records of its claims that no other pod has any more.
 // The kubelet unprepares a claim with its last pod, and prepares it with its
 // first, so a pod that was there before the last one left gets neither.
-func (h *hooks) handOver(ctx context.Context, s sandboxFacts, records []driver.Record, facts *kube.Pod) error {
+func (h *hooks) handOver(ctx context.Context, s runtimestate.Sandbox, records []driver.Record, facts *kube.Pod) error {
 	for i, r := range records {
 		if !uses(facts, r) || holds(r, s.UID) || replaced(r, records, s.UID) || s.Netns == "" && h.moves(r) || !h.abandoned(r) {
 			continue
@@ -35,7 +36,7 @@ func (h *hooks) handOver(ctx context.Context, s sandboxFacts, records []driver.R
 // a sandbox of one, nor the API server a pod that may yet run.
 func (h *hooks) abandoned(r driver.Record) bool {
 	for _, pod := range r.Pods {
-		if h.state.runs(pod.UID) {
+		if h.state.Runs(pod.UID) {
 			return false
 		}
 		if facts := h.pods.Get(pod.UID); facts != nil && !facts.Ended {
@@ -47,7 +48,7 @@ func (h *hooks) abandoned(r driver.Record) bool {
 
 // giveTo makes the pod the record's only one. Attaching brings the devices back
 // from wherever they are first.
-func (h *hooks) giveTo(ctx context.Context, r driver.Record, s sandboxFacts) (driver.Record, error) {
+func (h *hooks) giveTo(ctx context.Context, r driver.Record, s runtimestate.Sandbox) (driver.Record, error) {
 	p := h.preparerOf(r.Driver)
 	now, unlock, err := h.lockCurrent(ctx, p, r)
 	if err != nil {

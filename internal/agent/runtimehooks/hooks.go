@@ -17,6 +17,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/kube"
@@ -32,7 +33,7 @@ const podWait = 500 * time.Millisecond
 // container, and the kubelet tries again.
 type hooks struct {
 	preparers []*claims.Preparer
-	state     *state
+	state     *runtimestate.State
 	pods      kube.Pods
 	// namespaces are those that devices are in.
 	namespaces *namespaces
@@ -115,18 +116,18 @@ func (h *hooks) moves(r driver.Record) bool {
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	sandbox := sandboxOf(pod)
-	h.state.addSandbox(pod.GetId(), sandbox)
+	sandbox := runtimestate.SandboxOf(pod)
+	h.state.AddSandbox(pod.GetId(), sandbox)
 	if err := h.attachPod(ctx, sandbox, metrics.HookRunPodSandbox); err != nil {
 		// Refused, it never runs, and not every runtime tells of its removal.
-		h.state.removeSandbox(pod.GetId())
+		h.state.RemoveSandbox(pod.GetId())
 		return err
 	}
 	return nil
 }
 
 // attachPod attaches what the pod's claims hold, or refuses the pod.
-func (h *hooks) attachPod(ctx context.Context, sandbox sandboxFacts, hook string) error {
+func (h *hooks) attachPod(ctx context.Context, sandbox runtimestate.Sandbox, hook string) error {
 	mine, err := h.admit(ctx, sandbox)
 	if err != nil {
 		return h.refuse(sandbox, hook, err)
@@ -148,7 +149,7 @@ func (h *hooks) attachPod(ctx context.Context, sandbox sandboxFacts, hook string
 // admit returns the records to attach, or why the pod must not run. What several
 // pods can use at once is looked at too: a claim that is not this pod's gives it
 // nothing.
-func (h *hooks) admit(ctx context.Context, sandbox sandboxFacts) ([]driver.Record, error) {
+func (h *hooks) admit(ctx context.Context, sandbox runtimestate.Sandbox) ([]driver.Record, error) {
 	records, unreadable := h.records((*claims.Preparer).NeedsRuntime)
 	facts := h.pods.Get(sandbox.UID)
 	if facts == nil && mustBeKnown(sandbox, records, unreadable != nil) {
@@ -168,7 +169,7 @@ func (h *hooks) admit(ctx context.Context, sandbox sandboxFacts) ([]driver.Recor
 }
 
 // refuse counts a refusal and tells the pod, in the words that the kubelet gets.
-func (h *hooks) refuse(sandbox sandboxFacts, hook string, err error) error {
+func (h *hooks) refuse(sandbox runtimestate.Sandbox, hook string, err error) error {
 	h.metrics.Refused(hook)
 	h.events.Pod(sandbox.Namespace, driver.PodRef{UID: sandbox.UID, Name: sandbox.Name}, true, status.Refused, err.Error())
 	return err
@@ -179,9 +180,9 @@ func (h *hooks) refuse(sandbox sandboxFacts, hook string, err error) error {
 func (h *hooks) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	sandbox := sandboxOf(pod)
+	sandbox := runtimestate.SandboxOf(pod)
 	// Whoever repairs from now on must not bring anything into it again.
-	h.state.removeSandbox(pod.GetId())
+	h.state.RemoveSandbox(pod.GetId())
 	mine := slices.DeleteFunc(h.readable(ctx), func(r driver.Record) bool { return !holds(r, sandbox.UID) })
 	err := bounded(ctx, "bring back the devices of pod "+sandbox.String(), func(ctx context.Context) error {
 		var errs []error
@@ -201,7 +202,7 @@ func (h *hooks) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 
 // RemovePodSandbox forgets the sandbox.
 func (h *hooks) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
-	h.state.removeSandbox(pod.GetId())
+	h.state.RemoveSandbox(pod.GetId())
 	h.warned.drop(types.UID(pod.GetUid()))
 	return nil
 }
@@ -212,8 +213,8 @@ func (h *hooks) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
 func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	sandbox := sandboxOf(pod)
-	sandbox.Admitted = h.state.hasSandbox(pod.GetId())
+	sandbox := runtimestate.SandboxOf(pod)
+	sandbox.Admitted = h.state.HasSandbox(pod.GetId())
 	if err := h.attachPod(ctx, sandbox, metrics.HookCreateContainer); err != nil {
 		return nil, nil, err
 	}
@@ -222,7 +223,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, contai
 		err := fmt.Errorf("pod %s, container %s: %w", sandbox, container.GetName(), unreadable)
 		return nil, nil, h.refuse(sandbox, metrics.HookCreateContainer, err)
 	}
-	lacks, err := h.lacks(ctx, runningContainer{sandbox: sandbox, facts: containerOf(container)}, records, podWait)
+	lacks, err := h.lacks(ctx, runtimestate.Running{Sandbox: sandbox, Container: runtimestate.ContainerOf(container)}, records, podWait)
 	if err != nil {
 		return nil, nil, h.refuse(sandbox, metrics.HookCreateContainer, err)
 	}
@@ -231,7 +232,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, contai
 
 // RemoveContainer forgets the container.
 func (h *hooks) RemoveContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
-	h.state.removeContainer(container.GetId())
+	h.state.RemoveContainer(container.GetId())
 	if h.placer != nil {
 		h.placer.Forget(container.GetId())
 	}

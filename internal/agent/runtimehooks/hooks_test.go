@@ -23,6 +23,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
@@ -309,8 +310,8 @@ func TestRunPodSandboxFailsThePod(t *testing.T) {
 	if err := h.RunPodSandbox(t.Context(), podOf("a", "/run/netns/a")); !errors.Is(err, nic.Refuse) {
 		t.Errorf("got %v, want the driver's reason", err)
 	}
-	if len(a.state.sandboxes) != 0 {
-		t.Errorf("sandboxes %v, want the refused one forgotten", a.state.sandboxes)
+	if a.state.HasSandbox(podOf("a", "").GetId()) {
+		t.Error("the refused sandbox is remembered, want it forgotten")
 	}
 	if len(told) != 1 || told[0].Err == nil || told[0].Reason != "AttachFailed" {
 		t.Errorf("claim status %+v, want AttachFailed", told)
@@ -343,7 +344,7 @@ func TestHooksDecideFromDisk(t *testing.T) {
 	if got := strings.Join(nic.Actions, "; "); got != "attach late to /run/netns/late" {
 		t.Errorf("actions %q, want the attach", got)
 	}
-	if sandbox, lives := a.state.sandbox(types.UID("late-pod")); lives {
+	if sandbox, lives := a.state.Sandbox(types.UID("late-pod")); lives {
 		t.Errorf("sandbox %+v of a path that does not exist, want none", sandbox)
 	}
 }
@@ -382,40 +383,15 @@ func TestLateAttachOfAClaimThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := a.hooks()
-	if err := h.attach(t.Context(), r, sandboxOf(podOf("a", "/run/netns/a")), false); !errors.Is(err, errSuperseded) {
+	if err := h.attach(t.Context(), r, runtimestate.SandboxOf(podOf("a", "/run/netns/a")), false); !errors.Is(err, errSuperseded) {
 		t.Errorf("attach: got %v, want errSuperseded", err)
 	}
-	if _, err := h.detach(t.Context(), r, sandboxFacts{}); err != nil {
+	if _, err := h.detach(t.Context(), r, runtimestate.Sandbox{}); err != nil {
 		t.Errorf("detach: %v", err)
 	}
 	for _, action := range nic.Actions {
 		if strings.HasPrefix(action, "attach") {
 			t.Errorf("actions %q: the NIC was taken", nic.Actions)
 		}
-	}
-}
-
-// The runtime lists sandboxes that have stopped until the kubelet removes them, a
-// minute later: their pods do not run.
-func TestRuns(t *testing.T) {
-	r := New("/nowhere")
-	netns := filepath.Join(t.TempDir(), "netns")
-	if err := os.WriteFile(netns, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	listed := podOf("listed", "") // as containerd lists one that has stopped
-	listed.Pid = 0
-	r.state.reset([]*api.PodSandbox{podOf("running", netns), podOf("stopped", netns+"-gone"), podOf("on-host", ""), listed}, nil)
-	for pod, want := range map[types.UID]bool{
-		"running-pod": true, "stopped-pod": false, "on-host-pod": true, "listed-pod": false, "other-pod": false,
-	} {
-		if r.Runs(pod) != want {
-			t.Errorf("%s: runs %t, want %t", pod, !want, want)
-		}
-	}
-	// A sandbox that is being run has not stopped, whatever the runtime knows of it.
-	r.state.addSandbox(listed.GetId(), sandboxOf(listed))
-	if !r.Runs("listed-pod") {
-		t.Error("a sandbox that a hook told of does not run")
 	}
 }

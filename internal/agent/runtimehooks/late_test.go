@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/driver"
 )
 
@@ -34,12 +35,12 @@ func TestLateWorkLeavesTheNewSandbox(t *testing.T) {
 			}
 		}},
 		{"a repair that found no sandbox", func(t *testing.T, h *hooks, r driver.Record, _ *api.PodSandbox) {
-			if back, err := h.detach(t.Context(), r, sandboxFacts{}); back || err != nil {
+			if back, err := h.detach(t.Context(), r, runtimestate.Sandbox{}); back || err != nil {
 				t.Errorf("brought back %t, %v", back, err)
 			}
 		}},
 		{"the attach to the old one", func(t *testing.T, h *hooks, r driver.Record, old *api.PodSandbox) {
-			if err := h.attach(t.Context(), r, sandboxOf(old), false); !errors.Is(err, errOutlived) {
+			if err := h.attach(t.Context(), r, runtimestate.SandboxOf(old), false); !errors.Is(err, errOutlived) {
 				t.Errorf("got %v, want errOutlived", err)
 			}
 		}},
@@ -51,7 +52,7 @@ func TestLateWorkLeavesTheNewSandbox(t *testing.T) {
 			if err := h.RunPodSandbox(t.Context(), old); err != nil {
 				t.Fatal(err)
 			}
-			h.state.removeSandbox(old.GetId())
+			h.state.RemoveSandbox(old.GetId())
 			path := existing(t)
 			if err := h.RunPodSandbox(t.Context(), again(old, path)); err != nil {
 				t.Fatal(err)
@@ -92,10 +93,10 @@ func TestLateStopOfThePodBefore(t *testing.T) {
 	}
 	want := "attach a to /run/netns/first; detach a from /run/netns/first; attach a to " + path
 	// The hook chose the record while it was the first pod's.
-	if back, err := h.detach(t.Context(), r, sandboxOf(first)); back || err != nil {
+	if back, err := h.detach(t.Context(), r, runtimestate.SandboxOf(first)); back || err != nil {
 		t.Errorf("brought back %t, %v", back, err)
 	}
-	if err := h.attach(t.Context(), r, sandboxOf(first), false); !errors.Is(err, errOutlived) {
+	if err := h.attach(t.Context(), r, runtimestate.SandboxOf(first), false); !errors.Is(err, errOutlived) {
 		t.Errorf("attach: got %v, want errOutlived", err)
 	}
 	if got := a.actions(nic); got != want {
@@ -109,7 +110,7 @@ func TestLateStopWhileNothingIsHeld(t *testing.T) {
 	a, nic, h, _ := working(t)
 	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
 	old, path := podOf("a", "/run/netns/old"), existing(t)
-	h.state.addSandbox(again(old, path).GetId(), sandboxOf(again(old, path)))
+	h.state.AddSandbox(again(old, path).GetId(), runtimestate.SandboxOf(again(old, path)))
 	if err := h.StopPodSandbox(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestSecondAgentFollowsTheFirst(t *testing.T) {
 	for name, late := range map[string]func(h *hooks, old, now *api.PodSandbox) error{
 		"the new sandbox": func(h *hooks, _, now *api.PodSandbox) error { return h.RunPodSandbox(t.Context(), now) },
 		"the old sandbox's stop, late": func(h *hooks, old, now *api.PodSandbox) error {
-			h.state.addSandbox(now.GetId(), sandboxOf(now))
+			h.state.AddSandbox(now.GetId(), runtimestate.SandboxOf(now))
 			return h.StopPodSandbox(t.Context(), old)
 		},
 	} {
@@ -184,7 +185,7 @@ func TestGoneIsNotRestored(t *testing.T) {
 	if err := h.RunPodSandbox(t.Context(), podOf("a", "/run/netns/a")); err != nil {
 		t.Fatal(err)
 	}
-	h.state.removeSandbox("a-sandbox")
+	h.state.RemoveSandbox("a-sandbox")
 	setRefuse(nic, driver.GoneError{Err: errors.New("nic0 is on neither side")})
 	if err := h.repairNow(t.Context(), keyOf(r)); err != nil {
 		t.Errorf("got %v, want no more tries", err)

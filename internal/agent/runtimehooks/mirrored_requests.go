@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/kube"
@@ -49,12 +50,12 @@ func (w *warned) keep(is func(types.UID) bool) {
 
 // warnUnmirrored tells a pod whose standard CPU requests are not what its claims
 // give: the scheduler counts requests alone, and would give the CPUs away again.
-func (h *hooks) warnUnmirrored(c runningContainer) {
+func (h *hooks) warnUnmirrored(c runtimestate.Running) {
 	s, err := h.newPlacement()
 	if err != nil || s.preparer == nil {
 		return
 	}
-	facts, records := h.pods.Get(c.sandbox.UID), s.byPod[c.sandbox.UID]
+	facts, records := h.pods.Get(c.Sandbox.UID), s.byPod[c.Sandbox.UID]
 	if facts == nil || len(records) == 0 {
 		return
 	}
@@ -62,8 +63,8 @@ func (h *hooks) warnUnmirrored(c runningContainer) {
 	if err != nil {
 		return
 	}
-	if text := unmirrored(facts, records, pin); text != "" && h.warned.first(c.sandbox.UID) {
-		h.events.Pod(c.sandbox.Namespace, driver.PodRef{UID: c.sandbox.UID, Name: c.sandbox.Name}, true, status.Unmirrored, text)
+	if text := unmirrored(facts, records, pin); text != "" && h.warned.first(c.Sandbox.UID) {
+		h.events.Pod(c.Sandbox.Namespace, driver.PodRef{UID: c.Sandbox.UID, Name: c.Sandbox.Name}, true, status.Unmirrored, text)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/netns"
 )
@@ -26,7 +27,7 @@ type namespaces struct {
 	// observer is told what is held; nil: nobody is.
 	observer Observer
 	// lookup finds the namespace of a pod that nobody holds yet.
-	lookup func(pod types.UID) (sandboxFacts, bool)
+	lookup func(pod types.UID) (runtimestate.Sandbox, bool)
 }
 
 // namespace is an open network namespace.
@@ -58,7 +59,7 @@ type recordKey struct {
 
 func keyOf(r driver.Record) recordKey { return recordKey{driver: r.Driver, claim: r.Claim.UID} }
 
-func newNamespaces(lookup func(types.UID) (sandboxFacts, bool)) *namespaces {
+func newNamespaces(lookup func(types.UID) (runtimestate.Sandbox, bool)) *namespaces {
 	return &namespaces{open: openNamespace, held: map[recordKey]namespace{}, lookup: lookup}
 }
 
@@ -82,13 +83,13 @@ func (n *namespaces) Of(r driver.Record) string {
 	return sandbox.Netns
 }
 
-func (n *namespaces) ofPods(pods []driver.PodRef) (sandboxFacts, bool) {
+func (n *namespaces) ofPods(pods []driver.PodRef) (runtimestate.Sandbox, bool) {
 	for _, pod := range pods {
 		if sandbox, ok := n.lookup(pod.UID); ok {
 			return sandbox, true
 		}
 	}
-	return sandboxFacts{}, false
+	return runtimestate.Sandbox{}, false
 }
 
 // Drop lets go of the record's namespace.
@@ -113,7 +114,7 @@ func (n *namespaces) get(key recordKey) (namespace, bool) {
 
 // hold opens the sandbox's namespace for the record. elsewhere is true while the
 // record's devices are held in another one: they must come back first.
-func (n *namespaces) hold(r driver.Record, sandbox sandboxFacts) (held namespace, elsewhere bool, err error) {
+func (n *namespaces) hold(r driver.Record, sandbox runtimestate.Sandbox) (held namespace, elsewhere bool, err error) {
 	fresh, err := n.open(sandbox.Netns)
 	if err != nil {
 		return namespace{}, false, err

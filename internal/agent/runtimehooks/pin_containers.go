@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 )
 
@@ -31,7 +32,7 @@ type placed struct {
 // those that have been put there before are taken to be. The driver's allocation
 // is locked until every group is written: whoever reads the journal later writes
 // later. An error says why everybody stayed where they were.
-func (h *hooks) place(ctx context.Context, only []runningContainer, look bool) (placed, error) {
+func (h *hooks) place(ctx context.Context, only []runtimestate.Running, look bool) (placed, error) {
 	p := h.pinner()
 	if p == nil {
 		return placed{}, nil
@@ -44,7 +45,7 @@ func (h *hooks) place(ctx context.Context, only []runningContainer, look bool) (
 	return h.placeLocked(ctx, only, look)
 }
 
-func (h *hooks) placeLocked(ctx context.Context, containers []runningContainer, look bool) (placed, error) {
+func (h *hooks) placeLocked(ctx context.Context, containers []runtimestate.Running, look bool) (placed, error) {
 	s, err := h.newPlacement()
 	if err != nil {
 		return placed{}, fmt.Errorf("no container is moved: %w", err)
@@ -82,10 +83,10 @@ func (h *hooks) report(ctx context.Context, out pinning.Outcome) {
 
 // updatesOf is a pass by the runtime alone: of the containers that it has
 // elsewhere.
-func (h *hooks) updatesOf(s *placement, assignments []pinning.Container, containers []runningContainer) []*api.ContainerUpdate {
-	has := make(map[string]containerFacts, len(containers))
+func (h *hooks) updatesOf(s *placement, assignments []pinning.Container, containers []runtimestate.Running) []*api.ContainerUpdate {
+	has := make(map[string]runtimestate.Container, len(containers))
 	for _, c := range containers {
-		has[c.facts.ID] = c.facts
+		has[c.Container.ID] = c.Container
 	}
 	var updates []*api.ContainerUpdate
 	for _, assigned := range assignments {
@@ -124,7 +125,7 @@ func (h *hooks) updateOf(s *placement, assigned pinning.Container) *api.Containe
 func (h *hooks) moved(updates []*api.ContainerUpdate) {
 	for _, u := range updates {
 		cpu := u.GetLinux().GetResources().GetCpu()
-		h.state.placed(u.GetContainerId(), change{CPUs: cpu.GetCpus(), Mems: cpu.GetMems()})
+		h.state.Placed(u.GetContainerId(), cpu.GetCpus(), cpu.GetMems())
 	}
 }
 
@@ -146,7 +147,7 @@ func (h *hooks) byRuntime(updates []*api.ContainerUpdate) error {
 func (h *hooks) settle(ctx context.Context, look bool) error {
 	h.moving.Lock() // one update at a time, so that the last one sent has the newest placement
 	defer h.moving.Unlock()
-	out, err := h.place(ctx, h.state.running(), look)
+	out, err := h.place(ctx, h.state.Running(), look)
 	if err != nil {
 		return err
 	}
@@ -162,10 +163,10 @@ func (h *hooks) confine(ctx context.Context) error { return h.settle(ctx, false)
 // runtime has to do. It moves nobody whom it need not.
 func (h *hooks) placeAll(ctx context.Context) []*api.ContainerUpdate {
 	if s, err := h.newPlacement(); err == nil && s.preparer != nil {
-		h.state.disown(s.pool)
+		h.state.Disown(s.pool)
 		h.quarantine.tell(&s, true)
 	}
-	out, err := h.place(ctx, h.state.running(), true)
+	out, err := h.place(ctx, h.state.Running(), true)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "will be tried again")
 		h.repin()

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 )
@@ -47,7 +48,7 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, contain
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
 	synced := h.begin()
-	h.state.reset(pods, containers)
+	h.state.Reset(pods, containers)
 	h.forget(pods, containers)
 	// First what is quick: the repairs use up the time that is left.
 	updates := h.placeAll(ctx)
@@ -110,7 +111,7 @@ func (h *hooks) repair(ctx context.Context, r driver.Record) error {
 		}
 		return err
 	}
-	_, err := h.detach(ctx, r, sandboxFacts{})
+	_, err := h.detach(ctx, r, runtimestate.Sandbox{})
 	return err
 }
 
@@ -155,7 +156,7 @@ func (h *hooks) repairNow(ctx context.Context, key recordKey) error {
 	if _, lives := h.namespaces.ofPods(r.Pods); lives {
 		return h.repair(ctx, r)
 	}
-	back, err := h.detach(ctx, r, sandboxFacts{})
+	back, err := h.detach(ctx, r, runtimestate.Sandbox{})
 	if err != nil || !back {
 		return err
 	}

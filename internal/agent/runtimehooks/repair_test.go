@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/hosttest"
@@ -130,7 +131,7 @@ func TestLockErrorIsTold(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := h.attach(ctx, r, sandboxOf(podOf("a", "/run/netns/a")), true); err == nil {
+	if err := h.attach(ctx, r, runtimestate.SandboxOf(podOf("a", "/run/netns/a")), true); err == nil {
 		t.Error("attached without the lock")
 	}
 	if got := said.last(); !strings.HasPrefix(got, "a AttachFailed: lock claim a-uid") {

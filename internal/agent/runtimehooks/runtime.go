@@ -13,6 +13,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/metrics"
 )
@@ -20,7 +21,7 @@ import (
 // Runtime is the container runtime as the agent sees it.
 type Runtime struct {
 	link       *link
-	state      *state
+	state      *runtimestate.State
 	namespaces *namespaces
 	repins     chan struct{}
 	repairs    work
@@ -36,9 +37,9 @@ type Runtime struct {
 
 // New is a runtime that listens on socket. Nothing is connected before Serve.
 func New(socket string) *Runtime {
-	s := &state{}
+	s := &runtimestate.State{}
 	return &Runtime{
-		link: newLink(socket), state: s, namespaces: newNamespaces(s.sandbox), repins: make(chan struct{}, 1),
+		link: newLink(socket), state: s, namespaces: newNamespaces(s.Sandbox), repins: make(chan struct{}, 1),
 		repairs: newWork(), renewals: newWork(),
 	}
 }
@@ -56,7 +57,7 @@ func (r *Runtime) Namespaces() claims.Namespaces { return r.namespaces }
 func (r *Runtime) Observe(o Observer) { r.namespaces.observer = o }
 
 // Runs says whether the runtime has a sandbox of the pod that has not stopped.
-func (r *Runtime) Runs(pod types.UID) bool { return r.state.runs(pod) }
+func (r *Runtime) Runs(pod types.UID) bool { return r.state.Runs(pod) }
 
 // Options are what Serve works with.
 type Options struct {
