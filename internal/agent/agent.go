@@ -238,38 +238,6 @@ func (a *agent) closeDrivers() {
 	a.runtime.Close() // all hooks have ended: no file descriptor of a namespace is in use
 }
 
-// joinRuntime connects to the container runtime and waits until it has said
-// what it runs. Without a driver that needs it, nobody connects.
-func (a *agent) joinRuntime(ctx context.Context) error {
-	if !a.needsRuntime() {
-		var err error
-		if a.VerifyInterval > 0 {
-			a.pods, err = kube.WatchPods(ctx, a.client, a.NodeName, "")
-		}
-		return err
-	}
-	// Until the last hook is answered, which is after ctx has ended.
-	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	known, err := kube.WatchPods(watching, a.client, a.NodeName, filepath.Join(a.StateDir, "pods.json"))
-	if err != nil {
-		unwatch()
-		return err
-	}
-	a.pods = known
-	options, closePlacer := a.hookOptions(ctx)
-	a.serving.Go(func() {
-		defer unwatch()
-		defer closePlacer()
-		a.runtime.Serve(ctx, options)
-	})
-	select {
-	case <-a.runtime.Joined():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // shrink gives back, once, the memory that only the start needed.
 func shrink(ctx context.Context) {
 	select {
