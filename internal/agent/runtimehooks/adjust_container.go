@@ -76,7 +76,7 @@ func recordsOf(records []driver.Record, name string) []driver.Record {
 	return slices.DeleteFunc(slices.Clone(records), func(r driver.Record) bool { return r.Driver != name })
 }
 
-// adjustmentOf puts a change into the runtime's words; nil for none.
+// adjustmentOf makes NRI's message of a change; nil for none.
 func adjustmentOf(lacks change) *api.ContainerAdjustment {
 	if len(lacks.Env) == 0 && len(lacks.CDI) == 0 && !lacks.Memlock && lacks.CPUs == "" && lacks.Mems == "" {
 		return nil

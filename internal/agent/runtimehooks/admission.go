@@ -50,7 +50,7 @@ func holds(r driver.Record, pod types.UID) bool {
 	return slices.ContainsFunc(r.Pods, func(p driver.PodRef) bool { return p.UID == pod })
 }
 
-// mustBeKnown says whether nobody may let the pod run before the API watch has
+// mustBeKnown says whether the pod must not run before the API watch has
 // shown it: it could use a claim that another pod holds, of which the kubelet
 // asks no driver. What the journal gives the pod the journal knows, a pod in the
 // host's network must not wait, since the API server may be out of reach until it
@@ -68,7 +68,7 @@ func mustBeKnown(s runtimestate.Sandbox, records []driver.Record, unreadable boo
 	return len(records) > 0 || unreadable
 }
 
-// mayBeUnreadable says whether a record that nobody can read may be of the pod:
+// mayBeUnreadable says whether a record that cannot be read may be of the pod:
 // whether it uses a claim of which there is no readable one.
 func mayBeUnreadable(s runtimestate.Sandbox, records []driver.Record, facts *kube.Pod) bool {
 	if s.Static {

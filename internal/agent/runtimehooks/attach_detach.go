@@ -43,7 +43,7 @@ func bounded(ctx context.Context, what string, work func(context.Context) error)
 
 // attach brings a record's devices into a sandbox's namespace. It is also the
 // repair: what is in place stays. repairing says that the pod may run already, so
-// that what it lacked is worth telling.
+// that what it lacked goes into the claim's status.
 func (h *hooks) attach(ctx context.Context, r driver.Record, sandbox runtimestate.Sandbox, repairing bool) error {
 	p := h.preparerOf(r.Driver)
 	r, unlock, err := h.lockCurrent(ctx, p, r)
@@ -76,7 +76,7 @@ func (h *hooks) attach(ctx context.Context, r driver.Record, sandbox runtimestat
 func (h *hooks) attachLocked(ctx context.Context, p *claims.Preparer, r driver.Record, sandbox runtimestate.Sandbox, repairing bool) (status.Report, bool, error) {
 	held, elsewhere, err := h.namespaces.hold(r, sandbox)
 	if err == nil && elsewhere {
-		// The pod has a new sandbox, and nobody said that the old one is gone.
+		// The pod has a new sandbox, and no hook came for the end of the old one.
 		if !h.follow(r, held, sandbox) {
 			err = h.bringBack(ctx, p, r, held.path)
 		}
@@ -142,7 +142,7 @@ func (h *hooks) detach(ctx context.Context, r driver.Record, stopped runtimestat
 		p.Status(status.Of(r, status.RestoreFailed, err))
 	}
 	if driver.OnlyGone(err) {
-		return false, nil // and told; no other try would find more
+		return false, nil // its status says so; another try would find no more
 	}
 	return err == nil, err
 }
@@ -221,7 +221,7 @@ var errSuperseded = errors.New("the claim was unprepared or prepared anew meanwh
 
 // lockCurrent locks the record's claim and returns the record as the journal has
 // it now, which must be of the same devices. A hook's work may outlive the hook:
-// without this a late attach could take a NIC that nobody remembers.
+// without this a late attach could take a NIC of which no record is left.
 func (h *hooks) lockCurrent(ctx context.Context, p *claims.Preparer, r driver.Record) (now driver.Record, unlock func(), err error) {
 	unlock, err = p.Lock(ctx, r.Claim.UID)
 	if err != nil {

@@ -29,7 +29,7 @@ type placement struct {
 	// doubts are why a claim's CPUs cannot be counted on.
 	doubts map[types.UID]error
 	// pool is shared by all containers without CPUs of their own; empty is every
-	// CPU. Without one nobody is moved into it.
+	// CPU. With poolErr there is none, and no container is moved into it.
 	pool    cpuset.CPUSet
 	poolErr error
 }
@@ -45,7 +45,7 @@ func (h *hooks) pinner() *claims.Preparer {
 }
 
 // newPlacement reads the journal. An error says that it cannot be read, so that
-// everybody stays where they are.
+// every container stays where it is.
 func (h *hooks) newPlacement() (placement, error) {
 	s := placement{preparer: h.pinner()}
 	if s.preparer == nil {
@@ -72,7 +72,7 @@ func (s *placement) add(records []driver.Record) {
 	s.pool, s.poolErr = shared.CPUs, err
 }
 
-// quarantine is which claims have been told that they are in doubt.
+// quarantine is which claims have a status that says Quarantined.
 type quarantine struct {
 	mu     sync.Mutex
 	claims map[types.UID]bool

@@ -3,10 +3,10 @@
 
 // Package runtimehooks answers the container runtime's NRI hooks: it puts devices
 // into pods, takes them back, places containers, and after every connection
-// repairs what happened while nobody was there.
+// repairs what happened while the agent was away.
 //
 //	the link to the runtime   nri_link.go, runtime.go
-//	its hooks                 hooks.go, container.go, admission.go
+//	its hooks                 hooks.go, container_hooks.go, admission.go
 //	devices of pods           attach_detach.go, handover.go, namespaces.go, repair.go
 //	CPUs of containers        cpu_placement.go, pin_containers.go,
 //	                          adjust_container.go, mirrored_requests.go

@@ -41,14 +41,13 @@ type hooks struct {
 	retry func(recordKey)
 	// renew asks for what a record was given for a time to be renewed when due.
 	renew func(recordKey)
-	// events tells pods that are refused; nil tells nobody.
+	// events are written for pods that are refused; nil writes none.
 	events *kube.Events
 	// metrics counts; nil counts nothing.
 	metrics *metrics.Metrics
 	// deadline bounds a hook below the runtime's own limit.
 	deadline func(context.Context) (context.Context, context.CancelFunc)
-	// begin is called when the runtime starts to tell what it runs, and what it
-	// returns when it has told everything.
+	// begin is called at the start of Synchronize, and what it returns at its end.
 	begin func() (synced func())
 	// repin asks for a later look at where containers run, outside of hooks.
 	repin func()
@@ -59,14 +58,14 @@ type hooks struct {
 	update func([]*api.ContainerUpdate) error
 	// moving is held while containers are moved outside of hooks.
 	moving *sync.Mutex
-	// warned are the pods that were told of their requests.
+	// warned are the pods that have the event Unmirrored.
 	warned *warned
 	// quarantine is which claims say that they are in doubt.
 	quarantine *quarantine
 }
 
 // records are those of this boot, of all drivers that keep claims by hooks. An
-// error says that there may be more, which nobody can read.
+// error says that there may be more, which cannot be read.
 func (h *hooks) records(want func(*claims.Preparer) bool) ([]driver.Record, error) {
 	var all []driver.Record
 	var errs []error
@@ -168,7 +167,7 @@ func (h *hooks) admit(ctx context.Context, sandbox runtimestate.Sandbox) ([]driv
 	return slices.DeleteFunc(mine, func(r driver.Record) bool { return !attaches(h.preparerOf(r.Driver)) }), err
 }
 
-// refuse counts a refusal and tells the pod, in the words that the kubelet gets.
+// refuse counts a refusal and writes the pod's event, with the error that the kubelet gets.
 func (h *hooks) refuse(sandbox runtimestate.Sandbox, hook string, err error) error {
 	h.metrics.Refused(hook)
 	h.events.Pod(sandbox.Namespace, driver.PodRef{UID: sandbox.UID, Name: sandbox.Name}, true, status.Refused, err.Error())

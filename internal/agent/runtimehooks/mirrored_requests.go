@@ -17,13 +17,13 @@ import (
 	"plumbline.dev/plumbline/internal/kube"
 )
 
-// warned are the pods that were told once.
+// warned are the pods that have had the event, which comes once.
 type warned struct {
 	mu   sync.Mutex
 	pods map[types.UID]bool
 }
 
-// first says whether a pod has not been told, and that it is now.
+// first says whether the pod has not had the event, and notes that it has now.
 func (w *warned) first(pod types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *warned) keep(is func(types.UID) bool) {
 	maps.DeleteFunc(w.pods, func(pod types.UID, _ bool) bool { return !is(pod) })
 }
 
-// warnUnmirrored tells a pod whose standard CPU requests are not what its claims
+// warnUnmirrored writes an event for a pod whose standard CPU requests are not what its claims
 // give: the scheduler counts requests alone, and would give the CPUs away again.
 func (h *hooks) warnUnmirrored(c runtimestate.Running) {
 	s, err := h.newPlacement()

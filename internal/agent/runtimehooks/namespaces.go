@@ -24,9 +24,9 @@ type namespaces struct {
 
 	mu   sync.Mutex
 	held map[recordKey]namespace
-	// observer is told what is held; nil: nobody is.
+	// observer may be nil.
 	observer Observer
-	// lookup finds the namespace of a pod that nobody holds yet.
+	// lookup finds the sandbox of a pod whose namespace is not held yet.
 	lookup func(pod types.UID) (runtimestate.Sandbox, bool)
 }
 
@@ -34,7 +34,7 @@ type namespaces struct {
 type namespace struct {
 	// id is the same for every way to the namespace.
 	id any
-	// sandbox is the ID of whose it is.
+	// sandbox is the ID of the sandbox that it is of.
 	sandbox string
 	// given is the path by which the runtime named it.
 	given string
@@ -43,10 +43,10 @@ type namespace struct {
 	close func()
 }
 
-// Observer is told in which network namespaces devices are, before they are
+// Observer follows in which network namespaces devices are, before they are
 // attached and after they came back. It must not wait.
 type Observer interface {
-	// Held is told a path into the namespace, which is good until Held returns.
+	// Held gets a path into the namespace, which is valid until Held returns.
 	Held(r driver.Record, path string)
 	Dropped(r driver.Record)
 }

@@ -67,8 +67,7 @@ func (l *link) set(s stub.Stub, problem error) {
 	l.generation++
 }
 
-// begin is called when the runtime starts to tell what it runs, and synced when
-// it has told everything. A connection that was lost meanwhile stays lost.
+// begin is called at the start of Synchronize, and synced at its end. A connection that was lost meanwhile stays lost.
 func (l *link) begin() (synced func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,7 +31,7 @@ type placed struct {
 // place brings containers where they belong. look reads every group; otherwise
 // those that have been put there before are taken to be. The driver's allocation
 // is locked until every group is written: whoever reads the journal later writes
-// later. An error says why everybody stayed where they were.
+// later. An error says why every container stayed where it was.
 func (h *hooks) place(ctx context.Context, only []runtimestate.Running, look bool) (placed, error) {
 	p := h.pinner()
 	if p == nil {
@@ -69,7 +69,7 @@ func (h *hooks) placeLocked(ctx context.Context, containers []runtimestate.Runni
 	return out, nil
 }
 
-// report counts what somebody else had moved, and tells its pod.
+// report counts containers that another writer had moved, and writes their pods' events.
 func (h *hooks) report(ctx context.Context, out pinning.Outcome) {
 	h.metrics.Placed(out.Writes)
 	h.metrics.Lifted(out.Lifted)
@@ -142,8 +142,8 @@ func (h *hooks) byRuntime(updates []*api.ContainerUpdate) error {
 	return nil
 }
 
-// settle is a pass over all containers. When it returns without an error nobody
-// is left on CPUs that a claim holds.
+// settle is a pass over all containers. When it returns without an error no
+// container without that claim is left on CPUs that a claim holds.
 func (h *hooks) settle(ctx context.Context, look bool) error {
 	h.moving.Lock() // one update at a time, so that the last one sent has the newest placement
 	defer h.moving.Unlock()
@@ -160,7 +160,7 @@ func (h *hooks) settle(ctx context.Context, look bool) error {
 func (h *hooks) confine(ctx context.Context) error { return h.settle(ctx, false) }
 
 // placeAll is a pass at the beginning of a connection: it returns what the
-// runtime has to do. It moves nobody whom it need not.
+// runtime has to do. It moves only containers that are elsewhere.
 func (h *hooks) placeAll(ctx context.Context) []*api.ContainerUpdate {
 	if s, err := h.newPlacement(); err == nil && s.preparer != nil {
 		h.state.Disown(s.pool)

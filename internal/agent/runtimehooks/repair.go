@@ -67,8 +67,8 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, contain
 	return updates, nil
 }
 
-// forget drops what is remembered of pods and containers that went while nobody
-// was told.
+// forget drops what is remembered of pods and containers that went while no
+// connection was there.
 func (h *hooks) forget(pods []*api.PodSandbox, containers []*api.Container) {
 	h.warned.keep(func(uid types.UID) bool {
 		return slices.ContainsFunc(pods, func(p *api.PodSandbox) bool { return p.GetUid() == string(uid) })
@@ -115,7 +115,7 @@ func (h *hooks) repair(ctx context.Context, r driver.Record) error {
 	return err
 }
 
-// runRepairs looks at records that somebody asked for, until ctx ends.
+// runRepairs repairs the records of the queue, until ctx ends.
 func (h *hooks) runRepairs(ctx context.Context, q work) {
 	var group sync.WaitGroup
 	for range repairers {

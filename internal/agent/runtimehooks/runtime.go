@@ -53,7 +53,7 @@ func (r *Runtime) Joined() <-chan struct{} { return r.link.joined }
 // Namespaces are those that devices were attached into.
 func (r *Runtime) Namespaces() claims.Namespaces { return r.namespaces }
 
-// Observe has somebody told of namespaces. It comes before Serve.
+// Observe sets the observer of held namespaces. It comes before Serve.
 func (r *Runtime) Observe(o Observer) { r.namespaces.observer = o }
 
 // Runs says whether the runtime has a sandbox of the pod that has not stopped.
@@ -63,7 +63,7 @@ func (r *Runtime) Runs(pod types.UID) bool { return r.state.Runs(pod) }
 type Options struct {
 	Preparers []*claims.Preparer
 	Pods      kube.Pods
-	// Events tells pods that are refused; nil tells nobody.
+	// Events are written for pods that are refused; nil writes none.
 	Events *kube.Events
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
@@ -88,7 +88,7 @@ func (r *Runtime) Serve(ctx context.Context, o Options) {
 	r.link.run(ctx, h)
 }
 
-// Close lets go of every namespace, when nobody works on a claim any more.
+// Close lets go of every namespace, when no hook or repair is in flight any more.
 func (r *Runtime) Close() { r.namespaces.closeAll() }
 
 func (r *Runtime) hooks(o Options) *hooks {
@@ -122,7 +122,7 @@ func (r *Runtime) Repin() {
 }
 
 // runRepins moves containers that are not where they belong, outside of hooks:
-// when somebody asks, and every few seconds by what their groups say.
+// on Repin, and every few seconds by what their control groups say.
 func (r *Runtime) runRepins(ctx context.Context, h *hooks) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
