@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
@@ -55,7 +56,7 @@ func Text(w io.Writer, reports []Report) error {
 			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", topoview.Printable(n.Name), n.Count, fits, left(&n.Room), stranded(&n))
 		}
 		table.Flush() //nolint:errcheck // out keeps the error until its own Flush
-		fmt.Fprintf(out, "\n%s in all\n", topoview.Plural(r.Pods, "pod", "pods"))
+		fmt.Fprintf(out, "\n%s in all\n", plural.Count(r.Pods, "pod", "pods"))
 		for _, n := range r.Nodes {
 			if n.Why != "" {
 				more := "no more on "
@@ -83,7 +84,7 @@ func left(r *topoview.FreeCapacity) string {
 		one, many string
 	}{{r.GPUs, "GPU", "GPUs"}, {r.NICs, "NIC", "NICs"}, {r.CPUs, "CPU", "CPUs"}} {
 		if one.count.Total > 0 {
-			parts = append(parts, topoview.Plural(one.count.Free, one.one, one.many))
+			parts = append(parts, plural.Count(one.count.Free, one.one, one.many))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -10,6 +10,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/plural"
 )
 
 // Build arranges a machine. The machine is not changed.
@@ -167,7 +168,7 @@ func (b *builder) notes(t *Topology) []string {
 	}
 	notes = append(notes, t.withoutCPUs()...)
 	if n := b.unpublishedRoots(); n > 0 {
-		notes = append(notes, Plural(n, "root is", "roots are")+" not published as pcieRoot (dashed in the picture): claims cannot match devices there by root")
+		notes = append(notes, plural.Count(n, "root is", "roots are")+" not published as pcieRoot (dashed in the picture): claims cannot match devices there by root")
 	}
 	offline := 0
 	for _, cpu := range b.m.CPUs {
@@ -176,7 +177,7 @@ func (b *builder) notes(t *Topology) []string {
 		}
 	}
 	if offline > 0 {
-		notes = append(notes, Plural(offline, "CPU is", "CPUs are")+" offline and not shown")
+		notes = append(notes, plural.Count(offline, "CPU is", "CPUs are")+" offline and not shown")
 	}
 	return notes
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"plumbline.dev/plumbline/internal/plural"
 )
 
 // ClusterKind identifies the JSON form, of APIVersion. Within a version fields
@@ -129,7 +131,7 @@ func ClusterText(w io.Writer, c *Cluster, wide bool) error {
 	out := bufio.NewWriter(w)
 	c.nodes(out)
 	if room := c.Capacity.Text(c.HoldersKnown); room != "" {
-		fmt.Fprintf(out, "\n%s: room for %s\n", Plural(len(c.Nodes), "node", "nodes"), room)
+		fmt.Fprintf(out, "\n%s: room for %s\n", plural.Count(len(c.Nodes), "node", "nodes"), room)
 	}
 	if wide {
 		c.stranded(out)

@@ -8,15 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-)
 
-// Plural is "1 root" or "3 roots".
-func Plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
-}
+	"plumbline.dev/plumbline/internal/plural"
+)
 
 // Memory is a size for people: "96 GiB", "1.5 TiB".
 func Memory(mib *uint64) string {
@@ -105,10 +99,10 @@ func (n *Node) CPUText() string {
 	case n.CPUCount == 0:
 		return "no CPUs known"
 	case n.CPUs == "":
-		return Plural(n.CPUCount, "CPU", "CPUs")
+		return plural.Count(n.CPUCount, "CPU", "CPUs")
 	}
 	if len(n.Cores) > 0 && len(n.Cores) < n.CPUCount {
-		return fmt.Sprintf("CPUs %s (%s, %s)", n.CPUs, Plural(len(n.Cores), "core", "cores"), Plural(n.CPUCount, "thread", "threads"))
+		return fmt.Sprintf("CPUs %s (%s, %s)", n.CPUs, plural.Count(len(n.Cores), "core", "cores"), plural.Count(n.CPUCount, "thread", "threads"))
 	}
 	return fmt.Sprintf("CPUs %s (%d)", n.CPUs, n.CPUCount)
 }
@@ -152,7 +146,7 @@ func (t *Topology) Headline(separator string) string {
 		{c.Roots, "PCIe root", "PCIe roots"},
 	} {
 		if one.n > 0 {
-			parts = append(parts, Plural(one.n, one.one, one.many))
+			parts = append(parts, plural.Count(one.n, one.one, one.many))
 		}
 	}
 	return Joined(separator, parts...)

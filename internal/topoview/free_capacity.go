@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"plumbline.dev/plumbline/internal/plural"
 )
 
 // What a GPU and a NIC have to share to be a pair, and a group of pairs to be
@@ -215,7 +217,7 @@ func (r *FreeCapacity) Text(known bool) string {
 }
 
 func amount(n int, more bool, one, many string) string {
-	text := Plural(n, one, many)
+	text := plural.Count(n, one, many)
 	if n == 0 {
 		return "no " + one
 	}
@@ -283,7 +285,7 @@ func (t *Topology) withoutCPUs() []string {
 		})
 		if n.ID != nil && n.CPUCount > 0 && n.CPUsFree() == 0 && gpus > 0 {
 			notes = append(notes, fmt.Sprintf("NUMA node %d has %s and no free CPU: claims of a GPU with CPUs of its node do not fit there",
-				*n.ID, Plural(gpus, "free GPU", "free GPUs")))
+				*n.ID, plural.Count(gpus, "free GPU", "free GPUs")))
 		}
 	})
 	return notes

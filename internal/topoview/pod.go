@@ -18,6 +18,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
+	"plumbline.dev/plumbline/internal/plural"
 )
 
 // PodKind identifies the JSON form, of APIVersion.
@@ -119,7 +120,7 @@ func BuildPod(m *model.Machine, self PodSelf) *Pod {
 		}
 	}
 	if elsewhere > 0 {
-		p.Notes = append(p.Notes, Plural(elsewhere, "RDMA device has", "RDMA devices have")+" neither an interface nor a device file here: other pods' or the host's")
+		p.Notes = append(p.Notes, plural.Count(elsewhere, "RDMA device has", "RDMA devices have")+" neither an interface nor a device file here: other pods' or the host's")
 	}
 	return p
 }

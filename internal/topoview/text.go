@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"plumbline.dev/plumbline/internal/plural"
 )
 
 // TextOptions are how a text tree is drawn.
@@ -82,7 +84,7 @@ func (tr *textTree) topology(t *Topology) []branch {
 		top = append(top, b)
 	}
 	if only := t.MemoryOnly; only != nil {
-		text := Joined(tr.separator, Plural(only.Count, "memory-only node ", "memory-only nodes ")+only.Nodes, Memory(only.MemoryMiB))
+		text := Joined(tr.separator, plural.Count(only.Count, "memory-only node ", "memory-only nodes ")+only.Nodes, Memory(only.MemoryMiB))
 		top = append(top, branch{line: line{text: text}})
 	}
 	if t.Unplaced != nil {
@@ -106,7 +108,7 @@ func (tr *textTree) node(n *Node, t *Topology) branch {
 	b := branch{line: line{text: Joined(tr.separator, text, cpus, Memory(n.MemoryMiB), distances(n, t))}}
 	for _, h := range n.Holds {
 		b.below = append(b.below, branch{line: line{text: "CPU", device: true, columns: []string{
-			Printable(h.Device), "", Joined(" ", Plural(h.Count, "CPU", "CPUs"), h.CPUs), "", tr.holders([]string{h.Claim}),
+			Printable(h.Device), "", Joined(" ", plural.Count(h.Count, "CPU", "CPUs"), h.CPUs), "", tr.holders([]string{h.Claim}),
 		}}})
 	}
 	for i := range n.Roots {

@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"plumbline.dev/plumbline/internal/plural"
 )
 
 // Severities: an error will not work, a warning may not, and a note tells what
@@ -82,15 +84,8 @@ func (r *report) text(w io.Writer) error {
 	}
 	notes := ""
 	if r.Notes > 0 {
-		notes = ", " + count(r.Notes, "note")
+		notes = ", " + plural.Count(r.Notes, "note", "notes")
 	}
-	_, err := fmt.Fprintf(w, "%s checked: %s, %s%s\n", count(r.Checked, "object"), count(r.Errors, "error"), count(r.Warnings, "warning"), notes)
+	_, err := fmt.Fprintf(w, "%s checked: %s, %s%s\n", plural.Count(r.Checked, "object", "objects"), plural.Count(r.Errors, "error", "errors"), plural.Count(r.Warnings, "warning", "warnings"), notes)
 	return err
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -12,6 +12,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/plural"
 )
 
 // conflictConstraint is a constraint of the conflict.
@@ -110,7 +111,7 @@ func (a *Answer) constraintCause(t *conflictConstraint) Cause {
 	case !t.distinct && len(s.common) == 0 && s.requests > 0:
 		return Cause{Code: NoCommonValue, Text: wants + "; no value has a free device for each"}
 	case t.distinct && len(s.all) < devices:
-		return Cause{Code: TooFewValues, Text: fmt.Sprintf("%s; %d devices, and %s", wants, devices, plural(len(s.all), "value", "values"))}
+		return Cause{Code: TooFewValues, Text: fmt.Sprintf("%s; %d devices, and %s", wants, devices, plural.Count(len(s.all), "value", "values"))}
 	}
 	return Cause{}
 }

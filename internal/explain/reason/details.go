@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/plural"
 )
 
 // lines say of each request of the conflict what there is for it, by the values
@@ -88,7 +89,7 @@ func (a *Answer) line(x *compile.Alternative, attributes []string) string {
 	if matching == 0 {
 		return ""
 	}
-	line := fmt.Sprintf("%s: wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class, plural(matching, "matches", "match"), available)
+	line := fmt.Sprintf("%s: wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class, plural.Count(matching, "matches", "match"), available)
 	if len(attributes) > 0 && available > 0 {
 		line += ": " + strings.Join(frequentByName(free), ", ")
 	}

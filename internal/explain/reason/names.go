@@ -11,6 +11,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/explain/compile"
 	"plumbline.dev/plumbline/internal/explain/solver"
+	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/suggest"
 )
 
@@ -49,15 +50,7 @@ func amount(x *compile.Alternative) string {
 	if x.All {
 		return "all devices"
 	}
-	return plural(int(x.Count), "device", "devices")
-}
-
-// plural is a number of things, such as "1 device" and "2 devices".
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return plural.Count(int(x.Count), "device", "devices")
 }
 
 // join makes "a, b and c".

@@ -12,6 +12,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/selector"
 	"plumbline.dev/plumbline/internal/suggest"
 )
@@ -82,10 +83,10 @@ func (a *Answer) alternativeCause(x *compile.Alternative) Cause {
 		return a.noneOfClass(x)
 	case matching >= wants && count[compile.PartsTaken] > 0 && count[compile.None]+count[compile.PartsTaken] >= wants:
 		return Cause{Code: PartitionsTaken, Text: fmt.Sprintf("%s wants %s of class %s; %s of the same hardware as others that are given out",
-			x.Name, amount(x), x.Class, plural(count[compile.PartsTaken], "device is part", "devices are parts"))}
+			x.Name, amount(x), x.Class, plural.Count(count[compile.PartsTaken], "device is part", "devices are parts"))}
 	case matching >= wants:
 		return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class,
-			plural(matching, "device matches", "devices match"), count[compile.None])}
+			plural.Count(matching, "device matches", "devices match"), count[compile.None])}
 	}
 	if cause := a.obstacleCause(x, count, matching, wants); cause.Code != "" {
 		return cause
@@ -115,7 +116,7 @@ func (a *Answer) obstacleCause(x *compile.Alternative, count map[compile.Obstacl
 	case count[compile.NotSelected] > 0:
 		return a.notSelected(x, matching)
 	case count[compile.SelectorFails] > 0:
-		return Cause{Code: SelectorAborts, Text: fmt.Sprintf("a selector of %s cannot be evaluated for %s", x.Name, plural(count[compile.SelectorFails], "device", "devices"))}
+		return Cause{Code: SelectorAborts, Text: fmt.Sprintf("a selector of %s cannot be evaluated for %s", x.Name, plural.Count(count[compile.SelectorFails], "device", "devices"))}
 	}
 	return Cause{}
 }
@@ -191,7 +192,7 @@ func (a *Answer) notSelected(x *compile.Alternative, matching int) Cause {
 	}
 	expression := x.Selectors[worst].CEL.Expression
 	text := fmt.Sprintf("%s wants %s of class %s; selector %d (%s) takes out %s", x.Name, amount(x), x.Class, worst, expression,
-		plural(len(by[worst]), "device", "devices"))
+		plural.Count(len(by[worst]), "device", "devices"))
 	if matching > 0 {
 		text += fmt.Sprintf(" and leaves %d", matching)
 	}

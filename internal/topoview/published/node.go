@@ -13,6 +13,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
@@ -98,7 +99,7 @@ func incomplete(published []resourceapi.ResourceSlice) []string {
 	var notes []string
 	for id, n := range missing {
 		if n > 0 {
-			notes = append(notes, fmt.Sprintf("%s is publishing pool %s just now: %s missing", id.driver, id.pool, topoview.Plural(int(n), "slice is", "slices are")))
+			notes = append(notes, fmt.Sprintf("%s is publishing pool %s just now: %s missing", id.driver, id.pool, plural.Count(int(n), "slice is", "slices are")))
 		}
 	}
 	slices.Sort(notes)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
@@ -87,9 +88,9 @@ func newClusterPage(cluster *topoview.Cluster) *clusterPage {
 
 func (p *clusterPage) headline() string {
 	c := p.cluster
-	return topoview.Joined(" · ", topoview.Plural(len(c.Nodes), "node", "nodes"),
-		topoview.Plural(c.Capacity.GPUs.Total, "GPU", "GPUs"), topoview.Plural(c.Capacity.NICs.Total, "NIC", "NICs"),
-		topoview.Plural(c.Capacity.CPUs.Total, "CPU", "CPUs"), topoview.Plural(len(c.Claims), "claim", "claims"))
+	return topoview.Joined(" · ", plural.Count(len(c.Nodes), "node", "nodes"),
+		plural.Count(c.Capacity.GPUs.Total, "GPU", "GPUs"), plural.Count(c.Capacity.NICs.Total, "NIC", "NICs"),
+		plural.Count(c.Capacity.CPUs.Total, "CPU", "CPUs"), plural.Count(len(c.Claims), "claim", "claims"))
 }
 
 func (p *clusterPage) rows() int { return (len(p.cluster.Nodes) + p.columns - 1) / p.columns }
@@ -196,7 +197,7 @@ func drawTile(c *canvas, n *topoview.ClusterNode, x, y, h float64) {
 	c.open("g", attributes{"data-node", n.Name})
 	c.rect(x, y, tileWidth, h, 12, "pl-node")
 	c.text(x+nodePad, y+28, fontNode, left, n.Name, tileWidth-2*nodePad-90)
-	c.text(x+tileWidth-nodePad, y+28, fontSmall, right, topoview.Plural(n.Claims, "claim", "claims"), 90)
+	c.text(x+tileWidth-nodePad, y+28, fontSmall, right, plural.Count(n.Claims, "claim", "claims"), 90)
 	c.text(x+nodePad, y+46, fontBody, left, tilePairs(&n.Capacity), tileWidth-2*nodePad)
 	at := y + tileHead
 	at = drawSquares(c, ofKind(n, topoview.KindGPU), "GPU", x+nodePad, at)
@@ -210,7 +211,7 @@ func tilePairs(r *topoview.FreeCapacity) string {
 	if r.PairedBy == "" {
 		return "no GPU+NIC pairs"
 	}
-	text := topoview.Plural(r.Pairs.Free, "pair", "pairs") + " free of " + strconv.Itoa(r.Pairs.Total)
+	text := plural.Count(r.Pairs.Free, "pair", "pairs") + " free of " + strconv.Itoa(r.Pairs.Total)
 	largest := ""
 	for _, g := range r.Groups {
 		if g.Free > 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
@@ -92,7 +93,7 @@ func (b *memoryBox) size() (w, h float64) { return b.w, memoryHeight }
 
 func (b *memoryBox) draw(c *canvas, x, y float64) {
 	c.rect(x, y, b.w, memoryHeight, 12, "pl-node")
-	title := topoview.Plural(b.only.Count, "memory-only NUMA node", "memory-only NUMA nodes")
+	title := plural.Count(b.only.Count, "memory-only NUMA node", "memory-only NUMA nodes")
 	c.text(x+nodePad, y+28, fontNode, left, title, b.w/2)
 	c.text(x+nodePad, y+47, fontBody, left, topoview.Joined(" · ", "nodes "+b.only.Nodes, topoview.Memory(b.only.MemoryMiB), "neither CPUs nor devices"), b.w/2)
 	room := b.w/2 - nodePad

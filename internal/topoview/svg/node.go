@@ -6,6 +6,7 @@ package svg
 import (
 	"strconv"
 
+	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
@@ -116,7 +117,7 @@ func holdText(h topoview.CPUHold) string {
 	if h.CPUs == "" {
 		return strconv.Itoa(h.Count) + " of these CPUs"
 	}
-	return topoview.Plural(h.Count, "CPU", "CPUs") + " " + h.CPUs
+	return plural.Count(h.Count, "CPU", "CPUs") + " " + h.CPUs
 }
 
 // looseBox is devices that hang from no PCIe root.

@@ -17,6 +17,7 @@ import (
 	"plumbline.dev/plumbline/internal/claimgen"
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/simulate"
 	"plumbline.dev/plumbline/internal/topoview"
 )
@@ -131,7 +132,7 @@ func (c *Candidates) Report(ctx context.Context, o claimgen.Options, partitioned
 		c.reportNamed(search, &o, v, out)
 	}
 	if v.timedOut > 0 {
-		fmt.Fprintf(out, "not looked at within %s: %s\n", searchTimeout, topoview.Plural(v.timedOut, "node", "nodes"))
+		fmt.Fprintf(out, "not looked at within %s: %s\n", searchTimeout, plural.Count(v.timedOut, "node", "nodes"))
 	}
 	return ctx.Err()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/claimgen"
+	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
@@ -70,7 +71,7 @@ func (c *Candidates) reportNamed(ctx context.Context, o *claimgen.Options, v *ve
 func reportRefusals(refused []*refusal, help func(*refusal) string, out io.Writer) {
 	for i, r := range refused {
 		if i == mostRefusals {
-			fmt.Fprintf(out, "and more reasons, of %s\n", topoview.Plural(len(refused)-i, "kind", "kinds"))
+			fmt.Fprintf(out, "and more reasons, of %s\n", plural.Count(len(refused)-i, "kind", "kinds"))
 			return
 		}
 		fmt.Fprintf(out, "warning: does not fit %s: %s\n", names(r.names()), topoview.Printable(r.Why))
