@@ -31,17 +31,13 @@ func (o *options) addTo(cmd *cobra.Command) {
 }
 
 // read reads what the command line names: files, or objects of the cluster.
-func (o *options) read(ctx context.Context, args []string, stdin io.Reader) (*inputs, []reference, error) {
+func (o *options) read(ctx context.Context, args []string, stdin io.Reader) (*inputs, []cmdutil.Reference, error) {
 	if err := cmdutil.CheckFormat(o.output); err != nil {
 		return nil, nil, err
 	}
-	var refs []reference
-	for _, arg := range args {
-		ref, err := parseReference(arg)
-		if err != nil {
-			return nil, nil, err
-		}
-		refs = append(refs, ref)
+	refs, err := cmdutil.ParseReferences(args, cmdutil.KindClaim, cmdutil.KindTemplate, cmdutil.KindClass)
+	if err != nil {
+		return nil, nil, err
 	}
 	switch {
 	case len(o.files) > 0 && len(refs) > 0:

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -32,9 +33,9 @@ func (l linter) podSpecs() {
 
 // target is the claim or template that a pod names, where it is given.
 func (l linter) target(c corev1.PodResourceClaim) *object {
-	kind, name := kindTemplate, c.ResourceClaimTemplateName
+	kind, name := cmdutil.KindTemplate, c.ResourceClaimTemplateName
 	if c.ResourceClaimName != nil {
-		kind, name = kindClaim, c.ResourceClaimName
+		kind, name = cmdutil.KindClaim, c.ResourceClaimName
 	}
 	if name == nil {
 		return nil

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,28 +20,8 @@ import (
 // inCluster is the source of what was read from the API server.
 const inCluster = "cluster"
 
-// kinds are the words for what can be named on the command line.
-var kinds = map[string]string{
-	"claim": kindClaim, "resourceclaim": kindClaim, "resourceclaims": kindClaim,
-	"template": kindTemplate, "resourceclaimtemplate": kindTemplate, "resourceclaimtemplates": kindTemplate,
-	"class": kindClass, "deviceclass": kindClass, "deviceclasses": kindClass,
-}
-
-// reference names an object of the cluster.
-type reference struct{ kind, name string }
-
-// parseReference reads "claim/NAME" and the like.
-func parseReference(arg string) (reference, error) {
-	word, name, ok := strings.Cut(arg, "/")
-	kind := kinds[strings.ToLower(word)]
-	if !ok || kind == "" || name == "" {
-		return reference{}, cmdutil.Usagef("%q: want claim/NAME, template/NAME or class/NAME", arg)
-	}
-	return reference{kind, name}, nil
-}
-
 // readCluster reads the objects named, and the device classes they ask for.
-func readCluster(ctx context.Context, client kubernetes.Interface, namespace string, refs []reference) (*inputs, error) {
+func readCluster(ctx context.Context, client kubernetes.Interface, namespace string, refs []cmdutil.Reference) (*inputs, error) {
 	in := &inputs{classes: map[string]*object{}}
 	for _, ref := range refs {
 		o, err := get(ctx, client, namespace, ref)
@@ -59,7 +38,7 @@ func readCluster(ctx context.Context, client kubernetes.Interface, namespace str
 			if in.classes[r.class] != nil {
 				continue
 			}
-			class, err := get(ctx, client, "", reference{kindClass, r.class})
+			class, err := get(ctx, client, "", cmdutil.Reference{Kind: cmdutil.KindClass, Name: r.class})
 			// A class that is gone, or that one may not read, is not known.
 			if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 				continue
@@ -89,24 +68,24 @@ func (in *inputs) readSlices(ctx context.Context, client kubernetes.Interface) e
 	return nil
 }
 
-func get(ctx context.Context, client kubernetes.Interface, namespace string, ref reference) (*object, error) {
-	o := &object{source: inCluster, kind: ref.kind, namespace: namespace, name: ref.name}
+func get(ctx context.Context, client kubernetes.Interface, namespace string, ref cmdutil.Reference) (*object, error) {
+	o := &object{source: inCluster, kind: ref.Kind, namespace: namespace, name: ref.Name}
 	resources := client.ResourceV1()
 	var err error
-	switch ref.kind {
-	case kindClaim:
-		c, e := resources.ResourceClaims(namespace).Get(ctx, ref.name, metav1.GetOptions{})
+	switch ref.Kind {
+	case cmdutil.KindClaim:
+		c, e := resources.ResourceClaims(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err = e; err == nil {
 			o.setClaim(c)
 		}
-	case kindTemplate:
-		t, e := resources.ResourceClaimTemplates(namespace).Get(ctx, ref.name, metav1.GetOptions{})
+	case cmdutil.KindTemplate:
+		t, e := resources.ResourceClaimTemplates(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err = e; err == nil {
 			o.setTemplate(t)
 		}
-	case kindClass:
+	case cmdutil.KindClass:
 		o.namespace = ""
-		c, e := resources.DeviceClasses().Get(ctx, ref.name, metav1.GetOptions{})
+		c, e := resources.DeviceClasses().Get(ctx, ref.Name, metav1.GetOptions{})
 		if err = e; err == nil {
 			o.class = &c.Spec
 		}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
 func opaque(text string) resourceapi.DeviceConfiguration {
@@ -51,13 +53,9 @@ func liveObjects() []runtime.Object {
 
 func live(t *testing.T, args ...string) *inputs {
 	t.Helper()
-	var refs []reference
-	for _, arg := range args {
-		ref, err := parseReference(arg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		refs = append(refs, ref)
+	refs, err := cmdutil.ParseReferences(args, cmdutil.KindClaim, cmdutil.KindTemplate, cmdutil.KindClass)
+	if err != nil {
+		t.Fatal(err)
 	}
 	in, err := readCluster(context.Background(), fake.NewClientset(liveObjects()...), "training", refs)
 	if err != nil {
@@ -86,7 +84,7 @@ func TestLintTheCluster(t *testing.T) {
 }
 
 func TestWhatIsNotInTheCluster(t *testing.T) {
-	_, err := readCluster(context.Background(), fake.NewClientset(), "training", []reference{{kindClaim, "gone"}})
+	_, err := readCluster(context.Background(), fake.NewClientset(), "training", []cmdutil.Reference{{Kind: cmdutil.KindClaim, Name: "gone"}})
 	if want := `get ResourceClaim training/gone: resourceclaims.resource.k8s.io "gone" not found`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	stdjson "encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -38,19 +37,12 @@ func readFiles(names []string, recursive bool, stdin io.Reader) (*inputs, error)
 }
 
 func (in *inputs) read(b *resource.Builder, scheme *runtime.Scheme) error {
-	return b.Do().Visit(func(info *resource.Info, err error) error {
+	return cmdutil.Visit(b, func(u *unstructured.Unstructured, source string) error {
+		o, err := decode(u, scheme)
 		if err != nil {
 			return err
 		}
-		u, ok := info.Object.(*unstructured.Unstructured)
-		if !ok {
-			return fmt.Errorf("read %s: a %T is no single object", info.Source, info.Object)
-		}
-		o, err := decode(u, scheme)
-		if err != nil {
-			return fmt.Errorf("read %s: %s %q: %w", info.Source, u.GetKind(), u.GetName(), err)
-		}
-		o.source = info.Source
+		o.source = source
 		in.add(o)
 		return nil
 	})
@@ -140,19 +132,19 @@ func unknownVersion(u *unstructured.Unstructured, scheme *runtime.Scheme) field.
 // convert makes v1 of whatever version the object was written in.
 func (o *object) convert(typed runtime.Object, scheme *runtime.Scheme) error {
 	switch o.kind {
-	case kindClaim:
+	case cmdutil.KindClaim:
 		var c resourceapi.ResourceClaim
 		if err := scheme.Convert(typed, &c, nil); err != nil {
 			return err
 		}
 		o.setClaim(&c)
-	case kindTemplate:
+	case cmdutil.KindTemplate:
 		var t resourceapi.ResourceClaimTemplate
 		if err := scheme.Convert(typed, &t, nil); err != nil {
 			return err
 		}
 		o.setTemplate(&t)
-	case kindClass:
+	case cmdutil.KindClass:
 		var c resourceapi.DeviceClass
 		if err := scheme.Convert(typed, &c, nil); err != nil {
 			return err
@@ -172,13 +164,6 @@ func (o *object) convert(typed runtime.Object, scheme *runtime.Scheme) error {
 const (
 	kindRule  = "DeviceTaintRule"
 	kindSlice = "ResourceSlice"
-)
-
-// Kinds that have parameters.
-const (
-	kindClaim    = "ResourceClaim"
-	kindTemplate = "ResourceClaimTemplate"
-	kindClass    = "DeviceClass"
 )
 
 func (o *object) setClaim(c *resourceapi.ResourceClaim) {

@@ -50,8 +50,8 @@ The exit code is 1 when the driver would refuse what comes out.`,
 				return err
 			}
 			for _, ref := range refs {
-				if ref.kind == kindClass {
-					return cmdutil.Usagef("class/%s: a class is part of what a request gets: want claim/NAME or template/NAME", ref.name)
+				if ref.Kind == cmdutil.KindClass {
+					return cmdutil.Usagef("class/%s: a class is part of what a request gets: want claim/NAME or template/NAME", ref.Name)
 				}
 			}
 			all, err := render(in)

@@ -112,7 +112,7 @@ func (o *options) run(ctx context.Context, args []string, stdin io.Reader, out, 
 	if _, err := labels.Parse(o.selector); err != nil {
 		return cmdutil.Usagef("--selector %q: %v", o.selector, err)
 	}
-	refs, err := parseReferences(args)
+	refs, err := cmdutil.ParseReferences(args, cmdutil.KindClaim, cmdutil.KindPod, cmdutil.KindTemplate)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (o *options) run(ctx context.Context, args []string, stdin io.Reader, out, 
 
 // nothing says that there is nothing to explain: a mistake where files were
 // given.
-func nothing(o *options, refs []reference, errOut io.Writer) error {
+func nothing(o *options, refs []cmdutil.Reference, errOut io.Writer) error {
 	if len(o.files) > 0 && len(refs) == 0 {
 		return errors.New("no ResourceClaim, ResourceClaimTemplate or pod with claims among the files")
 	}
@@ -160,7 +160,7 @@ func nothing(o *options, refs []reference, errOut io.Writer) error {
 
 // gather reads what is needed: from files and machine files where they have
 // nodes, else from the cluster.
-func (o *options) gather(ctx context.Context, refs []reference, stdin io.Reader, errOut io.Writer) (*snapshot.Cluster, []explain.Subject, error) {
+func (o *options) gather(ctx context.Context, refs []cmdutil.Reference, stdin io.Reader, errOut io.Writer) (*snapshot.Cluster, []explain.Subject, error) {
 	in := &objects{}
 	if len(o.files) > 0 {
 		var err error
@@ -185,7 +185,7 @@ func (o *options) gather(ctx context.Context, refs []reference, stdin io.Reader,
 }
 
 // subjects finds what to explain, and on which nodes.
-func (o *options) subjects(ctx context.Context, in *objects, refs []reference, source string) (*snapshot.Cluster, []explain.Subject, error) {
+func (o *options) subjects(ctx context.Context, in *objects, refs []cmdutil.Reference, source string) (*snapshot.Cluster, []explain.Subject, error) {
 	if len(in.slices) == 0 {
 		return o.live(ctx, in, refs)
 	}
@@ -195,7 +195,7 @@ func (o *options) subjects(ctx context.Context, in *objects, refs []reference, s
 	return o.offline(in, refs, source)
 }
 
-func (o *options) offline(in *objects, refs []reference, source string) (*snapshot.Cluster, []explain.Subject, error) {
+func (o *options) offline(in *objects, refs []cmdutil.Reference, source string) (*snapshot.Cluster, []explain.Subject, error) {
 	known, err := o.snapshot(in, source, allocation.NewestMinor)
 	if err != nil {
 		return nil, nil, err

@@ -25,7 +25,7 @@ import (
 )
 
 // live asks the cluster. What files have is judged against its nodes.
-func (o *options) live(ctx context.Context, given *objects, refs []reference) (*snapshot.Cluster, []explain.Subject, error) {
+func (o *options) live(ctx context.Context, given *objects, refs []cmdutil.Reference) (*snapshot.Cluster, []explain.Subject, error) {
 	client, err := o.client()
 	if err != nil {
 		return nil, nil, err
@@ -81,9 +81,9 @@ func (o *options) where(given *objects, namespace string) string {
 // has says whether a subject is one of these objects.
 func (in *objects) has(s *explain.Subject) bool {
 	switch s.Kind {
-	case kindPod:
+	case cmdutil.KindPod:
 		return slices.Contains(in.pods, s.Pod)
-	case kindTemplate:
+	case cmdutil.KindTemplate:
 		return slices.ContainsFunc(in.templates, func(t *resourceapi.ResourceClaimTemplate) bool { return t.Namespace == s.Namespace && t.Name == s.Name })
 	}
 	return slices.ContainsFunc(in.claims, func(c *resourceapi.ResourceClaim) bool { return c.Namespace == s.Namespace && c.Name == s.Name })
@@ -168,10 +168,10 @@ func (r *reader) all(namespace string, files bool) error {
 		{"nodes", "", func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return r.client.CoreV1().Nodes().List(ctx, o)
 		}},
-		{"resourceclaimtemplates", kindTemplate, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		{"resourceclaimtemplates", cmdutil.KindTemplate, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return api.ResourceClaimTemplates(namespace).List(ctx, o)
 		}},
-		{"pods", kindPod, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		{"pods", cmdutil.KindPod, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			if files {
 				return &corev1.PodList{}, nil
 			}

@@ -49,24 +49,12 @@ func (in *objects) read(b *resource.Builder) error {
 	if err != nil {
 		return err
 	}
-	return b.Do().Visit(func(info *resource.Info, err error) error {
-		if err != nil {
-			return err
-		}
-		u, ok := info.Object.(*unstructured.Unstructured)
-		if !ok {
-			return fmt.Errorf("read %s: a %T is no single object", info.Source, info.Object)
-		}
-		if err := in.add(u, scheme); err != nil {
-			return fmt.Errorf("read %s: %s %q: %w", info.Source, u.GetKind(), u.GetName(), err)
-		}
-		return nil
-	})
+	return cmdutil.Visit(b, func(u *unstructured.Unstructured, _ string) error { return in.add(u, scheme) })
 }
 
 func (in *objects) add(u *unstructured.Unstructured, scheme *runtime.Scheme) error {
 	gvk := u.GroupVersionKind()
-	if gvk.Group != resourceapi.GroupName && u.GetKind() != kindPod && u.GetKind() != "Node" {
+	if gvk.Group != resourceapi.GroupName && u.GetKind() != cmdutil.KindPod && u.GetKind() != "Node" {
 		in.addPods(u)
 		return nil
 	}
@@ -85,7 +73,7 @@ func (in *objects) add(u *unstructured.Unstructured, scheme *runtime.Scheme) err
 	if err != nil {
 		return err
 	}
-	if kind := u.GetKind(); kind == kindClaim || kind == kindTemplate {
+	if kind := u.GetKind(); kind == cmdutil.KindClaim || kind == cmdutil.KindTemplate {
 		in.note(u, unknown)
 	}
 	return in.keep(u.GetKind(), typed, scheme)
@@ -104,14 +92,14 @@ func (in *objects) keep(kind string, typed runtime.Object, scheme *runtime.Schem
 	switch kind {
 	case "Node":
 		in.nodes = append(in.nodes, typed.(*corev1.Node))
-	case kindPod:
+	case cmdutil.KindPod:
 		in.addPod(typed.(*corev1.Pod))
-	case kindClaim:
+	case cmdutil.KindClaim:
 		return convert(scheme, typed, func(c *resourceapi.ResourceClaim) {
 			c.Namespace = cmp.Or(c.Namespace, in.namespace)
 			in.claims = append(in.claims, c)
 		})
-	case kindTemplate:
+	case cmdutil.KindTemplate:
 		return convert(scheme, typed, func(t *resourceapi.ResourceClaimTemplate) {
 			t.Namespace = cmp.Or(t.Namespace, in.namespace)
 			in.templates = append(in.templates, t)

@@ -16,36 +16,6 @@ import (
 	"plumbline.dev/plumbline/internal/suggest"
 )
 
-// Kinds that can be explained.
-const (
-	kindClaim    = "ResourceClaim"
-	kindTemplate = "ResourceClaimTemplate"
-	kindPod      = "Pod"
-)
-
-var kinds = map[string]string{
-	"claim": kindClaim, "resourceclaim": kindClaim, "resourceclaims": kindClaim,
-	"template": kindTemplate, "resourceclaimtemplate": kindTemplate, "resourceclaimtemplates": kindTemplate,
-	"pod": kindPod, "pods": kindPod, "po": kindPod,
-}
-
-// reference names an object.
-type reference struct{ kind, name string }
-
-// parseReferences reads "claim/NAME" and the like.
-func parseReferences(args []string) ([]reference, error) {
-	var all []reference
-	for _, arg := range args {
-		word, name, ok := strings.Cut(arg, "/")
-		kind := kinds[strings.ToLower(word)]
-		if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
-			return nil, cmdutil.Usagef("%q: want claim/NAME, pod/NAME or template/NAME", arg)
-		}
-		all = append(all, reference{kind, name})
-	}
-	return all, nil
-}
-
 // parseVersion reads "1.36", with or without a v and more behind it.
 func parseVersion(text string) (int, error) {
 	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
@@ -67,7 +37,7 @@ const oldest = 34
 // subjects are what to explain: what is named, or else all that waits for
 // devices. Files say what their pods are meant to be, so of those a claim that a
 // pod names is explained with the pod only, and templates count too.
-func (in *objects) subjects(refs []reference, namespace, selector string, files bool) ([]explain.Subject, error) {
+func (in *objects) subjects(refs []cmdutil.Reference, namespace, selector string, files bool) ([]explain.Subject, error) {
 	var all []explain.Subject
 	for _, ref := range refs {
 		s, err := in.find(ref, namespace)
@@ -85,7 +55,7 @@ func (in *objects) subjects(refs []reference, namespace, selector string, files 
 	}
 	all, named := in.waitingPods(chosen, files)
 	for _, c := range in.claims {
-		if c.Status.Allocation == nil && !named[kindClaim+c.Namespace+"/"+c.Name] && chosen.Matches(labels.Set(c.Labels)) {
+		if c.Status.Allocation == nil && !named[cmdutil.KindClaim+c.Namespace+"/"+c.Name] && chosen.Matches(labels.Set(c.Labels)) {
 			all = append(all, explain.OfClaim(c))
 		}
 	}
@@ -93,7 +63,7 @@ func (in *objects) subjects(refs []reference, namespace, selector string, files 
 		return all, nil
 	}
 	for _, t := range in.templates {
-		if !named[kindTemplate+t.Namespace+"/"+t.Name] && chosen.Matches(labels.Set(t.Labels)) {
+		if !named[cmdutil.KindTemplate+t.Namespace+"/"+t.Name] && chosen.Matches(labels.Set(t.Labels)) {
 			all = append(all, explain.OfTemplate(t))
 		}
 	}
@@ -110,11 +80,11 @@ func (in *objects) waitingPods(chosen labels.Selector, files bool) (all []explai
 			continue
 		}
 		for _, c := range s.Claims {
-			named[kindClaim+c.Namespace+"/"+c.Name] = true
+			named[cmdutil.KindClaim+c.Namespace+"/"+c.Name] = true
 		}
 		for _, ref := range p.Spec.ResourceClaims {
 			if ref.ResourceClaimTemplateName != nil {
-				named[kindTemplate+p.Namespace+"/"+*ref.ResourceClaimTemplateName] = true
+				named[cmdutil.KindTemplate+p.Namespace+"/"+*ref.ResourceClaimTemplateName] = true
 			}
 		}
 		if chosen.Matches(labels.Set(p.Labels)) && (files || waits(p)) {
@@ -130,36 +100,36 @@ func waits(p *corev1.Pod) bool {
 }
 
 // find finds what the command line names.
-func (in *objects) find(ref reference, namespace string) (explain.Subject, error) {
+func (in *objects) find(ref cmdutil.Reference, namespace string) (explain.Subject, error) {
 	var others []string
-	switch ref.kind {
-	case kindPod:
+	switch ref.Kind {
+	case cmdutil.KindPod:
 		for _, p := range in.pods {
-			if p.Namespace == namespace && p.Name == ref.name {
+			if p.Namespace == namespace && p.Name == ref.Name {
 				return explain.OfPod(p, in.claims, in.templates, in.classes), nil
 			}
 			others = append(others, p.Name)
 		}
-	case kindClaim:
+	case cmdutil.KindClaim:
 		for _, c := range in.claims {
-			if c.Namespace == namespace && c.Name == ref.name {
+			if c.Namespace == namespace && c.Name == ref.Name {
 				return explain.OfClaim(c), nil
 			}
 			others = append(others, c.Name)
 		}
-	case kindTemplate:
+	case cmdutil.KindTemplate:
 		for _, t := range in.templates {
-			if t.Namespace == namespace && t.Name == ref.name {
+			if t.Namespace == namespace && t.Name == ref.Name {
 				return explain.OfTemplate(t), nil
 			}
 			others = append(others, t.Name)
 		}
 	}
-	if err := in.unread[ref.kind]; err != nil {
-		return explain.Subject{}, fmt.Errorf("read %s %s/%s: %w", ref.kind, namespace, ref.name, err)
+	if err := in.unread[ref.Kind]; err != nil {
+		return explain.Subject{}, fmt.Errorf("read %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
 	}
-	err := fmt.Errorf("%s %s/%s does not exist", ref.kind, namespace, ref.name)
-	if meant := suggest.Closest(ref.name, others); meant != "" {
+	err := fmt.Errorf("%s %s/%s does not exist", ref.Kind, namespace, ref.Name)
+	if meant := suggest.Closest(ref.Name, others); meant != "" {
 		err = fmt.Errorf("%w: did you mean %s?", err, meant)
 	}
 	return explain.Subject{}, err

@@ -4,8 +4,6 @@
 package fit
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,19 +28,7 @@ func (in *objects) read(b *resource.Builder) error {
 	if err != nil {
 		return err
 	}
-	return b.Do().Visit(func(info *resource.Info, err error) error {
-		if err != nil {
-			return err
-		}
-		u, ok := info.Object.(*unstructured.Unstructured)
-		if !ok {
-			return fmt.Errorf("read %s: a %T is no single object", info.Source, info.Object)
-		}
-		if err := in.add(u, scheme); err != nil {
-			return fmt.Errorf("read %s: %s %q: %w", info.Source, u.GetKind(), u.GetName(), err)
-		}
-		return nil
-	})
+	return cmdutil.Visit(b, func(u *unstructured.Unstructured, _ string) error { return in.add(u, scheme) })
 }
 
 func (in *objects) add(u *unstructured.Unstructured, scheme *runtime.Scheme) error {
