@@ -24,7 +24,7 @@ type options struct {
 func (o *options) addTo(cmd *cobra.Command) {
 	o.cluster = cmdutil.NewNamespacedFlags()
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.files, "filename", "f", nil, "read a file, a folder or an address; - is the standard input. May be repeated; no cluster is asked")
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "read a file, a folder or an address; - is the standard input. May be repeated; no cluster is read")
 	flags.BoolVarP(&o.recursive, "recursive", "R", false, "read the folders below a folder too")
 	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
 	o.cluster.AddFlags(flags)

@@ -22,9 +22,9 @@ drivers' own code, each layer by itself and merged for each request, and the sel
 An error will not work: the driver would refuse it, or the selector does not
 compile. A warning may not work: a selector that reads an attribute which a
 device may lack, an attribute that no driver of ours publishes, a request that
-takes more than it seems to. A note tells what the shipped claim policy warns of, or
-refuses where it is told to. The exit code is 1 when there is an error.`,
-		Example: `  # files and folders; no cluster is asked
+takes more than it seems to. A note says what the shipped claim policy warns of, or
+refuses where it is set to. The exit code is 1 when there is an error.`,
+		Example: `  # files and folders; no cluster is read
   {{program}} claim lint -f claim.yaml -f classes/
 
   # what a chart or a kustomization makes

@@ -55,12 +55,12 @@ func (o *options) command(group string) *cobra.Command {
 be allocated: by the rules of the scheduler, solved exactly. Where they cannot,
 say which request cannot be met, what devices there are and who holds them, the
 smallest set of requests and constraints that conflict, and changes that help.
-Each change is tried before it is told.
+Each change is tried before it is proposed.
 
 Claims and pods are those of the cluster; without any named, all of the namespace
 that have no devices yet, with -A of all namespaces. With -f they are those of
 files. Nodes are those of the cluster, unless the files have ResourceSlices or
---machine names machines: then no cluster is asked, and device classes that are
+--machine names machines: then no cluster is read, and device classes that are
 not among the files are those that plumbline ships. Nothing is written anywhere.
 
 Feature gates of the scheduler cannot be read from a cluster: the defaults of its
@@ -77,7 +77,7 @@ not fit or something went wrong, and 2 when the command line is wrong.`,
   # would this claim fit on the nodes of the cluster?
   {{program}} explain -f claim.yaml
 
-  # on three A3 Ultra machines that nobody uses?
+  # on three A3 Ultra unused machines?
   {{program}} explain -f claim.yaml --machine a3-ultragpu-8g=3
 
   # on nodes as they were recorded

@@ -124,7 +124,7 @@ func TestDocumentedOutput(t *testing.T) {
 		code  int
 	}{
 		"aligned":   {selection{namespace: "default", names: []string{"train-0"}}, 0},
-		"convicted": {selection{namespace: "default", names: []string{"train-1"}}, exitMisaligned},
+		"misaligned": {selection{namespace: "default", names: []string{"train-1"}}, exitMisaligned},
 		"far":       {selection{namespace: "default", names: []string{"train-3"}}, 0},
 		"all":       {selection{}, exitMisaligned},
 	} {

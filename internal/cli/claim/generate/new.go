@@ -42,9 +42,9 @@ func NewCommand() *cobra.Command {
 and CPUs that sit together, and say where it fits: on which of the shipped machines,
 or on those of --machine, on the nodes whose ResourceSlices are in the files of -f, or
 on those of the cluster (--live, --node, -l, --context and the like; without one of
-them no cluster is asked). The scheduler's own allocator tries it.
+them no cluster is read). The scheduler's own allocator tries it.
 
-The claim is written whether it fits or not, and the exit code tells nothing of that:
+The claim is written whether it fits or not, and the exit code does not depend on it:
 that of claim simulate does. What is said goes to the standard error, with the flags
 that would help.
 
