@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package verify answers two questions of running pods, by what the kernel says of
-// them and not by what anybody published: are they as their claims say, and are
+// them and not by what is published: are they as their claims say, and are
 // their components as near to each other as the machine could have given them.
 //
 //	claims, slices ─► expect ──┐
@@ -10,6 +10,6 @@
 //	machine ────────► nearest ─┘
 //
 // Here live the check of all pods of a node together, and the form a report has
-// outside the program. Who checks, when, and who gets the verdict is the agent's
-// business and the command line's.
+// outside the program. When pods are checked, and where the verdict goes, the
+// agent and the command line decide.
 package verify

@@ -114,7 +114,7 @@ type Pair struct {
 	B     string `json:"b"`
 	Class string `json:"class"`
 	// Nearest is the nearest class that the machine could have given; absent
-	// where that is not asked.
+	// where that is not computed.
 	Nearest string `json:"nearest,omitempty"`
 }
 

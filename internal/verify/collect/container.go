@@ -22,7 +22,7 @@ type threadKey struct {
 }
 
 // ended says whether an error is that of a process that has ended meanwhile:
-// its directory is gone, or reads of what it left open find nobody.
+// its directory is gone, or reads of a file below it that is still open fail with ESRCH.
 func ended(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
@@ -119,7 +119,7 @@ func (r *Reader) start(pid int) (uint64, error) {
 }
 
 // stillThere takes back what was read of a container whose first process is
-// another one by now: half of it may be of the one before, or of nobody.
+// another one by now: half of it may be of the one before, or of none.
 func (r *Reader) stillThere(p *Pod) {
 	for i := range p.Containers {
 		c := &p.Containers[i]

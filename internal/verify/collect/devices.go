@@ -126,8 +126,8 @@ func (w *devWalk) file(dir *os.File, name, child string, _ int) error {
 	return nil
 }
 
-// deviceNumber asks what the kernel knows by itself, follows no link, opens and
-// mounts nothing.
+// deviceNumber uses only attributes that the kernel has cached
+// (AT_STATX_DONT_SYNC), follows no link, opens and mounts nothing.
 func deviceNumber(directory int, name string) (string, bool, error) {
 	var s unix.Statx_t
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
@@ -156,7 +156,7 @@ func (r *Reader) files(devices []deviceFile) ([]File, error) {
 }
 
 // behind finds the PCI function of a device number in the host's /sys/dev/char;
-// NVIDIA's by the minor that its driver tells, VFIO's by the IOMMU group.
+// NVIDIA's by the minor that its driver publishes in /proc, VFIO's by the IOMMU group.
 func (r *Reader) behind(number string) (FileKind, *model.PCIAddress, error) {
 	major, minor, _ := strings.Cut(number, ":")
 	if major == nvidiaMajor {

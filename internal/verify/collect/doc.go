@@ -10,7 +10,7 @@
 //	processes.go  which processes belong to which container
 //	container.go  processes, where they may run, where their threads ran
 //	unanswered.go reads of a pod's own files, which may never be answered
-//	view.go       what is asked of a container itself
+//	view.go       what is read through a container itself
 //	inside.go     paths inside a container, which no link leads out of
 //	network.go    interfaces of the pod's network namespace
 //	devices.go    device files, and the PCI functions behind them
@@ -18,15 +18,14 @@
 //	interrupts.go where a NIC's interrupts are handled
 //
 // Nothing is written, entered or signalled: it takes the capability SYS_PTRACE,
-// which the kernel wants for /proc/PID/root, and no other. Nothing here asks
+// which the kernel requires for /proc/PID/root, and no other. Nothing here reads from
 // plumbline, a driver or the API server. What cannot be read is an error in the
 // observation and never an empty one: a pod may end at any moment, and a container may
 // hide what it likes.
 //
-// A pod may also let its reader wait for ever: behind a file system of its own
+// A pod may also block its reader for ever: behind a file system of its own
 // (FUSE), a server that is gone (NFS), a mapping of either in its memory. So mounts
-// that the kernel does not answer for by itself are not entered, nothing of a pod's
-// is opened but directories, and what is asked of it at all is asked beside the
-// Reader, which gives up on it and goes on. What it means is package evaluate's
-// question.
+// that the kernel does not serve by itself are not entered, nothing of a pod's is
+// opened but directories, and all of it is read in a goroutine of its own, which the
+// Reader gives up after a while. What it means is for package evaluate.
 package collect

@@ -17,8 +17,8 @@ import (
 	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
-// answering are file systems that the kernel answers for at once, from its own
-// memory. Of any other a server may have to be asked, which a pod may have stopped:
+// answering are file systems that the kernel serves from its own memory, without
+// blocking. Any other may depend on a server that a pod has stopped (FUSE, NFS), so
 // none is entered.
 var answering = []string{"devtmpfs", "ramfs", "sysfs", "tmpfs"}
 

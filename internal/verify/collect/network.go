@@ -46,7 +46,7 @@ func (r *Reader) interfaces(pid int, links []link) ([]Interface, error) {
 		found = append(found, i)
 	}
 	slices.SortFunc(found, func(a, b Interface) int { return cmp.Compare(a.Name, b.Name) })
-	// Most pods have no NIC, and then nobody wants to know.
+	// Most pods have no NIC, and then it is not needed.
 	if !slices.ContainsFunc(found, func(i Interface) bool { return i.PCI != nil }) {
 		return found, nil
 	}
@@ -93,7 +93,7 @@ type link struct {
 	virtual
 }
 
-// virtual is what tells a virtual interface from another; zero for others.
+// virtual is what distinguishes a virtual interface from another; zero for others.
 type virtual struct {
 	index int
 	// below is the index of the interface below it, where that is not its own.
@@ -101,8 +101,8 @@ type virtual struct {
 	mac   string
 }
 
-// links reads the container's /sys/class/net, which tells the device below each
-// interface, and believes it only where it is a sysfs and names exactly the
+// links reads the container's /sys/class/net, which has the device below each
+// interface, and uses it only where it is a sysfs and names exactly the
 // interfaces that the kernel lists for the process.
 func (in *inside) links() ([]link, error) {
 	text, err := in.read("net/dev", maxText)
@@ -132,7 +132,7 @@ func (in *inside) links() ([]link, error) {
 }
 
 // classNet reads the links of a container's /sys/class/net, and of its virtual
-// interfaces what tells them apart.
+// interfaces what distinguishes them.
 func (in *inside) classNet() (links map[string]string, virtuals map[string]virtual, err error) {
 	if err := in.answers("/sys"); err != nil {
 		return nil, nil, err

@@ -41,7 +41,7 @@ type Interface struct {
 	Name string
 	// PCI is the function it belongs to; nil for a virtual one.
 	PCI *model.PCIAddress
-	// MAC is a virtual interface's address, by which alone it can be told from
+	// MAC is a virtual interface's address, which alone distinguishes it from
 	// another one of its name; empty where the kernel gives none.
 	MAC string
 	// Above is true for a virtual interface on top of the host's interface of
@@ -72,7 +72,7 @@ type Container struct {
 	// Files are device files of PCI functions; FilesErr says why not known.
 	Files    []File
 	FilesErr error
-	// MemoryBytes is where its own memory lies, by node; nil where nobody says.
+	// MemoryBytes is where its own memory lies, by node; nil where not known.
 	MemoryBytes map[int]uint64
 }
 

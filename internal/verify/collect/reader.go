@@ -25,13 +25,13 @@ var ErrGone = errors.New("no process of the container is there")
 type Options struct {
 	// Proc and Sys are the host's /proc and /sys.
 	Proc, Sys string
-	// SysfsType is the type of file system that is believed to be a container's
+	// SysfsType is the type of file system that is accepted as a container's
 	// sysfs (man 2 statfs): a pod may mount what it likes at /sys. 0 is the
 	// kernel's.
 	SysfsType int64
-	// Device tells a device file's number, such as "195:0", and whether it is a
-	// character device; nil asks the kernel. A directory that plays a
-	// container's /dev needs another answer.
+	// Device returns a device file's number, such as "195:0", and whether it is a
+	// character device; nil is statx(2). Tests replace it, where a
+	// plain directory stands for a container's /dev.
 	Device func(directory int, name string) (number string, isDevice bool, err error)
 	// Patience is how long a scan waits for pods that do not answer; 0 is 3 s.
 	Patience time.Duration
@@ -43,8 +43,8 @@ type history struct {
 	ticks map[threadKey]uint64
 }
 
-// rememberedScans is for how many scans a container is remembered that nobody
-// asked for: one scan may be of some pods alone.
+// rememberedScans is for how many scans a container is remembered that is in none
+// of them: a scan may be of some pods alone.
 const rememberedScans = 16
 
 // Reader observes pods. It remembers of the scan before how long threads had run. Its
@@ -64,7 +64,7 @@ type Reader struct {
 	pods    pendingViews
 	// Of the scan at hand: whether it is one in detail, NVIDIA's GPUs by their
 	// minors, and the host's NICs by the index of their interfaces, nil until
-	// somebody asks.
+	// first needed.
 	detail   bool
 	gpus     map[int]model.PCIAddress
 	hostNICs map[int]*model.PCIAddress

@@ -11,9 +11,9 @@ import (
 	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
-// view is what has to be asked of a container itself: of its file systems, and of
-// its memory, where its environment lies and where it may have mapped any file.
-// Either may let one wait for ever.
+// view is what has to be read through a container itself: its file systems, and its
+// memory, which holds its environment and may be mapped from any file. A read of
+// either may block for ever.
 type view struct {
 	env        map[string]cpuset.CPUSet
 	envErr     error
@@ -25,8 +25,8 @@ type view struct {
 
 // viewPod looks into the containers of a pod, by their first processes; 0 is a
 // container without. Containers of a pod share one network namespace: it is read
-// through the first one that shows it. It has nothing of a Reader's: it may run on
-// when nobody waits for it any more.
+// through the first one that shows it. It shares nothing with a Reader, since it may go
+// on running after the scan has given it up.
 func viewPod(o Options, pids []int) []view {
 	views := make([]view, len(pids))
 	shown := false

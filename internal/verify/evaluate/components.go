@@ -20,14 +20,14 @@ type Component struct {
 	// Name is the pod's: an interface, a device file, or the container's CPUs.
 	Name string
 	Kind expect.Kind
-	// Claim, Request and Device say which claim it is of; empty for what nobody
-	// claimed.
+	// Claim, Request and Device say which claim it is of; empty for what is of no
+	// claim.
 	Claim, Request, Device string
 	// Resource is the extended resource that a container of the pod has the GPU
 	// of, without a claim; empty for anything else.
 	Resource string
 	PCI      *model.PCIAddress
-	// Root is empty where nobody says.
+	// Root is empty where not known.
 	Root string
 	// RDMA is the file of its RDMA device; empty without one.
 	RDMA string
@@ -46,7 +46,7 @@ type Pair struct {
 	A, B  string
 	Class affinity.Class
 	// Nearest is the nearest that the machine could have given; 0 where that is
-	// not asked, as of components that nobody claimed.
+	// not computed, as for components of no claim.
 	Nearest affinity.Class
 	// a and b are the components themselves.
 	a, b *Component

@@ -20,7 +20,7 @@ type grant struct {
 	// claim is the first one's name, what all of them.
 	claim string
 	what  []string
-	// count is how many CPUs, of which; sized is false where nobody says how many.
+	// count is how many CPUs, of which; sized is false where the number is not known.
 	count int
 	sized bool
 	of    cpuset.CPUSet
@@ -228,7 +228,7 @@ func (e *evaluator) threadsOf(g grant, found *collect.Container) Finding {
 	return f
 }
 
-// unnamedCPUs notes CPUs that no container names: nobody is pinned to them.
+// unnamedCPUs notes CPUs that no container names: no container is pinned to them.
 func (e *evaluator) unnamedCPUs() {
 	for _, claim := range e.expected.Claims {
 		for i := range claim.Devices {

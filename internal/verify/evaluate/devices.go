@@ -41,8 +41,8 @@ func (e *evaluator) claim(claim *expect.Claim) {
 	}
 }
 
-// kindOf tells by the class of the PCI function what a device of a driver is
-// that nobody here knows.
+// kindOf finds by the class of the PCI function what a device of an unknown driver
+// is.
 func (e *evaluator) kindOf(d *expect.Device) expect.Kind {
 	if d.Kind != expect.PCI {
 		return d.Kind

@@ -204,7 +204,7 @@ func (e *evaluator) names(container string, d *Component) bool {
 	})
 }
 
-// question is what the machine is asked of one of the groups.
+// question is the query of package nearest for one of the groups.
 func question(groups []group, of int) nearest.Group {
 	var q nearest.Group
 	for i, g := range groups {
@@ -236,7 +236,7 @@ func componentAt(list []*Component, a model.PCIAddress) *Component {
 }
 
 // could says of a pair how near the machine could have given it. CPUs of several
-// containers are asked about together: one of them may be nearer than all are.
+// containers are queried together: one of them may be nearer than all are.
 func could(pairs []Pair, a, b *Component, class affinity.Class) {
 	for i := range pairs {
 		p := &pairs[i]

@@ -16,7 +16,7 @@ import (
 )
 
 // pluginGPUs counts the GPUs that containers have of device plugins. A plugin
-// writes nowhere which it gave: the device files tell.
+// writes nowhere which it gave: only the device files show it.
 func (e *evaluator) pluginGPUs() {
 	for _, container := range e.observed.Containers {
 		p := e.expectedContainer(container.ID)

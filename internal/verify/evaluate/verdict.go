@@ -61,7 +61,7 @@ const (
 	ThreadOutside Code = "ThreadOutside"
 	// ConstraintBroken: the claim's constraint does not hold on this hardware.
 	ConstraintBroken Code = "ConstraintBroken"
-	// NotRead: something could not be read, or nobody says it.
+	// NotRead: something could not be read, or is published nowhere.
 	NotRead Code = "NotRead"
 	// NotRunning: the pod does not run, or has ended.
 	NotRunning Code = "NotRunning"

@@ -15,8 +15,8 @@ import (
 // Kind is what a device is to a pod.
 type Kind string
 
-// The kinds. An empty one is not known: a driver that nobody here knows, of a
-// device without a PCI address.
+// The kinds. An empty one is not known: that of a device of an unknown driver,
+// without a PCI address.
 const (
 	NIC  Kind = "nic"
 	GPU  Kind = "gpu"
@@ -38,7 +38,7 @@ type Device struct {
 	Request            string
 	Driver, Pool, Name string
 	Kind               Kind
-	// PCI is nil where nobody says.
+	// PCI is nil where not published.
 	PCI *model.PCIAddress
 	// Interface is what the driver says it is called in the pod
 	// (status.devices, networkData); empty where it says nothing.
@@ -48,11 +48,11 @@ type Device struct {
 	MAC string
 	// RDMA is true where it is, or has, an RDMA device.
 	RDMA bool
-	// CPUCount is how many CPUs were given; 0 where nobody says.
+	// CPUCount is how many CPUs were given; 0 where not published.
 	CPUCount int
-	// NUMANode, Socket and CPU say of which CPUs; nil where nobody says.
+	// NUMANode, Socket and CPU say of which CPUs; nil where not published.
 	NUMANode, Socket, CPU *int
-	// BindsMemory is true where the driver promises memory beside the CPUs.
+	// BindsMemory is true where the driver binds memory beside the CPUs.
 	BindsMemory bool
 	// Admin devices are looked at and not held.
 	Admin bool
@@ -85,7 +85,7 @@ func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
 
 // fill reads what the attributes and the name say.
 func (d *Device) fill() {
-	// What cannot be read is absent, as what nobody says.
+	// What cannot be read is absent, like what is not published.
 	read, _ := slicecodec.Read(d.Driver, d.Name, d.Attributes)
 	d.PCI, d.NUMANode, d.RDMA = read.PCI, read.NUMANode, read.RDMA
 	switch {

@@ -12,10 +12,10 @@ import (
 )
 
 // PluginGPUs are GPUs that a container gets of a device plugin, without a claim.
-// Nobody but the kernel says which.
+// Only the kernel says which.
 type PluginGPUs struct {
 	// Resource is the extended resource, such as nvidia.com/gpu; of a container that
-	// asks for several of a vendor's, all of them: their GPUs are told apart by nothing.
+	// asks for several of a vendor's, all of them: nothing distinguishes their GPUs.
 	Resource string
 	// Count is how many the container asks for. A plugin may give several
 	// containers one GPU, or one container the same GPU several times.

@@ -13,7 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/model/affinity"
 )
 
-// Machine is a machine with the classes that were asked for already. It is for
+// Machine is a machine with a cache of the classes of pairs. It is for
 // one check of its pods, and not for use by several goroutines.
 type Machine struct {
 	*model.Machine

@@ -3,6 +3,6 @@
 
 // Package verifytest makes nodes with running pods for tests: a machine file's
 // hardware, and below a temporary directory what /proc and /sys would show of
-// pods whose truth the test chose. Nothing here uses verify's own readers or
-// judgement: it is the other side. Only tests import it.
+// pods whose state the test chose. Nothing here uses verify's own readers or
+// evaluation, so a mistake of theirs shows. Only tests import it.
 package verifytest
