@@ -41,7 +41,7 @@ func readClaims(files []string, stdin io.Reader) ([]resourceapi.ResourceClaim, e
 }
 
 // holdersFrom takes the claims of files as the holders of the machine's devices,
-// whatever pool they name: a machine file is nobody's node.
+// whatever pool they name: a machine file is of no node.
 func holdersFrom(v *published.View, files []string, stdin io.Reader) error {
 	if len(files) == 0 {
 		return nil

@@ -73,8 +73,8 @@ func watchHost(ctx context.Context) (<-chan *published.View, error) {
 	return views, nil
 }
 
-// resync is how often watchHost looks without being told of a change: the
-// kernel tells of links, and of nothing else.
+// resync is how often watchHost scans without an event: netlink notifies of links,
+// and of nothing else.
 const resync = 10 * time.Second
 
 // hostOptions are the name and architecture of this host, and where its facts
@@ -104,8 +104,8 @@ func loadMachine(ctx context.Context, nameOrPath string) (scanned, error) {
 }
 
 // loadHost scans the machine we run on. Whoever may read /sys may do it. Another
-// directory is another machine: then netlink, which tells of this one, is not
-// asked, and no NIC is known to be the node's own.
+// directory is another machine: then netlink, which is of this one, is not
+// read, and no NIC is known to be the node's own.
 func loadHost(ctx context.Context, sys string) (scanned, error) {
 	if sys != defaultSys {
 		return scan(ctx, os.DirFS(sys), nil, "sysfs tree "+sys, inventory.Options{Name: filepath.Base(sys)})
@@ -121,7 +121,7 @@ func loadHost(ctx context.Context, sys string) (scanned, error) {
 	return scanSources(ctx, inventory.Sources{Sys: os.DirFS(sys), Links: links}, source, options)
 }
 
-// scan reads a tree that netlink tells nothing about.
+// scan reads a tree alone, without netlink.
 func scan(ctx context.Context, sys fs.FS, gpus inventory.GPUs, source string, o inventory.Options) (scanned, error) {
 	return scanSources(ctx, inventory.Sources{Sys: sys, GPUs: gpus}, source, o)
 }

@@ -86,7 +86,7 @@ func rdmaPorts(sys fs.FS, m *model.Machine) (map[string][]topoview.RDMAPort, []i
 	return all, problems
 }
 
-// addNvidia adds the files of NVIDIA's GPUs, which its driver tells of in /proc
+// addNvidia adds the files of NVIDIA's GPUs, which its driver lists in /proc
 // only.
 func addNvidia(files map[model.PCIAddress][]string, root fs.FS) {
 	const dir = "proc/driver/nvidia/gpus"

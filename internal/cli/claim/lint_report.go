@@ -12,7 +12,7 @@ import (
 	"plumbline.dev/plumbline/internal/plural"
 )
 
-// Severities: an error will not work, a warning may not, and a note tells what
+// Severities: an error will not work, a warning may not, and a note says what
 // depends on the cluster's administrator.
 const (
 	severityError   = "error"

@@ -33,8 +33,8 @@ func NewNamespacedFlags() ClusterFlags {
 	return ClusterFlags{f}
 }
 
-// errNoCluster is told in place of a refused connection to localhost:8080, where
-// the library looks when nothing says where a cluster is.
+// errNoCluster is returned in place of a refused connection to localhost:8080, the
+// default of client-go without a configuration.
 var errNoCluster = errors.New("no kubeconfig names one: set KUBECONFIG, or give --kubeconfig")
 
 // ToRESTConfig finds the cluster as kubectl does: by flags, KUBECONFIG,

@@ -12,8 +12,8 @@ import (
 	conversionv1beta2 "k8s.io/dynamic-resource-allocation/api/v1beta2"
 )
 
-// NewScheme knows all versions of the resource API, how to make v1 of them, and
-// what else it is told.
+// NewScheme has all versions of the resource API with their conversions to v1, and
+// the types that are given beside them.
 func NewScheme(more ...func(*runtime.Scheme) error) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(resourceapi.AddToScheme, conversionv1beta1.AddToScheme, conversionv1beta2.AddToScheme)

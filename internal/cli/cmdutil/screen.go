@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a terminal is told (man 4 console_codes; xterm's private modes). Pictures
+// Escape sequences of a terminal (man 4 console_codes; xterm's private modes). Pictures
 // are drawn on its second screen, over each other and without clearing it, so that
 // nothing flickers and nothing of the user's is wiped away.
 const (

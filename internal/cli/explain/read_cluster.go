@@ -24,7 +24,7 @@ import (
 	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
-// live asks the cluster. What files have is judged against its nodes.
+// live reads the cluster. Objects of files are tried on its nodes.
 func (o *options) live(ctx context.Context, given *objects, refs []cmdutil.Reference) (*snapshot.Cluster, []explain.Subject, error) {
 	client, err := o.client()
 	if err != nil {

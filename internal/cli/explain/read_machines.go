@@ -65,7 +65,7 @@ func pointers(published []resourceapi.ResourceSlice) []*resourceapi.ResourceSlic
 }
 
 // onNode copies the slices of a node for another one like it. Their devices are
-// the same and are not changed by anybody.
+// shared, and never changed.
 func onNode(published []resourceapi.ResourceSlice, old, node string) []*resourceapi.ResourceSlice {
 	all := make([]*resourceapi.ResourceSlice, len(published))
 	for i := range published {

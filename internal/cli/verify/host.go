@@ -57,7 +57,7 @@ func (o *options) source(client kubernetes.Interface) (source, error) {
 	return h, nil
 }
 
-// machine is the host's. Its own /sys has the kernel's links beside it, which tell the
+// machine is the host's. With its own /sys come the kernel's links, which show the
 // NICs that the node needs itself.
 func (h host) machine(ctx context.Context) (*model.Machine, error) {
 	sources := inventory.Sources{Sys: os.DirFS(h.options.Sys)}

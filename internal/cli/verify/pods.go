@@ -70,8 +70,8 @@ func podNames(args []string) ([]string, error) {
 	return names, nil
 }
 
-// Bounds of a look at many nodes: how many are asked at a time, and how long one
-// may take to answer.
+// Bounds of a check of many nodes: how many at a time, and how long one may take to
+// answer.
 const (
 	nodesAtATime = 16
 	nodePatience = 30 * time.Second
@@ -152,7 +152,7 @@ func withAnswers(p verify.Pod) verify.Pod {
 	return p
 }
 
-// selected lists the pods with claims that run; a pod asked for by name must be
+// selected lists the pods with claims that run; a pod that is named must be
 // one.
 func selected(ctx context.Context, client kubernetes.Interface, which selection) ([]corev1.Pod, error) {
 	if len(which.names) > 0 {
@@ -176,8 +176,8 @@ func selected(ctx context.Context, client kubernetes.Interface, which selection)
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	if len(pods) == 0 && which.node != "" {
-		// Nothing on a node that is not there is no good news. Who may not read
-		// nodes is told of the pods alone.
+		// An empty list is an error when the node does not exist. Without the
+		// right to read nodes that is not checked.
 		if _, err := client.CoreV1().Nodes().Get(ctx, which.node, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("read node %s: %w", which.node, err)
 		}

@@ -123,10 +123,10 @@ func TestDocumentedOutput(t *testing.T) {
 		which selection
 		code  int
 	}{
-		"aligned":   {selection{namespace: "default", names: []string{"train-0"}}, 0},
+		"aligned":    {selection{namespace: "default", names: []string{"train-0"}}, 0},
 		"misaligned": {selection{namespace: "default", names: []string{"train-1"}}, exitMisaligned},
-		"far":       {selection{namespace: "default", names: []string{"train-3"}}, 0},
-		"all":       {selection{}, exitMisaligned},
+		"far":        {selection{namespace: "default", names: []string{"train-3"}}, 0},
+		"all":        {selection{}, exitMisaligned},
 	} {
 		out, err := c.run(t, "text", test.which)
 		if code(err) != test.code {

@@ -222,7 +222,7 @@ func compares(spec *resourceapi.ResourceClaimSpec, attribute resourceapi.FullyQu
 	})
 }
 
-// since says of a claim that compares the NUMA node of GPUs which of them tell it.
+// since says of a claim that compares the NUMA node of GPUs which of them publish it.
 func (o *newOptions) since(spec *resourceapi.ResourceClaimSpec) []string {
 	if !compares(spec, slicecodec.AttrNUMANode, "gpu-") {
 		return nil

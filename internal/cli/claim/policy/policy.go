@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy knows which parameters of a claim the shipped policy
+// Package policy lists which parameters of a claim the shipped policy
 // plumbline-claim-parameters guards. The policy is CEL, in the chart; a test holds
 // the two to each other.
 package policy
