@@ -62,8 +62,8 @@ func (b *builder) place(id *int) *Node {
 	return b.unplaced
 }
 
-// sockets groups the nodes by the packages of their CPUs, or by what the node
-// itself knows where those are not listed. Nodes with neither
+// sockets groups the nodes by the packages of their CPUs, or by the
+// socket of the node itself where those are not listed. Nodes with neither
 // CPUs nor devices are summed up.
 func (b *builder) sockets(t *Topology) {
 	var bare []model.NUMANode

@@ -73,8 +73,8 @@ func (c *claims) keysOf(id DeviceID) []string {
 	return slices.Compact(keys)
 }
 
-// driverRank lists GPUs before NICs before CPUs. What only its attributes tell is
-// most often a NIC.
+// driverRank lists GPUs before NICs before CPUs. A driver that is not
+// known by its name has most often NICs.
 func driverRank(driver string) int {
 	kinds := []slicecodec.Kind{slicecodec.KindGPU, slicecodec.KindAccelerator, slicecodec.KindNIC, "", slicecodec.KindCPU}
 	return slices.Index(kinds, slicecodec.KindOfDriver(driver))

@@ -52,7 +52,7 @@ func (b *builder) cpus() {
 	}
 }
 
-// kept are the CPUs of a node that no claim can have: those Build was told of,
+// kept are the CPUs of a node that no claim can have: those of Options.Reserved,
 // and those that the groups name, which a machine decoded from slices does not
 // list.
 func (b *builder) kept(n model.NUMANode) cpuset.CPUSet {

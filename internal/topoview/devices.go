@@ -68,7 +68,7 @@ func otherKind(f *model.PCIFunction) string {
 	return ""
 }
 
-// product names a function by what Build was told, then by the pci.ids
+// product names a function by Options.Products, then by the pci.ids
 // database, else by its numbers.
 func (b *builder) product(f *model.PCIFunction) string {
 	if name := b.o.Products[f.Address.String()]; name != "" {

@@ -192,7 +192,7 @@ func groups(nodes [][]*unit, all Count) []Group {
 
 // Text is the free capacity in words: "7 more GPU+NIC pairs by PCIe root, 1 more group
 // of 4". known says that the holders are known; without them it is what the
-// machine has when nobody holds anything. Empty where there are no pairs.
+// machine has when nothing is held. Empty where there are no pairs.
 func (r *FreeCapacity) Text(known bool) string {
 	if r.PairedBy == "" {
 		return ""

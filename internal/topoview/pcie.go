@@ -36,7 +36,7 @@ func (b *builder) placeRoots() {
 }
 
 // agreedNode is the node that the devices of a branch name, or nil where they
-// name none or several. A device that names none contradicts nobody: older GPU
+// name none or several. A device that names none is passed over: older GPU
 // drivers publish a root and no node.
 func agreedNode(br *Branch) *int {
 	var node *int
@@ -156,7 +156,7 @@ func link(f *model.PCIFunction) *Link {
 		return nil
 	}
 	l := f.Link
-	// An idle GPU lowers its link's speed, so there only the width tells.
+	// An idle GPU lowers its link's speed, so there only the width counts.
 	slow := l.SpeedMTs < l.MaxSpeedMTs && f.ClassByte() != model.PCIClassDisplay
 	return &Link{MTs: l.SpeedMTs, Width: l.Width, Degraded: slow || l.Width < l.MaxWidth}
 }

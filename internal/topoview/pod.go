@@ -26,7 +26,7 @@ const PodKind = "PodTopology"
 
 // Pod is what a pod finds in itself: which interface has which RDMA device, at
 // which PCI address, below which root, on which NUMA node, and how near that is to
-// the CPUs it may run on. What a claim asked for is the verifier's question. Absent
+// the CPUs it may run on. What a claim asked for is for package verify. Absent
 // values are left out.
 type Pod struct {
 	APIVersion string `json:"apiVersion"`

@@ -235,7 +235,7 @@ type Published struct {
 	Taint string
 }
 
-// Options are what Build is told beside the machine.
+// Options are what Build needs beside the machine.
 type Options struct {
 	// Name overrides the machine's.
 	Name string

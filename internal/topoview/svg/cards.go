@@ -192,7 +192,7 @@ func cardDetails(d topoview.Device) string {
 	return topoview.Joined(" · ", strandedWord(d), d.Model, stars(d))
 }
 
-// strandedWord is as much as a card has room for; hovering tells why.
+// strandedWord is as much as a card has room for; the tooltip says why.
 func strandedWord(d topoview.Device) string {
 	if d.Stranded == "" {
 		return ""

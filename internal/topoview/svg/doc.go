@@ -6,7 +6,7 @@
 // as boxes around the GPUs and NICs that share them, and a colour for each
 // claim.
 //
-// A picture is built of boxes. Each knows its size before anything is drawn, so
+// A picture is built of boxes. The size of each is computed before anything is drawn, so
 // nothing overlaps whatever the machine is:
 //
 //	page ─► socket ─► node ─► cores

@@ -5,7 +5,7 @@ package svg
 
 import "strings"
 
-// box is a part of the picture that knows its size.
+// box is a part of the picture with its size.
 type box interface {
 	// size is width and height in pixels.
 	size() (w, h float64)

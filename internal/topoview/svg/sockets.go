@@ -170,7 +170,7 @@ const (
 )
 
 // distanceBox is the table of distances, for machines with more nodes than a
-// link between neighbours can tell about.
+// link between neighbours can show.
 type distanceBox struct {
 	nodes []*topoview.Node
 	far   int

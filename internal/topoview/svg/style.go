@@ -9,7 +9,7 @@ import (
 )
 
 // palette are the claims' colours: apart from each other for most forms of
-// colour blindness, dark enough for white letters. A claim is told by its
+// colour blindness, dark enough for white letters. A claim is marked with its
 // letter as well.
 var palette = []struct{ strong, tint string }{
 	{"#d1495b", "#fbe9ec"},
