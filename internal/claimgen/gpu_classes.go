@@ -28,8 +28,8 @@ var (
 
 // gpuClasses are those of the vendors' drivers. NVIDIA's own driver has the
 // standard NUMA node since v0.5.0, and the GPUs that plumbline serves have the
-// socket too. AMD's driver tells the NUMA node as gpu.amd.com/numaNode, which no
-// NIC and no CPU has, and Intel's does not tell it.
+// socket too. AMD's driver publishes the NUMA node as gpu.amd.com/numaNode, which no
+// NIC and no CPU has, and Intel's publishes none.
 var gpuClasses = map[string]gpuClass{
 	slicecodec.DriverGPU:  nvidia,
 	"mig.nvidia.com":      nvidia,
@@ -55,8 +55,8 @@ func (o *Options) gpus() gpuClass {
 	return gpuClass{lacks: []resourceapi.FullyQualifiedName{slicecodec.AttrSocket}}
 }
 
-// lacking says whether GPUs are asked for that have not what says that devices
-// share a level.
+// lacking says whether GPUs are requested whose driver does not publish the attribute
+// that says which devices share a level.
 func (o *Options) lacking(level string) bool {
 	return o.GPUs > 0 && slices.Contains(o.gpus().lacks, attributes[level])
 }

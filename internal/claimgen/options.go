@@ -125,7 +125,7 @@ func (o *Options) interfaceRules() []rule {
 	}
 }
 
-// gpuRules checks what is asked of GPUs.
+// gpuRules checks the options for GPUs.
 func (o *Options) gpuRules() []rule {
 	class, wrong := o.Class(), validation.IsDNS1123Subdomain(o.Class())
 	all := []rule{

@@ -106,8 +106,8 @@ func (o *Options) attribute() resourceapi.FullyQualifiedName {
 
 // besideNICs says whether CPUs are held to NICs: NICs that share the PCIe root of
 // their GPUs, or fall back to their NUMA node, are where the GPUs are. Every
-// release of DRANET and dra-driver-cpu tells the NUMA node of NICs and of CPUs by
-// one name, while NVIDIA's driver before v0.5.0 and other vendors' tell none of
+// release of DRANET and dra-driver-cpu publishes the NUMA node of NICs and of CPUs by
+// one name, while NVIDIA's driver before v0.5.0 and other vendors' publish none of
 // GPUs.
 func (o *Options) besideNICs() bool {
 	if o.NICs == 0 {

@@ -129,7 +129,7 @@ func newFiller(g NodeGroup, subject explain.Subject, o Options) *filler {
 	return f
 }
 
-// gates are those of the scheduler that is asked about, here and by explain alike.
+// gates are those of the simulated scheduler, here and in explain alike.
 func gates() allocation.Gates { return allocation.DefaultGates(allocation.NewestMinor) }
 
 // cluster is the node with the claims on it, for explain.

@@ -76,7 +76,7 @@ func Text(w io.Writer, reports []Report) error {
 	return nil
 }
 
-// left is what nobody has when the node is full.
+// left is what is free when the node is full.
 func left(r *topoview.FreeCapacity) string {
 	var parts []string
 	for _, one := range []struct {
