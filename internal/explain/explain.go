@@ -5,7 +5,7 @@
 // request or constraint that cannot be met, the smallest set of them that
 // conflicts, and what would help. Whatever it proposes has been tried.
 //
-// The parts: package snapshot is what the scheduler knows of the cluster, compile says
+// The parts: package snapshot is the state of the cluster as the scheduler sees it, compile says
 // which device fits which request and makes a problem of it, solver solves that, mus
 // finds a minimal unsatisfiable subset where it has no solution, reason says why, and
 // fixes what to do. Here they are put together into a report. Nothing here reads a
@@ -90,7 +90,7 @@ type nodeAnswer struct {
 	excluded  string
 	err       error
 	answer    *reason.Answer
-	// code tells causes apart where the same members conflict.
+	// code distinguishes causes where the same members conflict.
 	code string
 }
 

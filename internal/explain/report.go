@@ -45,7 +45,7 @@ type Report struct {
 	Verdict    string `json:"verdict"`
 	// Findings are wrong whatever the node is.
 	Findings []Finding `json:"findings,omitempty"`
-	// Nodes is how many were asked.
+	// Nodes is how many were examined.
 	Nodes  int     `json:"nodes"`
 	Groups []Group `json:"groups,omitempty"`
 	// Allocation are the devices of claims that have theirs.

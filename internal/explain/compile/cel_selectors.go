@@ -76,7 +76,7 @@ func (s *Selectors) evaluate(ctx context.Context, expression string, d *Device) 
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if len(s.results) >= resultsKept {
-		clear(s.results) // nodes come one after the other, and the last are asked for next
+		clear(s.results) // nodes are compiled one after the other: old results are not needed again
 	}
 	s.results[key] = r
 	return r.matches, r.err

@@ -2,6 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package explaintest makes clusters and claims for tests, at random or as
-// asked, and asks the scheduler's own allocator about them. Only tests import
+// given, and runs the scheduler's own allocator on them. Only tests import
 // it.
 package explaintest

@@ -77,8 +77,8 @@ func (r *random) odd(t theme, n int) bool { return r.on[t] && r.one(n) }
 
 func pick[T any](r *random, from ...T) T { return from[r.IntN(len(from))] }
 
-// Random is the case of a seed: odd in every way that the allocator knows, and
-// small enough for it.
+// Random is the case of a seed: it uses every feature of the allocator, and is small
+// enough to be searched whole.
 func Random(seed uint64) Case {
 	r := &random{Rand: rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // a repeatable case, no secret
 	for t := range r.on {

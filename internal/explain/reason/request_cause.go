@@ -28,8 +28,8 @@ func (a *Answer) conflictRequests() []*compile.Request {
 	return all
 }
 
-// FreeDeviceCause is the cause as far as the devices that are free show it, whoever
-// holds the others.
+// FreeDeviceCause is the cause as far as the free devices show it, regardless
+// of what the others are held by.
 func (a *Answer) FreeDeviceCause() Cause {
 	requests, constraints := a.conflictRequests(), a.conflictConstraints()
 	if len(constraints) == 0 {

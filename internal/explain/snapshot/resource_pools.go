@@ -120,7 +120,7 @@ func (c *Cluster) DeviceOnNode(node *corev1.Node, slice *resourceapi.ResourceSli
 	return matches, nil
 }
 
-// hidden says whether the allocator leaves a slice out: it cannot judge
+// hidden says whether the allocator leaves a slice out: it cannot evaluate
 // compatibility groups while their gate is off.
 func (c *Cluster) hidden(slice *resourceapi.ResourceSlice) bool {
 	return !c.Gates.CompatibilityGroups && UsesCompatibilityGroups(slice)

@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snapshot is what the scheduler knows when it allocates devices: nodes, the
+// Package snapshot is the state from which the scheduler allocates devices: nodes, the
 // pools of their devices, classes, and which claims hold which devices. It takes API
 // objects from a cluster or from files and decides nothing; invalid objects are
 // described as they are, never refused.

@@ -45,7 +45,7 @@ type Device struct {
 	Free []int64
 	// ConsumesCounters is what it consumes of counters when it is allocated.
 	ConsumesCounters []CounterConsumption
-	// CountersHeld says that somebody has a share of it already, and with it the
+	// CountersHeld says that a share of it is held already, and with it the
 	// counters.
 	CountersHeld bool
 }

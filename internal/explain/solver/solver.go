@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package solver decides whether claims can be allocated on one node, exactly:
-// it knows devices as numbers and what fits as tables. What the tables say
-// comes from package compile; no API type is known here.
+// devices are numbers and what fits is tables, which package compile makes; no API
+// type is used here.
 //
 // The rules are those of the upstream allocator (package structured of
 // k8s.io/dynamic-resource-allocation), whose search tries every order of devices
