@@ -11,8 +11,8 @@ MAKEFLAGS   += --no-print-directory
 CACHE   ?= $(CURDIR)/.cache
 export CGO_ENABLED ?= 0
 
-# As the lab builds (lab/build/plumbline.go says why), so that nothing is compiled
-# twice.
+# As a release is built (internal/release/build.go says why), so that nothing is
+# compiled twice.
 BUILD   := go build -trimpath -tags grpcnotrace,nri_no_wasm
 LDFLAGS := -s -w -X plumbline.dev/plumbline/internal/cli.version=$(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
@@ -27,6 +27,12 @@ build: tools ## Build the command line tools into bin/
 	@mkdir -p bin
 	@$(BUILD) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	@cd lab && $(BUILD) -o ../bin/ ./cmd/plumblab
+
+image: tools ## Pack the image, for amd64 and arm64, into out/image (PUSH=HOST/NAME uploads it)
+	@go run -trimpath ./hack/release $(if $(PUSH),-push $(PUSH)) image
+
+release: tools ## Make image, chart, manifests, command line tools and offline bundle in out/release (IMAGE=HOST/NAME)
+	@go run -trimpath ./hack/release $(if $(IMAGE),-repository $(IMAGE)) all
 
 tools:
 	@command -v go >/dev/null || { echo "go is missing: install Go 1.26 or newer, from your distribution or go.dev" >&2; exit 1; }
@@ -69,4 +75,4 @@ help: ## Show this help
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: tools demo build test soak nightly lint bench generate clean distclean help
+.PHONY: tools demo build image release test soak nightly lint bench generate clean distclean help

@@ -29,18 +29,40 @@ const kubeVersion = "v1.37.0"
 // under a comment naming its template. A value that values.schema.json does
 // not allow, or that a template refuses, is an error naming it.
 func Chart(namespace string, values map[string]any) ([]byte, error) {
-	return chartWith(namespace, values, func(c *chart.Chart, v chartutil.Values) (map[string]string, error) {
-		return engine.Render(c, v)
-	})
+	return chartWith(namespace, values, renderAlone)
+}
+
+// Files renders the chart whose files lie at the root of a tree, as Chart does the
+// embedded one.
+func Files(root fs.FS, namespace string, values map[string]any) ([]byte, error) {
+	loaded, err := load(root)
+	if err != nil {
+		return nil, err
+	}
+	return render(loaded, namespace, values, renderAlone)
+}
+
+// renderAlone renders without a cluster: the function lookup finds nothing.
+func renderAlone(c *chart.Chart, v chartutil.Values) (map[string]string, error) {
+	return engine.Render(c, v)
 }
 
 // chartWith is Chart with the engine's entry of choice.
 func chartWith(namespace string, values map[string]any,
 	run func(*chart.Chart, chartutil.Values) (map[string]string, error)) ([]byte, error) {
-	loaded, err := load()
+	root, err := deploy.Chart()
+	if err != nil {
+		return nil, fmt.Errorf("open the embedded chart: %w", err)
+	}
+	loaded, err := load(root)
 	if err != nil {
 		return nil, err
 	}
+	return render(loaded, namespace, values, run)
+}
+
+func render(loaded *chart.Chart, namespace string, values map[string]any,
+	run func(*chart.Chart, chartutil.Values) (map[string]string, error)) ([]byte, error) {
 	kube, err := chartutil.ParseKubeVersion(kubeVersion)
 	if err != nil {
 		return nil, fmt.Errorf("parse Kubernetes version %q: %w", kubeVersion, err)
@@ -57,14 +79,10 @@ func chartWith(namespace string, values map[string]any,
 	return stream(files)
 }
 
-// load reads the embedded chart.
-func load() (*chart.Chart, error) {
-	root, err := deploy.Chart()
-	if err != nil {
-		return nil, fmt.Errorf("open the embedded chart: %w", err)
-	}
+// load reads a chart.
+func load(root fs.FS) (*chart.Chart, error) {
 	var files []*loader.BufferedFile
-	err = fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -73,11 +91,11 @@ func load() (*chart.Chart, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the embedded chart: %w", err)
+		return nil, fmt.Errorf("read the chart: %w", err)
 	}
 	loaded, err := loader.LoadFiles(files)
 	if err != nil {
-		return nil, fmt.Errorf("load the embedded chart: %w", err)
+		return nil, fmt.Errorf("load the chart: %w", err)
 	}
 	return loaded, nil
 }

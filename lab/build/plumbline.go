@@ -5,52 +5,40 @@ package build
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"plumbline.dev/plumbline/internal/ociimage"
+	"plumbline.dev/plumbline/internal/release"
 )
 
-// plumblinePrograms are the project's own programs that a node or a person at
-// the lab needs.
-var plumblinePrograms = []string{"plumbline", "plumbline-agent", "plumbline-explainer", "plumbline-guard"}
-
-// plumblineTags leave out what is not used and costs every process memory: gRPC's
-// tracing, whose templates keep the linker from dropping unused methods, and
-// NRI's WebAssembly plugins. Together a quarter of the agent's memory.
-const plumblineTags = "grpcnotrace,nri_no_wasm"
-
-// Plumbline builds the project's own programs, statically, and returns the
-// folder they are in and the names of those that the checkout has. The go
-// command itself knows whether anything changed, so there is no key.
-func (b *Builder) Plumbline(ctx context.Context) (dir string, names []string, err error) {
-	dir = b.cache.Path("bin")
-	g := goBuild{dir: b.source, ldflags: "-s -w", tags: plumblineTags, env: []string{"CGO_ENABLED=0"}}
-	for _, name := range plumblinePrograms {
-		_, err := os.Stat(filepath.Join(b.source, "cmd", name, "main.go"))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return "", nil, err
-		}
-		names = append(names, name)
-		g.packages = append(g.packages, "./cmd/"+name)
-	}
-	if len(names) == 0 {
-		return "", nil, fmt.Errorf("build plumbline: no programs below %s/cmd", b.source)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", nil, err
-	}
+// Plumbline builds the project's own programs as a release does, those of the image
+// and the one for people, into the cache's folder bin, and returns the content of
+// the image. The go command itself knows whether anything changed, so there is no key.
+func (b *Builder) Plumbline(ctx context.Context, architecture string) (ociimage.Image, error) {
 	task := b.progress.Start("plumbline")
-	if err := g.run(ctx, dir+"/"); err != nil {
+	content, err := b.plumbline(ctx, architecture)
+	if err != nil {
 		task.Fail()
-		return "", nil, err
+		return ociimage.Image{}, err
 	}
 	task.Done("built")
-	return dir, names, nil
+	return content, nil
+}
+
+func (b *Builder) plumbline(ctx context.Context, architecture string) (ociimage.Image, error) {
+	source, err := release.Open(ctx, b.source)
+	if err != nil {
+		return ociimage.Image{}, err
+	}
+	dir := b.cache.Path("bin")
+	programs := append(slices.Clone(release.NodePrograms), release.Client)
+	if err := source.Build(ctx, release.Platform{OS: "linux", Architecture: architecture}, programs, dir); err != nil {
+		return ociimage.Image{}, err
+	}
+	return source.Content(dir, architecture)
 }
 
 // GuestInit builds the first program of a virtual machine's guest.

@@ -6,12 +6,12 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
+	"plumbline.dev/plumbline/internal/ociimage"
 	"plumbline.dev/plumbline/lab/build"
 	"plumbline.dev/plumbline/lab/cache"
 	"plumbline.dev/plumbline/lab/debian"
@@ -42,8 +42,6 @@ type Artifacts struct {
 	Applets []string
 	// NetworkTools is the folder into which iproute2 and ethtool are unpacked.
 	NetworkTools string
-	// PCIIDs is the database of PCI names.
-	PCIIDs string
 	// GuestInit is the guest's first program.
 	GuestInit string
 	// Images is an archive of the images that no registry has.
@@ -98,9 +96,6 @@ func (b *ArtifactBuilder) fetch(ctx context.Context, artifacts *Artifacts, secco
 		return err
 	}
 	seccomp <- root
-	if artifacts.PCIIDs, err = b.archive.PCIIDs(ctx); err != nil {
-		return err
-	}
 	return b.fetchGuest(ctx, artifacts)
 }
 
@@ -166,18 +161,13 @@ func (b *ArtifactBuilder) build(ctx context.Context, artifacts *Artifacts, secco
 // pack makes the archive of images. The project's own programs change with
 // every edit, so it is made each time.
 func (b *ArtifactBuilder) pack(ctx context.Context, artifacts *Artifacts) error {
-	dir, names, err := b.builder.Plumbline(ctx)
-	if err != nil {
-		return err
-	}
 	images := image.BusyboxImages(artifacts.Busybox, artifacts.Applets)
-	own, err := image.PlumblineImage(dir, names, artifacts.PCIIDs)
-	if err != nil {
+	var err error
+	if images[image.Plumbline], err = b.builder.Plumbline(ctx, image.Architecture); err != nil {
 		return err
 	}
-	maps.Copy(images, own)
 	artifacts.Images = b.cache.Path("images.tar")
-	return image.Write(artifacts.Images, images)
+	return ociimage.WriteDocker(artifacts.Images, images)
 }
 
 // DRANET makes what plumbline is measured beside: an archive with its image, and
@@ -188,5 +178,5 @@ func (b *ArtifactBuilder) DRANET(ctx context.Context) (archive, scan string, err
 		return "", "", err
 	}
 	archive = b.cache.Path("dranet.tar")
-	return archive, filepath.Join(dir, "dranet-scan"), image.Write(archive, image.DRANETImage(filepath.Join(dir, "dranet")))
+	return archive, filepath.Join(dir, "dranet-scan"), ociimage.WriteDocker(archive, image.DRANETImage(filepath.Join(dir, "dranet")))
 }

@@ -52,15 +52,6 @@ func match(root string, patterns ...string) (string, error) {
 	return "", fmt.Errorf("look for %s in the packages unpacked at %s: not there; remove that folder to fetch them again", patterns[0], root)
 }
 
-// PCIIDs returns the database of PCI names.
-func (a *Archive) PCIIDs(ctx context.Context) (string, error) {
-	root, err := a.Fetch(ctx, Set{Name: "pci.ids", Title: "PCI names", Packages: []string{"pci.ids"}, Alone: true})
-	if err != nil {
-		return "", err
-	}
-	return match(root, "usr/share/misc/pci.ids")
-}
-
 // NetworkTools returns a folder with iproute2 and ethtool and the libraries
 // they are linked against, unpacked: busybox knows neither namespaces by path
 // nor most kinds of link.

@@ -1,6 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package image makes the lab's own images: a shell for pods, what holds their
+// namespaces, and the driver that ours is measured beside. The image of plumbline is
+// made by internal/release, as users' is.
 package image
 
 import (
@@ -8,11 +11,27 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
-	"path/filepath"
-	"slices"
 	"strings"
+
+	"plumbline.dev/plumbline/internal/ociimage"
+	"plumbline.dev/plumbline/internal/release"
 )
+
+// Names of the lab's images. None can be pulled; each is put on the node.
+const (
+	// Busybox is a shell with the usual small tools.
+	Busybox = "plumbline.dev/lab/busybox:latest"
+	// Pause holds a pod's namespaces.
+	Pause = "plumbline.dev/lab/pause:latest"
+	// Plumbline is the project's own image, under the tag the chart's
+	// rendering in deploy/ asks for.
+	Plumbline = release.Repository + ":dev"
+	// DRANET is the driver that ours is measured beside.
+	DRANET = "plumbline.dev/lab/dranet:latest"
+)
+
+// Architecture is what the lab's images are for.
+const Architecture = "amd64"
 
 // Applets returns the commands a busybox provides, as it lists them itself.
 func Applets(ctx context.Context, busybox string) ([]string, error) {
@@ -25,14 +44,14 @@ func Applets(ctx context.Context, busybox string) ([]string, error) {
 
 // BusyboxImages returns the lab's own images, made of one static busybox that
 // provides the commands called applets.
-func BusyboxImages(busybox string, applets []string) map[string]Image {
+func BusyboxImages(busybox string, applets []string) map[string]ociimage.Image {
 	links := map[string]string{}
 	for _, applet := range applets {
 		if applet != "busybox" {
 			links["/bin/"+applet] = "busybox"
 		}
 	}
-	layer := Layer{
+	layer := ociimage.Layer{
 		Programs: map[string]string{"/bin/busybox": busybox},
 		Links:    links,
 		Files: map[string]string{
@@ -41,53 +60,28 @@ func BusyboxImages(busybox string, applets []string) map[string]Image {
 		},
 		Dirs: map[string]os.FileMode{"/root": 0o700, "/tmp": 0o777 | os.ModeSticky},
 	}
-	return map[string]Image{
-		Busybox: {Layer: layer, Command: []string{"/bin/sh"}},
+	return map[string]ociimage.Image{
+		Busybox: {Layer: layer, Architecture: Architecture, Command: []string{"/bin/sh"}},
 		// A sandbox's first process only has to stay until it is killed.
 		Pause: {
-			Layer: Layer{
+			Layer: ociimage.Layer{
 				Programs: map[string]string{"/bin/busybox": busybox},
 				Links:    map[string]string{"/bin/sleep": "busybox"},
 			},
-			Command: []string{"/bin/sleep", "2147483647"},
+			Architecture: Architecture,
+			Command:      []string{"/bin/sleep", "2147483647"},
 		},
 	}
-}
-
-// nodePrograms are those that run in a cluster; the others are for people.
-var nodePrograms = []string{"plumbline-agent", "plumbline-explainer", "plumbline-guard"}
-
-// PlumblineImage returns the project's image: the static programs a cluster runs,
-// the database of PCI names, and nothing else. dir holds the programs called
-// names, pciIDs is the database's path.
-func PlumblineImage(dir string, names []string, pciIDs string) (map[string]Image, error) {
-	database, err := os.ReadFile(pciIDs)
-	if err != nil {
-		return nil, fmt.Errorf("read database of PCI names: %w", err)
-	}
-	programs := map[string]string{}
-	for _, name := range names {
-		if slices.Contains(nodePrograms, name) {
-			programs[path.Join("/usr/bin", name)] = filepath.Join(dir, name)
-		}
-	}
-	return map[string]Image{Plumbline: {
-		Layer: Layer{
-			Programs: programs,
-			Files:    map[string]string{"/usr/share/misc/pci.ids": string(database)},
-			Dirs:     map[string]os.FileMode{"/tmp": 0o777 | os.ModeSticky},
-		},
-		Command: []string{"/usr/bin/plumbline-agent"},
-	}}, nil
 }
 
 // DRANETImage returns the image of the dranet program at a path.
-func DRANETImage(program string) map[string]Image {
-	return map[string]Image{DRANET: {
-		Layer: Layer{
+func DRANETImage(program string) map[string]ociimage.Image {
+	return map[string]ociimage.Image{DRANET: {
+		Layer: ociimage.Layer{
 			Programs: map[string]string{"/dranet": program},
 			Dirs:     map[string]os.FileMode{"/tmp": 0o777 | os.ModeSticky},
 		},
-		Command: []string{"/dranet"},
+		Architecture: Architecture,
+		Command:      []string{"/dranet"},
 	}}
 }

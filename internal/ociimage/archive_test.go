@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package image
+package ociimage
 
 import (
 	"archive/tar"
@@ -39,7 +39,7 @@ func TestWrite(t *testing.T) {
 	var archives [][]byte
 	for range 2 {
 		file := filepath.Join(t.TempDir(), "images.tar")
-		if err := Write(file, map[string]Image{Busybox: sampleImage, Pause: sampleImage}); err != nil {
+		if err := WriteDocker(file, map[string]Image{"plumbline.dev/lab/a:latest": sampleImage, "plumbline.dev/lab/b:latest": sampleImage}); err != nil {
 			t.Fatal(err)
 		}
 		data, err := os.ReadFile(file)
@@ -47,7 +47,7 @@ func TestWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		archives = append(archives, data)
-		for _, reference := range []string{Busybox, Pause} {
+		for _, reference := range []string{"plumbline.dev/lab/a:latest", "plumbline.dev/lab/b:latest"} {
 			checkImage(t, file, reference)
 		}
 	}
@@ -76,7 +76,7 @@ func checkImage(t *testing.T, file, reference string) {
 }
 
 func TestLayerOrderAndModes(t *testing.T) {
-	data, err := sample(t).Layer.tar()
+	data, err := sample(t).Layer.Tar()
 	if err != nil {
 		t.Fatal(err)
 	}
