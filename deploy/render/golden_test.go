@@ -37,7 +37,9 @@ func TestGolden(t *testing.T) {
 			file: "install.yaml",
 			about: "# The agent with default values, in a namespace of its own:\n" +
 				"#   kubectl apply --server-side -f install.yaml\n",
-			values: map[string]any{"namespace": map[string]any{"create": true}},
+			values: map[string]any{
+				"namespace": map[string]any{"create": true}, "deviceClasses": map[string]any{"create": []any{}},
+			},
 			keep:   func(string) bool { return true },
 		},
 		{

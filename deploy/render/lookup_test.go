@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
@@ -68,6 +70,37 @@ func TestClassesOnlyWhereAbsent(t *testing.T) {
 		got := strings.Contains(string(manifests), "kind: DeviceClass\nmetadata:\n  name: "+tc.class+"\n")
 		if got != tc.rendered {
 			t.Errorf("class %s rendered: %t, want %t: %s", tc.class, got, tc.rendered, tc.why)
+		}
+	}
+}
+
+// TestClassesOfWhatIsServed: a class of a driver that is switched off would be in the
+// way of the chart of whoever serves it.
+func TestClassesOfWhatIsServed(t *testing.T) {
+	nics := []string{"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com"}
+	for name, tc := range map[string]struct {
+		values map[string]any
+		want   []string
+	}{
+		"defaults": {nil, append([]string{"dra.cpu"}, nics...)},
+		"no CPUs":  {map[string]any{"drivers": map[string]any{"cpu": map[string]any{"enabled": false}}}, nics},
+		"no NICs":  {map[string]any{"drivers": map[string]any{"net": map[string]any{"enabled": false}}}, []string{"dra.cpu"}},
+		"observer": {map[string]any{"observe": true}, nil},
+		"GPUs": {
+			map[string]any{"deviceClasses": map[string]any{"create": []any{"gpu.nvidia.com"}}}, []string{"gpu.nvidia.com"},
+		},
+	} {
+		manifests, err := Chart("plumbline-system", tc.values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for part := range strings.SplitSeq(string(manifests), "kind: DeviceClass\nmetadata:\n  name: ") {
+			class, _, _ := strings.Cut(part, "\n")
+			got = append(got, class)
+		}
+		if diff := cmp.Diff(tc.want, got[1:], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

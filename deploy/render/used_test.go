@@ -58,7 +58,7 @@ var others = map[string]string{
 	"explainer.resources.requests.memory":         "explainer: {resources: {requests: {memory: 1Mi}}}",
 	"explainer.resources.limits.cpu":              "explainer: {resources: {limits: {cpu: 2}}}",
 	"explainer.resources.limits.memory":           "explainer: {resources: {limits: {memory: 2Gi}}}",
-	"deviceClasses.create":                        "deviceClasses: {create: [dra.net]}",
+	"deviceClasses.create":                        "deviceClasses: {create: []}",
 	"claimPolicy.enabled":                         "claimPolicy: {enabled: false}",
 	"claimPolicy.action":                          "claimPolicy: {action: Deny}",
 	"claimPolicy.deny":                            "claimPolicy: {deny: [umad]}",

@@ -83,7 +83,8 @@ func (s Source) packChart(dir string) ([]byte, error) {
 
 // manifests are the renderings of the chart in dir for users without Helm.
 func (s Source) manifests(dir string) (map[string][]byte, error) {
-	install := map[string]any{"namespace": map[string]any{"create": true}}
+	// Applied, a class would take the place of one that is there.
+	install := map[string]any{"namespace": map[string]any{"create": true}, "deviceClasses": map[string]any{"create": []any{}}}
 	observe := map[string]any{
 		"observe": true, "namespace": map[string]any{"create": true}, "priorityClassQuota": map[string]any{"create": false},
 	}

@@ -97,6 +97,8 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 	host, port := cp.GuestAddress()
 	values := map[string]any{
 		"namespace": map[string]any{"create": true},
+		// Made apart, since rendering asks no cluster which are there.
+		"deviceClasses": map[string]any{"create": []any{}},
 		// Nothing runs on simulated nodes.
 		"nodeSelector": map[string]any{realLabel: "true"},
 		"explainer":    map[string]any{"enabled": !o.NoExplainer, "nodeSelector": map[string]any{realLabel: "true"}},
