@@ -15,6 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"plumbline.dev/plumbline/internal/atomicfile"
@@ -41,9 +42,17 @@ func WriteDocker(file string, images map[string]Image) error {
 	return os.Rename(unfinished, file)
 }
 
-// WriteLayout writes the image called reference into a folder in the OCI image
-// layout, in the place of what was there.
+// WriteLayout writes the image called reference, HOST/NAME:TAG, into a folder in the
+// OCI image layout, in the place of what was there.
 func WriteLayout(dir, reference string, index v1.ImageIndex) error {
+	tag, err := name.NewTag(reference)
+	if err != nil {
+		return fmt.Errorf("write image %s: %w", reference, err)
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return fmt.Errorf("write image %s: %w", reference, err)
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -51,16 +60,23 @@ func WriteLayout(dir, reference string, index v1.ImageIndex) error {
 	if err != nil {
 		return fmt.Errorf("begin the image layout %s: %w", dir, err)
 	}
-	tag, err := name.NewTag(reference)
+	if err := path.WriteIndex(index); err != nil {
+		return fmt.Errorf("write image %s into %s: %w", reference, dir, err)
+	}
+	descriptor, err := partial.Descriptor(index)
 	if err != nil {
 		return fmt.Errorf("write image %s: %w", reference, err)
 	}
-	err = path.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"io.containerd.image.name":          tag.Name(), // ctr images import
-		"org.opencontainers.image.ref.name": tag.TagStr(),
-	}))
-	if err != nil {
-		return fmt.Errorf("write image %s into %s: %w", reference, dir, err)
+	// Imported, it has both names: pods of the chart name it by its digest, and a node
+	// that has no image of that very name pulls it.
+	for _, called := range []string{tag.Name(), tag.Digest(digest.String()).Name()} {
+		descriptor.Annotations = map[string]string{
+			"io.containerd.image.name":          called, // ctr images import
+			"org.opencontainers.image.ref.name": tag.TagStr(),
+		}
+		if err := path.AppendDescriptor(*descriptor); err != nil {
+			return fmt.Errorf("write image %s into %s: %w", reference, dir, err)
+		}
 	}
 	return nil
 }

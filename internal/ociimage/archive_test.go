@@ -10,11 +10,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
 func sample(t *testing.T) Image {
@@ -102,5 +106,78 @@ func TestLayerOrderAndModes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestWriteArchive reads back what a node imports: one image for all platforms, by its
+// tag and by the digest that a chart names.
+func TestWriteArchive(t *testing.T) {
+	const reference = "registry.example.com/plumbline:1.2.3"
+	images := map[string]v1.Image{}
+	for _, architecture := range []string{"arm64", "amd64"} {
+		packed, err := Compressed(Image{
+			Layer:        Layer{Files: map[string]string{"/etc/architecture": architecture}},
+			Architecture: architecture, Labels: map[string]string{"k": "v"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		images[architecture] = packed
+	}
+	index, err := Index(images, map[string]string{"k": "v"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, archives := t.TempDir(), [2][]byte{}
+	for i := range archives { // the second in the place of the first
+		file := filepath.Join(dir, "image.tar")
+		if err := WriteLayout(filepath.Join(dir, "image"), reference, index); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteArchive(file, filepath.Join(dir, "image")); err != nil {
+			t.Fatal(err)
+		}
+		if archives[i], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(archives[0], archives[1]) {
+		t.Error("the same image made two different archives")
+	}
+	written, err := layout.ImageIndexFromPath(filepath.Join(dir, "image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(written); err != nil {
+		t.Error(err)
+	}
+	manifest, err := written.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range manifest.Manifests {
+		if m.Digest != digest {
+			t.Errorf("holds %s, want %s", m.Digest, digest)
+		}
+		names = append(names, m.Annotations["io.containerd.image.name"])
+	}
+	want := []string{reference, "registry.example.com/plumbline@" + digest.String()}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWriteLayoutRefuses(t *testing.T) {
+	index, err := Index(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteLayout(filepath.Join(t.TempDir(), "image"), "no name", index); err == nil || !strings.Contains(err.Error(), "no name") {
+		t.Errorf("got %v", err)
 	}
 }
