@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -146,7 +145,7 @@ func (s *scan) netCandidate(d sysfs.NetDevice) *candidate {
 	if isLoopback(iface) || d.Virtual && !s.opt.Virtual(iface) {
 		return nil
 	}
-	if attributes.PortName != nil && rtnl.IsRepresentor(*attributes.PortName) || s.keep(d, iface) {
+	if attributes.PortName != nil && sysfs.IsRepresentor(*attributes.PortName) || s.keep(d, iface) {
 		return nil
 	}
 	c := &candidate{NIC: model.NIC{Interface: &iface}, device: d.Device, devPort: orZero(attributes.DevPort)}

@@ -17,7 +17,6 @@ import (
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/claim/policy"
 	"plumbline.dev/plumbline/internal/driver"
-	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/suggest"
 )
@@ -130,7 +129,10 @@ func (l linter) together(requests []request) {
 		}
 		nics, of = append(nics, l.in.allocated(l.o, r, slicecodec.DriverNet)), append(of, r)
 	}
-	for i, err := range netdev.CheckParameters(nics) {
+	if len(nics) > 1 && !knowsDriver {
+		l.note(&field.Error{Type: field.ErrorTypeForbidden, Field: "spec.devices", Detail: "not checked on this system: what the NICs of one pod cannot share; want lint on Linux"})
+	}
+	for i, err := range checkTogether(nics) {
 		if err == nil || wrongAlone(nics[i]) {
 			continue // which is said where it stands
 		}

@@ -9,10 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/sysfs"
 )
 
 // Link is one link as RTM_NEWLINK describes it. Nil: the message does not say.
@@ -65,15 +66,7 @@ type Link struct {
 }
 
 // IsRepresentor tells whether a link is a NIC's end of a virtual function.
-func (l Link) IsRepresentor() bool { return l.PortName != nil && IsRepresentor(*l.PortName) }
-
-// IsRepresentor tells whether a port name is that of a switch port inside the
-// NIC, standing for a virtual function or a subfunction: "pf0vf3", "c1pf0sf2"
-// (net/core/devlink.c). It is the switch's end, not a NIC.
-func IsRepresentor(portName string) bool {
-	_, after, found := strings.Cut(portName, "pf")
-	return found && strings.ContainsAny(after, "vs") && strings.HasSuffix(strings.TrimRight(after, "0123456789"), "f")
-}
+func (l Link) IsRepresentor() bool { return l.PortName != nil && sysfs.IsRepresentor(*l.PortName) }
 
 // skipStatistics is RTEXT_FILTER_SKIP_STATS (include/uapi/linux/rtnetlink.h):
 // counters are most of a link's message, and are not used here.

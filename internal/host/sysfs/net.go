@@ -134,3 +134,11 @@ func classDevice(dir string) *string {
 
 // isGone says whether an entry disappeared between listing and reading.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// IsRepresentor tells whether a port name is that of a switch port inside the
+// NIC, standing for a virtual function or a subfunction: "pf0vf3", "c1pf0sf2"
+// (net/core/devlink.c). It is the switch's end, not a NIC.
+func IsRepresentor(portName string) bool {
+	_, after, found := strings.Cut(portName, "pf")
+	return found && strings.ContainsAny(after, "vs") && strings.HasSuffix(strings.TrimRight(after, "0123456789"), "f")
+}

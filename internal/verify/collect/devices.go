@@ -126,20 +126,6 @@ func (w *devWalk) file(dir *os.File, name, child string, _ int) error {
 	return nil
 }
 
-// deviceNumber uses only attributes that the kernel has cached
-// (AT_STATX_DONT_SYNC), follows no link, opens and mounts nothing.
-func deviceNumber(directory int, name string) (string, bool, error) {
-	var s unix.Statx_t
-	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
-	if err := unix.Statx(directory, name, flags, unix.STATX_TYPE, &s); err != nil {
-		return "", false, err
-	}
-	if s.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return "", false, nil
-	}
-	return fmt.Sprintf("%d:%d", s.Rdev_major, s.Rdev_minor), true, nil
-}
-
 // files finds the PCI functions behind device files.
 func (r *Reader) files(devices []deviceFile) ([]File, error) {
 	var found []File

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"plumbline.dev/plumbline/internal/host/openat2"
 	"plumbline.dev/plumbline/internal/host/procfs"
 )
 
@@ -41,7 +40,7 @@ func enter(o Options, pid int) (*inside, error) {
 		return nil, err
 	}
 	path := in.file("root")
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := openPath(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the container's root directory: %w", err)
 	}
@@ -86,13 +85,6 @@ func (in *inside) read(name string, limit int) ([]byte, error) {
 	return text, err
 }
 
-// The ways to open what lies below a directory (man 2 openat2). crossing may lead
-// over a mount point, which the caller has looked up; staying never does.
-const (
-	crossing = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
-	staying  = crossing | unix.RESOLVE_NO_XDEV
-)
-
 // openBelow opens a directory below another one.
 func openBelow(dir *os.File, name string, resolve uint64) (*os.File, error) {
 	fd, err := open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, resolve)
@@ -100,31 +92,4 @@ func openBelow(dir *os.File, name string, resolve uint64) (*os.File, error) {
 		return nil, fmt.Errorf("open %s in the container: %w", name, err)
 	}
 	return os.NewFile(uintptr(fd), name), nil
-}
-
-func open(dir *os.File, name string, flags int, resolve uint64) (int, error) {
-	return openat2.Open(int(dir.Fd()), name, uint64(flags), resolve)
-}
-
-// isOf says whether an open file lies in a file system of a type. It asks that
-// file system itself.
-func isOf(f *os.File, kind int64) error {
-	var s unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &s); err != nil {
-		return fmt.Errorf("%s in the container: %w", f.Name(), err)
-	}
-	if s.Type != kind {
-		return fmt.Errorf("%s in the container is not the kernel's: its file system is of type %#x, want %#x", f.Name(), s.Type, kind)
-	}
-	return nil
-}
-
-// readLink reads a link of an open directory.
-func readLink(dir *os.File, name string) (string, error) {
-	var buf [unix.PathMax]byte
-	n, err := unix.Readlinkat(int(dir.Fd()), name, buf[:])
-	if err != nil {
-		return "", err
-	}
-	return string(buf[:n]), nil
 }

@@ -191,7 +191,7 @@ func forgetPairs(virtuals map[string]virtual) {
 // virtualOf reads an interface's iflink and address; what cannot be read is zero.
 func virtualOf(class *os.File, name string) virtual {
 	// The kernel's link leads up and down again, and stays in its file system.
-	dir, err := openBelow(class, name, unix.RESOLVE_NO_XDEV)
+	dir, err := openBelow(class, name, sameMount)
 	if err != nil {
 		return virtual{}
 	}

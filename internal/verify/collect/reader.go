@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"plumbline.dev/plumbline/internal/host/cgroup"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/model"
@@ -73,7 +71,7 @@ type Reader struct {
 // Open opens the host's /proc and /sys.
 func Open(o Options) (*Reader, error) {
 	if o.SysfsType == 0 {
-		o.SysfsType = unix.SYSFS_MAGIC
+		o.SysfsType = sysfsMagic
 	}
 	if o.Device == nil {
 		o.Device = deviceNumber

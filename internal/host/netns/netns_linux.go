@@ -89,10 +89,6 @@ func (n *Namespace) ID() ID { return n.id }
 // namespace, and returns its physical interfaces to the initial one.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// Current in place of a descriptor is the process's own namespace: Do needs no
-// privilege for it.
-const Current = -1
-
 // Do runs fn inside the namespace of a descriptor, for the system calls that go
 // by the calling thread's namespace: opening a socket or a file of
 // /proc/sys/net, bpf(2). What fn opened goes on working after Do.
