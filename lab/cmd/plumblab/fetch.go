@@ -21,7 +21,8 @@ import (
 // fetchable are the sets of Debian packages that tests and benchmarks use
 // beside those the cluster is made of.
 var fetchable = map[string]debian.Set{
-	"hwloc": {Name: "hwloc", Title: "hwloc (unpacked, not installed)", Packages: []string{"hwloc-nox"}},
+	"hwloc":      {Name: "hwloc", Title: "hwloc (unpacked, not installed)", Packages: []string{"hwloc-nox"}},
+	"prometheus": {Name: "prometheus", Title: "Prometheus (unpacked, not installed)", Packages: []string{"prometheus"}, Alone: true},
 }
 
 func newFetch(g *global) *cobra.Command {
