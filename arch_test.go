@@ -111,6 +111,8 @@ var importTable = []struct {
 	{"internal/explain/solver", nil},
 	{"internal/explain/explaintest", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/model/slicecodec", "internal/nodeslices", "deploy"}},
 	{"internal/cli/cmdutil", nil},
+	{"internal/doctor", []string{"internal/model", "internal/model/affinity"}},
+	{"internal/cli/doctor", []string{"internal/cli/cmdutil", "internal/doctor", "internal/host/netns", "internal/inventory"}},
 	{"internal/cli/explain", []string{
 		"internal/suggest", "internal/allocation", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "deploy",
 	}},

@@ -1,0 +1,16 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor checks whether a host is ready for pods with GPUs and NICs on one
+// PCIe root: kernel modules, PCIe links and their settings, RDMA devices and ports,
+// interfaces, the container runtime. It reads files of /sys, /proc, /etc, /boot, /dev
+// and /run, and nothing else; it changes nothing, and knows no cluster.
+//
+// Each check says what is so, from which file, and where that is not right, what would
+// be and how to get there. What cannot be read is neither right nor wrong.
+//
+//	finding.go   what a check finds
+//	host.go      a host's files and devices
+//	checks.go    the checks, in order
+//	modules.go, pcie.go, config_space.go, rdma.go, interfaces.go: what they look at
+package doctor

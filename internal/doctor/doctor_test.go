@@ -1,0 +1,354 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"encoding/binary"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+func address(t testing.TB, s string) model.PCIAddress {
+	t.Helper()
+	a, err := model.ParsePCIAddress(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+const (
+	gpu, nicA, nicB        = "0000:05:00.0", "0000:06:00.0", "0000:07:00.0"
+	portOfGPU, portOfNICA  = "0000:04:00.0", "0000:04:01.0"
+	portOfNICB, switchPort = "0000:04:02.0", "0000:03:00.0"
+)
+
+// readyMachine has a GPU and two NICs below one switch, and two NUMA nodes.
+func readyMachine(t testing.TB) model.Machine {
+	t.Helper()
+	node := 0
+	function := func(at, parent string, class uint32, vendor uint16) model.PCIFunction {
+		f := model.PCIFunction{
+			Address: address(t, at), Root: "pci0000:00", Class: class, Vendor: vendor, NUMANode: &node,
+			Link: &model.PCILink{SpeedMTs: 32000, MaxSpeedMTs: 32000, Width: 16, MaxWidth: 16},
+		}
+		if parent != "" {
+			up := address(t, parent)
+			f.Parent = &up
+		}
+		return f
+	}
+	nic := func(at, ifname, rdma, own string) model.NIC {
+		a, mtu, layer := address(t, at), 9000, "Ethernet"
+		return model.NIC{
+			PCI: &a, NUMANode: &node,
+			Interface: &model.Interface{Name: ifname, MTU: &mtu, Addresses: []netip.Prefix{netip.MustParsePrefix(own)}},
+			RDMA:      &model.RDMADevice{Name: rdma, LinkLayer: &layer, CharDevices: []string{"/dev/infiniband/umad0", "/dev/infiniband/uverbs" + rdma[len(rdma)-1:]}},
+		}
+	}
+	return model.Machine{
+		Name:      "ready",
+		NUMANodes: []model.NUMANode{{ID: 0}, {ID: 1}},
+		Roots:     []model.PCIRoot{{Name: "pci0000:00", Path: "devices/pci0000:00", Published: true, NUMANode: &node}},
+		Functions: []model.PCIFunction{
+			function(switchPort, "", 0x060400, 0x1000),
+			function(portOfGPU, switchPort, 0x060400, 0x1000), function(portOfNICA, switchPort, 0x060400, 0x1000), function(portOfNICB, switchPort, 0x060400, 0x1000),
+			function(gpu, portOfGPU, 0x030200, vendorNVIDIA), function(nicA, portOfNICA, 0x020000, vendorMellanox), function(nicB, portOfNICB, 0x020000, vendorMellanox),
+		},
+		NICs: []model.NIC{nic(nicA, "eth1", "mlx5_0", "10.0.0.1/24"), nic(nicB, "eth2", "mlx5_1", "10.0.0.2/24")},
+	}
+}
+
+// config is a configuration space with Device Control, and ACS control where it is not
+// negative.
+func config(control uint16, acs int) string {
+	c := make([]byte, configSpaceBytes)
+	binary.LittleEndian.PutUint16(c[statusRegister:], statusHasList)
+	c[firstCapability] = 0x40
+	c[0x40], c[0x41] = 0x05, 0x60 // MSI, then PCI Express
+	c[0x60] = capabilityPCIe
+	binary.LittleEndian.PutUint16(c[0x60+deviceControl:], control)
+	binary.LittleEndian.PutUint32(c[firstExtended:], 0x150<<20|1<<16|0x01) // AER
+	if acs >= 0 {
+		binary.LittleEndian.PutUint32(c[0x150:], 1<<16|extendedACS)
+		binary.LittleEndian.PutUint16(c[0x150+acsControl:], uint16(acs))
+	}
+	return string(c)
+}
+
+const goodControl = maxRead4096<<maxReadShift | relaxedOrderingBit
+
+// readyFiles are those of a host on which nothing is wrong.
+func readyFiles() map[string]string {
+	files := map[string]string{
+		"proc/cpuinfo":                             "processor\t: 0\nflags\t\t: fpu vme\n",
+		"proc/sys/kernel/osrelease":                "6.8.0-1007\n",
+		"proc/sys/kernel/numa_balancing":           "0\n",
+		"proc/driver/nvidia/version":               "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15\n",
+		"boot/config-6.8.0-1007":                   "CONFIG_PCI_P2PDMA=y\n",
+		"proc/812/comm":                            "containerd\n",
+		"proc/812/limits":                          "Limit                     Soft Limit           Hard Limit           Units\nMax locked memory         unlimited            unlimited            bytes\n",
+		"run/nri/nri.sock":                         "",
+		"dev/infiniband/rdma_cm":                   "",
+		"sys/module/ib_core/parameters/netns_mode": "Y\n",
+	}
+	for _, module := range []string{"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_core", "mlx5_ib"} {
+		files["sys/module/"+module+"/taint"] = "\n"
+	}
+	for i, ifname := range []string{"eth1", "eth2"} {
+		n := string(rune('0' + i))
+		files["dev/infiniband/uverbs"+n] = ""
+		files["sys/class/infiniband/mlx5_"+n+"/ports/1/state"] = "4: ACTIVE\n"
+		files["sys/class/infiniband/mlx5_"+n+"/ports/1/phys_state"] = "5: LinkUp\n"
+		files["sys/class/infiniband/mlx5_"+n+"/board_id"] = "MT_0000000838\n"
+		files["sys/class/infiniband/mlx5_"+n+"/fw_ver"] = "28.39.1002\n"
+		files["sys/class/net/"+ifname+"/operstate"] = "up\n"
+	}
+	for _, conf := range []string{"eth1", "eth2", "all"} {
+		for setting, value := range map[string]string{"arp_ignore": "1", "arp_announce": "2", "rp_filter": "0"} {
+			files["proc/sys/net/ipv4/conf/"+conf+"/"+setting] = value + "\n"
+		}
+	}
+	for _, a := range []string{gpu, nicA, nicB} {
+		files["sys/bus/pci/devices/"+a+"/iommu_group/type"] = "identity\n"
+		files["sys/bus/pci/devices/"+a+"/aer_dev_fatal"] = "Undefined 0\nDLP 0\nTOTAL_ERR_FATAL 0\n"
+	}
+	for _, a := range []string{nicA, nicB} {
+		files["sys/bus/pci/devices/"+a+"/config"] = config(goodControl, -1)
+	}
+	for _, a := range []string{portOfGPU, portOfNICA, portOfNICB} {
+		files["sys/bus/pci/devices/"+a+"/config"] = config(0, 0)
+	}
+	return files
+}
+
+// unreadable stands for a file that root alone may read.
+const unreadable = "\x00unreadable"
+
+type someUnreadable struct{ fstest.MapFS }
+
+func (f someUnreadable) Open(name string) (fs.File, error) {
+	if file, ok := f.MapFS[name]; ok && string(file.Data) == unreadable {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return f.MapFS.Open(name)
+}
+
+// absent takes a file away.
+const absent = "\x00absent"
+
+func hostWith(t testing.TB, machine func(*model.Machine), edits map[string]string) Host {
+	t.Helper()
+	parts := readyMachine(t)
+	if machine != nil {
+		machine(&parts)
+	}
+	m, err := model.New(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := readyFiles()
+	maps.Copy(files, edits)
+	tree := fstest.MapFS{}
+	for name, text := range files {
+		if text != absent {
+			tree[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+	}
+	return Host{Machine: m, Files: someUnreadable{tree}}
+}
+
+func TestReadyHost(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range Run(hostWith(t, nil, nil)) {
+		seen[f.Check] = true
+		if f.Verdict != OK {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, c := range Checks() {
+		if !seen[c.Name] {
+			t.Errorf("%s says nothing of a host with GPU and NICs", c.Name)
+		}
+	}
+}
+
+// TestChecks breaks a ready host in one way at a time: the check that looks there says
+// so of the right thing, and no other says anything new.
+func TestChecks(t *testing.T) {
+	sysfs := "sys/bus/pci/devices/"
+	for name, tc := range map[string]struct {
+		machine func(*model.Machine)
+		edits   map[string]string
+		// want are "check verdict subject: found" of what is not OK.
+		want []string
+	}{
+		"a module is missing": {nil, map[string]string{"sys/module/rdma_ucm/taint": absent}, []string{"rdma-modules wrong : not loaded: rdma_ucm"}},
+		"modules of two builds": {
+			nil, map[string]string{"sys/module/mlx5_core/taint": "OE\n"},
+			[]string{"rdma-modules wrong : ib_core is the kernel's own, mlx5_core is built out of tree"},
+		},
+		"modules of another build": {nil, map[string]string{"sys/module/mlx5_core/taint": "OE\n", "sys/module/ib_core/taint": "OE\n"}, nil},
+		"closed driver": {
+			nil, map[string]string{"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550\n"},
+			[]string{"dma-buf wrong : NVIDIA's driver is not the open kernel module; nvidia_peermem is not bound to the RDMA core"},
+		},
+		"closed driver with peer memory": {
+			nil, map[string]string{
+				"proc/driver/nvidia/version":                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550\n",
+				"sys/module/ib_core/holders/nvidia_peermem": "",
+			}, nil,
+		},
+		"old kernel without peer-to-peer": {
+			nil, map[string]string{"proc/sys/kernel/osrelease": "5.4.0-42\n", "boot/config-5.4.0-42": "# CONFIG_PCI_P2PDMA is not set\n"},
+			[]string{"dma-buf wrong : Linux 5.4.0-42 is older than 5.12; the kernel is built without CONFIG_PCI_P2PDMA; nvidia_peermem is not bound to the RDMA core"},
+		},
+		"no driver of NVIDIA's": {
+			nil, map[string]string{"proc/driver/nvidia/version": absent},
+			[]string{"dma-buf unknown : is not there"},
+		},
+		"no uverbs":             {nil, map[string]string{"dev/infiniband/uverbs1": absent}, []string{"rdma-devices wrong 0000:07:00.0 eth2 mlx5_1: is not there"}},
+		"no connection manager": {nil, map[string]string{"dev/infiniband/rdma_cm": absent}, []string{"rdma-devices wrong : is not there"}},
+		"port down": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/phys_state": "3: Disabled\n", "sys/class/infiniband/mlx5_0/ports/1/state": "1: DOWN\n"},
+			[]string{"rdma-ports wrong 0000:06:00.0 eth1 mlx5_0: DOWN, Disabled"},
+		},
+		"port not active": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/state": "2: INIT\n"},
+			[]string{"rdma-ports wrong 0000:06:00.0 eth1 mlx5_0: INIT, LinkUp"},
+		},
+		"port that cannot be read": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/state": absent},
+			[]string{"rdma-ports unknown 0000:06:00.0 eth1 mlx5_0: is not there"},
+		},
+		"interface down": {nil, map[string]string{"sys/class/net/eth2/operstate": "down\n"}, []string{"links wrong 0000:07:00.0 eth2 mlx5_1: down"}},
+		"answers for others": {
+			nil, map[string]string{
+				"proc/sys/net/ipv4/conf/eth1/arp_ignore": "0\n", "proc/sys/net/ipv4/conf/all/arp_ignore": "0\n", "proc/sys/net/ipv4/conf/eth2/rp_filter": "1\n",
+			},
+			[]string{"arp wrong 0000:06:00.0 eth1 mlx5_0: arp_ignore 0", "arp wrong 0000:07:00.0 eth2 mlx5_1: rp_filter 1"},
+		},
+		"networks of their own": {
+			func(m *model.Machine) { m.NICs[1].Interface.Addresses[0] = netip.MustParsePrefix("10.0.1.2/24") },
+			map[string]string{"proc/sys/net/ipv4/conf/eth1/arp_ignore": "0\n", "proc/sys/net/ipv4/conf/all/arp_ignore": "0\n"}, nil,
+		},
+		"memory that must not be locked": {
+			nil, map[string]string{"proc/812/limits": "Max locked memory         8388608              8388608              bytes\n"},
+			[]string{"memlock wrong : 8388608 bytes"},
+		},
+		"no runtime":            {nil, map[string]string{"proc/812/comm": "dockerd\n"}, []string{"memlock unknown : no containerd or crio runs here"}},
+		"limits of a few words": {nil, map[string]string{"proc/812/limits": "Max locked memory unlimited\n"}, []string{`memlock unknown : limits of locked memory "unlimited": want two`}},
+		"no NRI":                {nil, map[string]string{"run/nri/nri.sock": absent}, []string{"runtime wrong : is not there"}},
+		"a narrow link": {
+			func(m *model.Machine) { m.Functions[5].Link.Width = 8 }, nil,
+			[]string{"pcie-link wrong 0000:06:00.0 eth1 mlx5_0: 32 GT/s x8 of 32 GT/s x16"},
+		},
+		"a slow bridge above a NIC": {
+			func(m *model.Machine) { m.Functions[2].Link.SpeedMTs = 8000 }, nil,
+			[]string{"pcie-link wrong 0000:04:01.0: 8 GT/s x16 of 32 GT/s x16"},
+		},
+		"a GPU that saves power": {func(m *model.Machine) { m.Functions[4].Link.SpeedMTs = 2500 }, nil, nil},
+		"short reads": {
+			nil, map[string]string{sysfs + nicA + "/config": config(2<<maxReadShift|relaxedOrderingBit, -1)},
+			[]string{"max-read-request wrong 0000:06:00.0 eth1 mlx5_0: 512 bytes"},
+		},
+		"strict ordering": {
+			nil, map[string]string{sysfs + nicB + "/config": config(maxRead4096<<maxReadShift, -1)},
+			[]string{"relaxed-ordering wrong 0000:07:00.0 eth2 mlx5_1: off"},
+		},
+		"registers that only root may read": {
+			nil, map[string]string{sysfs + nicA + "/config": config(goodControl, -1)[:64], sysfs + nicB + "/config": unreadable},
+			[]string{
+				"max-read-request unknown 0000:06:00.0 eth1 mlx5_0: only its first 64 bytes may be read; want root",
+				"max-read-request unknown 0000:07:00.0 eth2 mlx5_1: may not be read",
+				"relaxed-ordering unknown 0000:06:00.0 eth1 mlx5_0: only its first 64 bytes may be read; want root",
+				"relaxed-ordering unknown 0000:07:00.0 eth2 mlx5_1: may not be read",
+			},
+		},
+		"traffic by the root": {
+			nil, map[string]string{sysfs + portOfGPU + "/config": config(0, 0x1d)},
+			[]string{"acs wrong 0000:04:00.0: ACS control 0011101"},
+		},
+		"a switch without ACS": {nil, map[string]string{sysfs + portOfGPU + "/config": config(0, -1)}, nil},
+		"a virtual machine, where others decide": {
+			nil, map[string]string{
+				"proc/cpuinfo": "flags\t: fpu hypervisor\n", sysfs + portOfGPU + "/config": config(0, 0x1d), sysfs + gpu + "/iommu_group/type": "DMA-FQ\n",
+			}, nil,
+		},
+		"translated addresses": {nil, map[string]string{sysfs + gpu + "/iommu_group/type": "DMA-FQ\n"}, []string{"iommu wrong 0000:05:00.0: DMA-FQ"}},
+		"no IOMMU":             {nil, map[string]string{sysfs + gpu + "/iommu_group/type": absent}, nil},
+		"a processor without flags": {
+			nil, map[string]string{"proc/cpuinfo": "processor : 0\n"},
+			[]string{"acs unknown : proc/cpuinfo: no line of flags", "iommu unknown : proc/cpuinfo: no line of flags"},
+		},
+		"pages that move":       {nil, map[string]string{"proc/sys/kernel/numa_balancing": "1\n"}, []string{"numa-balancing wrong : 1"}},
+		"a device of no node":   {func(m *model.Machine) { m.Functions[6].NUMANode = nil }, nil, []string{"numa wrong 0000:07:00.0 eth2 mlx5_1: -1"}},
+		"small packets":         {func(m *model.Machine) { *m.NICs[0].Interface.MTU = 1500 }, nil, []string{"mtu wrong 0000:06:00.0 eth1 mlx5_0: 1500"}},
+		"an exclusive mode":     {nil, map[string]string{"sys/module/ib_core/parameters/netns_mode": "N\n"}, nil},
+		"a mode nobody tells":   {nil, map[string]string{"sys/module/ib_core/parameters/netns_mode": absent}, []string{"rdma-namespaces unknown : is not there"}},
+		"firmware of two kinds": {nil, map[string]string{"sys/class/infiniband/mlx5_1/fw_ver": "28.41.1000\n"}, []string{"firmware wrong MT_0000000838: 28.39.1002 on mlx5_0; 28.41.1000 on mlx5_1"}},
+		"errors on the bus": {
+			nil, map[string]string{sysfs + nicA + "/aer_dev_nonfatal": "Undefined 0\nCmpltTO 3\nTOTAL_ERR_NONFATAL 3\n"},
+			[]string{"pcie-errors wrong 0000:06:00.0 eth1 mlx5_0: CmpltTO 3 since the device was found"},
+		},
+		"NICs below another root": {
+			func(m *model.Machine) {
+				m.Roots = append(m.Roots, model.PCIRoot{Name: "pci0000:80", Path: "devices/pci0000:80", Published: true})
+				for i := range m.Functions {
+					if m.Functions[i].Vendor == vendorMellanox {
+						m.Functions[i].Root, m.Functions[i].Parent = "pci0000:80", nil
+					}
+				}
+			}, nil,
+			[]string{"pairs wrong 0000:05:00.0: NODE: 0000:06:00.0 eth1 mlx5_0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, f := range Run(hostWith(t, tc.machine, tc.edits)) {
+				if f.Verdict == OK {
+					continue
+				}
+				got = append(got, strings.Join([]string{f.Check, string(f.Verdict), f.Subject + ": " + f.Found}, " "))
+				if f.Verdict == Wrong && (f.Want == "" || f.Fix == "" || !strings.HasPrefix(f.Source, "/")) {
+					t.Errorf("%s: want %q, fix %q, source %q: each must say something", f.Check, f.Want, f.Fix, f.Source)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A host without GPUs and RDMA is asked only what every node must have.
+func TestPlainHost(t *testing.T) {
+	h := hostWith(t, func(m *model.Machine) { m.NICs, m.Functions = nil, nil }, nil)
+	for _, f := range Run(h) {
+		if f.Check != "runtime" && f.Check != "numa-balancing" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// A device decides what its configuration space says.
+func FuzzConfigSpace(f *testing.F) {
+	f.Add([]byte(config(goodControl, 0x1d)))
+	f.Add([]byte(config(0, -1)[:64]))
+	f.Add([]byte(strings.Repeat("\xff", configSpaceBytes)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h := hostWith(t, nil, map[string]string{"sys/bus/pci/devices/" + nicA + "/config": string(data), "sys/bus/pci/devices/" + portOfGPU + "/config": string(data)})
+		Run(h)
+	})
+}

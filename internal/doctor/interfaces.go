@@ -1,0 +1,197 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"strings"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// links wants the interfaces of RDMA NICs up, with a carrier.
+func links(h Host, r *report) {
+	for _, n := range h.rdmaNICs() {
+		if n.Interface == nil {
+			continue
+		}
+		file := path.Join("sys/class/net", n.Interface.Name, "operstate")
+		state, err := h.read(file)
+		switch {
+		case err != nil:
+			r.unknown(subjectOf(n), "/"+file, err)
+		case state == "up":
+			r.ok(subjectOf(n), "/"+file, state)
+		default:
+			r.wrong(subjectOf(n), "/"+file, state, "up", "ip link set INTERFACE up; with no carrier look at cable, optics and switch port")
+		}
+	}
+}
+
+// leastMTU holds a packet of RDMA of 4096 bytes with its headers.
+const leastMTU = 4200
+
+// mtu wants room for the largest packet of RDMA over Ethernet.
+func mtu(h Host, r *report) {
+	for _, n := range h.rdmaNICs() {
+		if n.Interface == nil || n.Interface.MTU == nil || n.RDMA.LinkLayer == nil || *n.RDMA.LinkLayer != "Ethernet" {
+			continue
+		}
+		source, found := "/sys/class/net/"+n.Interface.Name+"/mtu", fmt.Sprint(*n.Interface.MTU)
+		if *n.Interface.MTU < leastMTU {
+			r.wrong(subjectOf(n), source, found, "4200 or more, usually 9000, on the whole network", "ip link set INTERFACE mtu 9000, where the switches carry it")
+			continue
+		}
+		r.ok(subjectOf(n), source, found)
+	}
+}
+
+// arp wants NICs that share a network to answer for their own addresses only: else one
+// answers for all, and the traffic of all comes in by it.
+func arp(h Host, r *report) {
+	for _, n := range h.sharingNetworks() {
+		for _, want := range []struct {
+			setting, values string
+			right           func(string) bool
+		}{
+			{"arp_ignore", "1", func(v string) bool { return v == "1" || v == "2" }},
+			{"arp_announce", "2", func(v string) bool { return v == "2" }},
+			{"rp_filter", "0 or 2", func(v string) bool { return v == "0" || v == "2" }},
+		} {
+			value, file, err := h.effective(n.Interface.Name, want.setting)
+			switch {
+			case err != nil:
+				r.unknown(subjectOf(n), "/"+file, err)
+			case want.right(value):
+				r.ok(subjectOf(n), "/"+file, want.setting+" "+value)
+			default:
+				r.wrong(subjectOf(n), "/"+file, want.setting+" "+value, want.values,
+					"sysctl -w net.ipv4.conf.INTERFACE."+want.setting+"="+want.values[:1])
+			}
+		}
+	}
+}
+
+// effective is a setting of an interface: the greater of its own and all's
+// (Documentation/networking/ip-sysctl.rst).
+func (h Host) effective(ifname, setting string) (value, file string, err error) {
+	const conf = "proc/sys/net/ipv4/conf"
+	file = path.Join(conf, ifname, setting)
+	own, err := h.number(file)
+	if err != nil {
+		return "", file, err
+	}
+	all, err := h.number(path.Join(conf, "all", setting))
+	if err != nil {
+		return "", path.Join(conf, "all", setting), err
+	}
+	return fmt.Sprint(max(own, all)), file, nil
+}
+
+// sharingNetworks are the RDMA NICs that have an IPv4 address of a network of which
+// another one has one too.
+func (h Host) sharingNetworks() []model.NIC {
+	on := map[netip.Prefix]int{}
+	nics := h.rdmaNICs()
+	networks := func(n model.NIC) map[netip.Prefix]bool {
+		all := map[netip.Prefix]bool{}
+		if n.Interface != nil {
+			for _, a := range n.Interface.Addresses {
+				if a.Addr().Is4() && a.Bits() < 32 {
+					all[a.Masked()] = true
+				}
+			}
+		}
+		return all
+	}
+	for _, n := range nics {
+		for p := range networks(n) {
+			on[p]++
+		}
+	}
+	var sharing []model.NIC
+	for _, n := range nics {
+		for p := range networks(n) {
+			if on[p] > 1 {
+				sharing = append(sharing, n)
+				break
+			}
+		}
+	}
+	return sharing
+}
+
+// numaBalancing wants the kernel not to move pages away from the devices that use them.
+func numaBalancing(h Host, r *report) {
+	if len(h.Machine.NUMANodes) < 2 {
+		return
+	}
+	const file = "proc/sys/kernel/numa_balancing"
+	value, err := h.read(file)
+	switch {
+	case err != nil:
+		r.unknown("", "/"+file, err)
+	case value == "0":
+		r.ok("", "/"+file, value)
+	default:
+		r.wrong("", "/"+file, value, "0", "sysctl -w kernel.numa_balancing=0, and in /etc/sysctl.d")
+	}
+}
+
+// memlock wants the container runtime free to let containers lock memory, which RDMA
+// does with all that it registers.
+func memlock(h Host, r *report) {
+	if len(h.rdmaNICs()) == 0 {
+		return
+	}
+	pids, err := h.processes()
+	if err != nil {
+		r.unknown("", "/proc", err)
+		return
+	}
+	for _, pid := range pids {
+		if name, err := h.read(path.Join("proc", pid, "comm")); err != nil || name != "containerd" && name != "crio" {
+			continue // it may have ended
+		}
+		file := path.Join("proc", pid, "limits")
+		text, err := h.read(file)
+		if err != nil {
+			r.unknown("", "/"+file, err)
+			return
+		}
+		for line := range strings.Lines(text) {
+			rest, ok := strings.CutPrefix(line, "Max locked memory")
+			if !ok {
+				continue
+			}
+			limits := strings.Fields(rest)
+			if len(limits) < 2 {
+				r.unknown("", "/"+file, fmt.Errorf("limits of locked memory %q: want two", strings.TrimSpace(rest)))
+				return
+			}
+			if limits[1] != "unlimited" {
+				r.wrong("", "/"+file, limits[1]+" bytes", "unlimited", "LimitMEMLOCK=infinity in the runtime's systemd unit")
+				return
+			}
+			r.ok("", "/"+file, limits[1])
+			return
+		}
+	}
+	r.unknown("", "/proc/*/comm", errors.New("no containerd or crio runs here"))
+}
+
+// runtime wants the socket by which plumbline gets the runtime's hooks.
+func runtime(h Host, r *report) {
+	const socket = "run/nri/nri.sock"
+	if there, err := h.exists(socket); err != nil {
+		r.unknown("", "/"+socket, err)
+	} else if !there {
+		r.wrong("", "/"+socket, "is not there", "the runtime's socket of NRI", "containerd 2 has NRI on by default; in older ones set disable = false under io.containerd.nri.v1.nri")
+	} else {
+		r.ok("", "/"+socket, "is there")
+	}
+}
