@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
+
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // maxNodesNamed is how many nodes of a group the text names.
@@ -84,7 +85,7 @@ type text struct{ strings.Builder }
 // nothing in them may move the cursor.
 func (t *text) line(depth int, format string, args ...any) {
 	t.WriteString(strings.Repeat("  ", depth))
-	t.WriteString(Printable(fmt.Sprintf(format, args...)))
+	t.WriteString(printable.Text(fmt.Sprintf(format, args...)))
 	t.WriteByte('\n')
 }
 
@@ -139,15 +140,4 @@ func nodeNames(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more nodes", strings.Join(names[:maxNodesNamed-1], ", "), len(names)-maxNodesNamed+1)
-}
-
-// Printable shows what a terminal may act on, or what may be taken for a line of
-// ours, as the character for what cannot be shown.
-func Printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsPrint(c) {
-			return c
-		}
-		return unicode.ReplacementChar
-	}, s)
 }

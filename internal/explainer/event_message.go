@@ -14,6 +14,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/explain/fixes"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 const (
@@ -36,7 +37,7 @@ func eventMessage(r *explain.Report, p *corev1.Pod, claims []*resourceapi.Resour
 	var sentences []string
 	for _, f := range r.Findings {
 		if f.Cause != explain.ExtendedResource {
-			sentences = append(sentences, cut(explain.Printable(f.Field+": "+f.Message), maxMessage))
+			sentences = append(sentences, cut(printable.Text(f.Field+": "+f.Message), maxMessage))
 		}
 	}
 	var blamed, excluded []explain.Group
@@ -78,9 +79,9 @@ func sentence(g *explain.Group, namespace string, claims []*resourceapi.Resource
 	if len(g.Nodes) > 1 {
 		names += fmt.Sprintf(" and %d more", len(g.Nodes)-1)
 	}
-	text := cut(explain.Printable(names+": "+g.Message), maxMessage)
+	text := cut(printable.Text(names+": "+g.Message), maxMessage)
 	if help := help(g, namespace, claims); help != "" {
-		text = ended(text) + " What helps: " + cut(explain.Printable(help), maxMessage)
+		text = ended(text) + " What helps: " + cut(printable.Text(help), maxMessage)
 	}
 	return text
 }

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"plumbline.dev/plumbline/internal/plural"
+	"plumbline.dev/plumbline/internal/printable"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
@@ -37,7 +38,7 @@ func Text(w io.Writer, reports []Report) error {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintf(out, "%s\n\n", topoview.Printable(r.Subject))
+		fmt.Fprintf(out, "%s\n\n", printable.Text(r.Subject))
 		table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 		fmt.Fprintln(table, "NODE\tNODES\tFITS\tLEFT FREE\tSTRANDED")
 		for _, n := range r.Nodes {
@@ -53,7 +54,7 @@ func Text(w io.Writer, reports []Report) error {
 			if n.Count > 1 && n.Pods > 0 {
 				fits += " each"
 			}
-			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", topoview.Printable(n.Name), n.Count, fits, left(&n.Room), stranded(&n))
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", printable.Text(n.Name), n.Count, fits, left(&n.Room), stranded(&n))
 		}
 		table.Flush() //nolint:errcheck // out keeps the error until its own Flush
 		fmt.Fprintf(out, "\n%s in all\n", plural.Count(r.Pods, "pod", "pods"))
@@ -63,9 +64,9 @@ func Text(w io.Writer, reports []Report) error {
 				if n.Pods == 0 {
 					more = "not on "
 				}
-				fmt.Fprintf(out, "· %s%s: %s\n", more, topoview.Printable(n.Name), topoview.Printable(n.Why))
+				fmt.Fprintf(out, "· %s%s: %s\n", more, printable.Text(n.Name), printable.Text(n.Why))
 				for _, line := range n.Details {
-					fmt.Fprintf(out, "    %s\n", topoview.Printable(line))
+					fmt.Fprintf(out, "    %s\n", printable.Text(line))
 				}
 			}
 		}
@@ -94,5 +95,5 @@ func stranded(n *Node) string {
 	if len(n.Stranded) == 0 {
 		return "none"
 	}
-	return topoview.Printable(strings.Join(n.Stranded, ", "))
+	return printable.Text(strings.Join(n.Stranded, ", "))
 }

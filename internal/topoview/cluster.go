@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 
 	"plumbline.dev/plumbline/internal/plural"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // ClusterKind identifies the JSON form, of APIVersion. Within a version fields
@@ -140,7 +141,7 @@ func ClusterText(w io.Writer, c *Cluster, wide bool) error {
 	if notes := c.allNotes(); len(notes) > 0 {
 		fmt.Fprintln(out)
 		for _, n := range notes {
-			fmt.Fprintln(out, "· "+Printable(n))
+			fmt.Fprintln(out, "· "+printable.Text(n))
 		}
 	}
 	if err := out.Flush(); err != nil {
@@ -158,7 +159,7 @@ func (c *Cluster) nodes(out io.Writer) {
 	fmt.Fprintln(table, "\tSTRANDED\tCLAIMS")
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
-		row := []string{Printable(n.Name), freeOfTotal(n.Capacity.GPUs), freeOfTotal(n.Capacity.NICs), freeOfTotal(n.Capacity.CPUs), freeOfTotal(n.Capacity.Pairs)}
+		row := []string{printable.Text(n.Name), freeOfTotal(n.Capacity.GPUs), freeOfTotal(n.Capacity.NICs), freeOfTotal(n.Capacity.CPUs), freeOfTotal(n.Capacity.Pairs)}
 		for _, g := range c.Capacity.Groups {
 			row = append(row, freeOfTotal(countOfGroups(&n.Capacity, g.Size)))
 		}
@@ -191,7 +192,7 @@ func (c *Cluster) stranded(out io.Writer) {
 	for _, n := range c.Nodes {
 		for _, d := range n.Devices {
 			if d.Stranded != "" {
-				fmt.Fprintf(table, "%s%s\t%s\t%s\n", head, Printable(d.Name), Printable(n.Name), Printable(d.Stranded))
+				fmt.Fprintf(table, "%s%s\t%s\t%s\n", head, printable.Text(d.Name), printable.Text(n.Name), printable.Text(d.Stranded))
 				head = ""
 			}
 		}
@@ -210,8 +211,8 @@ func (c *Cluster) claims(out io.Writer) {
 		if len(claim.Pods) > 0 {
 			pods = strings.Join(claim.Pods, ",")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", Printable(claim.Namespace+"/"+claim.Name), Printable(pods),
-			Printable(claim.Node), Printable(strings.Join(claim.Devices, ", ")))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", printable.Text(claim.Namespace+"/"+claim.Name), printable.Text(pods),
+			printable.Text(claim.Node), printable.Text(strings.Join(claim.Devices, ", ")))
 	}
 	table.Flush() //nolint:errcheck // out keeps the error until its own Flush
 }

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"plumbline.dev/plumbline/internal/plural"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // Memory is a size for people: "96 GiB", "1.5 TiB".
@@ -107,17 +107,6 @@ func (n *Node) CPUText() string {
 	return fmt.Sprintf("CPUs %s (%d)", n.CPUs, n.CPUCount)
 }
 
-// Printable makes a name from outside safe for one line of a terminal or of
-// XML: what is no printable character becomes U+FFFD.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.Is(unicode.Cf, r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, strings.ToValidUTF8(s, string(unicode.ReplacementChar)))
-}
-
 // Joined puts the separator between the parts that say something.
 func Joined(separator string, parts ...string) string {
 	var kept []string
@@ -132,7 +121,7 @@ func Joined(separator string, parts ...string) string {
 // Headline counts what the machine has.
 func (t *Topology) Headline(separator string) string {
 	c := t.Counts
-	parts := []string{Printable(t.Architecture)}
+	parts := []string{printable.Text(t.Architecture)}
 	for _, one := range []struct {
 		n         int
 		one, many string

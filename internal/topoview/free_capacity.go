@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/plural"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // What a GPU and a NIC have to share to be a pair, and a group of pairs to be
@@ -235,7 +236,7 @@ func (r *FreeCapacity) StrandedText() string {
 	}
 	names := make([]string, len(r.Stranded))
 	for i, name := range r.Stranded {
-		names[i] = Printable(name)
+		names[i] = printable.Text(name)
 	}
 	return strings.Join(names, ", ")
 }

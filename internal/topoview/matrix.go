@@ -15,6 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // MatrixKind identifies the JSON form, of APIVersion.
@@ -118,7 +119,7 @@ func (d MatrixDevice) near(m *model.Machine) MatrixDevice {
 func MatrixText(w io.Writer, x *Matrix) error {
 	out := bufio.NewWriter(w)
 	if len(x.Devices) == 0 {
-		fmt.Fprintln(out, Printable(x.Name)+" has no GPUs and no NICs")
+		fmt.Fprintln(out, printable.Text(x.Name)+" has no GPUs and no NICs")
 		return out.Flush()
 	}
 	rows := [][]string{{""}}
@@ -147,7 +148,7 @@ func MatrixText(w io.Writer, x *Matrix) error {
 	rows = nil
 	for _, d := range x.Devices {
 		rows = append(rows, []string{
-			"  " + d.Label + ":", Printable(d.Name), d.Address, Printable(d.Interface), Printable(d.RDMA),
+			"  " + d.Label + ":", printable.Text(d.Name), d.Address, printable.Text(d.Interface), printable.Text(d.RDMA),
 		})
 	}
 	alignColumns(out, rows)

@@ -19,6 +19,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
 	"plumbline.dev/plumbline/internal/plural"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // PodKind identifies the JSON form, of APIVersion.
@@ -216,7 +217,7 @@ func (b *podBuilder) place(d *PodDevice, address *model.PCIAddress, at affinity.
 // PodText writes a line for each device.
 func PodText(w io.Writer, p *Pod) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintln(out, Printable(p.Name))
+	fmt.Fprintln(out, printable.Text(p.Name))
 	if p.CPUs != "" {
 		fmt.Fprintln(out, Joined(" · ", "CPUs "+p.CPUs+" of NUMA node "+p.CPUNodes, prefixed("memory of NUMA node ", p.Memory)))
 	}
@@ -252,7 +253,7 @@ func PodText(w io.Writer, p *Pod) error {
 		fmt.Fprintln(out, "\nTO CPUS: NODE is the NUMA node of all CPUs, SYS is across the link between NUMA nodes for some")
 	}
 	for _, n := range p.Notes {
-		fmt.Fprintln(out, "· "+Printable(n))
+		fmt.Fprintln(out, "· "+printable.Text(n))
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write pod: %w", err)
@@ -265,7 +266,7 @@ func writePorts(out io.Writer, p *Pod) {
 	var lines []string
 	for _, d := range p.Devices {
 		for _, port := range d.Ports {
-			lines = append(lines, Printable(fmt.Sprintf("%s port %d ==> %s", d.RDMA, port.Number, portText(port))))
+			lines = append(lines, printable.Text(fmt.Sprintf("%s port %d ==> %s", d.RDMA, port.Number, portText(port))))
 		}
 	}
 	if len(lines) > 0 {
@@ -304,5 +305,5 @@ func dash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return Printable(s)
+	return printable.Text(s)
 }

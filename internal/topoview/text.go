@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"plumbline.dev/plumbline/internal/plural"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // TextOptions are how a text tree is drawn.
@@ -61,9 +62,9 @@ func Text(w io.Writer, t *Topology, o TextOptions) error {
 		tree.claims[c.Key] = c
 	}
 	out := bufio.NewWriter(w)
-	fmt.Fprintln(out, Printable(t.Name)+tree.separator+t.Headline(tree.separator))
+	fmt.Fprintln(out, printable.Text(t.Name)+tree.separator+t.Headline(tree.separator))
 	if t.Source != "" {
-		fmt.Fprintln(out, "from "+Printable(t.Source))
+		fmt.Fprintln(out, "from "+printable.Text(t.Source))
 	}
 	tree.walk("", tree.topology(t))
 	tree.write(out)
@@ -108,12 +109,12 @@ func (tr *textTree) node(n *Node, t *Topology) branch {
 	b := branch{line: line{text: Joined(tr.separator, text, cpus, Memory(n.MemoryMiB), distances(n, t))}}
 	for _, h := range n.Holds {
 		b.below = append(b.below, branch{line: line{text: "CPU", device: true, columns: []string{
-			Printable(h.Device), "", Joined(" ", plural.Count(h.Count, "CPU", "CPUs"), h.CPUs), "", tr.holders([]string{h.Claim}),
+			printable.Text(h.Device), "", Joined(" ", plural.Count(h.Count, "CPU", "CPUs"), h.CPUs), "", tr.holders([]string{h.Claim}),
 		}}})
 	}
 	for i := range n.Roots {
 		r := &n.Roots[i]
-		text := Printable(r.Name)
+		text := printable.Text(r.Name)
 		if !r.Published {
 			text += tr.separator + "no pcieRoot published"
 		}
@@ -143,9 +144,9 @@ func (tr *textTree) branch(br *Branch) []branch {
 }
 
 func (tr *textTree) device(d *Device) branch {
-	what := Joined(tr.separator, Printable(d.Model), Memory(d.MemoryMiB))
+	what := Joined(tr.separator, printable.Text(d.Model), Memory(d.MemoryMiB))
 	if d.Kind == KindNIC {
-		what = Joined(tr.separator, Printable(d.Interface), Printable(d.RDMAText()), NetworkSpeed(d.NetworkMbps))
+		what = Joined(tr.separator, printable.Text(d.Interface), printable.Text(d.RDMAText()), NetworkSpeed(d.NetworkMbps))
 	}
 	linked := d.Link.Text(tr.times)
 	if d.Link != nil && d.Link.Degraded {
@@ -153,7 +154,7 @@ func (tr *textTree) device(d *Device) branch {
 	}
 	return branch{line: line{
 		text: KindLabel(d.Kind), device: true,
-		columns: []string{Printable(d.Name), d.Address, what, linked, Joined(tr.separator, tr.holders(d.Claims), remark(d))},
+		columns: []string{printable.Text(d.Name), d.Address, what, linked, Joined(tr.separator, tr.holders(d.Claims), remark(d))},
 	}}
 }
 
@@ -164,13 +165,13 @@ func remark(d *Device) string {
 		parts = append(parts, "says NUMA node "+strconv.Itoa(*d.NUMANode))
 	}
 	if d.Withheld != "" {
-		parts = append(parts, "never offered: "+Printable(d.Withheld))
+		parts = append(parts, "never offered: "+printable.Text(d.Withheld))
 	}
 	if d.Taint != "" {
-		parts = append(parts, "tainted: "+Printable(d.Taint))
+		parts = append(parts, "tainted: "+printable.Text(d.Taint))
 	}
 	if d.Stranded != "" {
-		parts = append(parts, "stranded: "+Printable(d.Stranded))
+		parts = append(parts, "stranded: "+printable.Text(d.Stranded))
 	}
 	if d.Simulated != "" {
 		parts = append(parts, "simulated")
@@ -182,7 +183,7 @@ func (tr *textTree) holders(keys []string) string {
 	var names []string
 	for _, k := range keys {
 		c := tr.claims[k]
-		names = append(names, "["+k+"] "+Printable(c.Namespace+"/"+c.Name))
+		names = append(names, "["+k+"] "+printable.Text(c.Namespace+"/"+c.Name))
 	}
 	return strings.Join(names, ", ")
 }
@@ -256,11 +257,11 @@ func (tr *textTree) footer(out io.Writer, t *Topology, o TextOptions) {
 		if len(c.Pods) > 0 {
 			names := slices.Clone(c.Pods)
 			for i := range names {
-				names[i] = Printable(names[i])
+				names[i] = printable.Text(names[i])
 			}
 			pods = "pod " + strings.Join(names, ", ")
 		}
-		fmt.Fprintf(out, "  [%s] %s%s%s%sholds %s\n", c.Key, Printable(c.Namespace+"/"+c.Name), tr.separator, pods, tr.separator, Printable(strings.Join(c.Devices, ", ")))
+		fmt.Fprintf(out, "  [%s] %s%s%s%sholds %s\n", c.Key, printable.Text(c.Namespace+"/"+c.Name), tr.separator, pods, tr.separator, printable.Text(strings.Join(c.Devices, ", ")))
 	}
 	if room := t.Capacity.Text(t.HoldersKnown); room != "" {
 		fmt.Fprintln(out, "\nroom for "+room)
@@ -276,6 +277,6 @@ func (tr *textTree) footer(out io.Writer, t *Topology, o TextOptions) {
 		if o.ASCII {
 			mark = "- "
 		}
-		fmt.Fprintln(out, mark+Printable(n))
+		fmt.Fprintln(out, mark+printable.Text(n))
 	}
 }

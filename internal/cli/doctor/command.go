@@ -19,6 +19,7 @@ import (
 	"plumbline.dev/plumbline/internal/doctor"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // options are the flags.
@@ -122,7 +123,7 @@ func writeText(out io.Writer, report Report, all bool) error {
 		if f.Verdict == doctor.OK && !all {
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Check, f.Verdict, f.Severity, dash(f.Subject), f.Found, f.Source)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Check, f.Verdict, f.Severity, printable.Text(dash(f.Subject)), printable.Text(f.Found), printable.Text(f.Source))
 	}
 	n := doctor.Count(report.Findings)
 	if all || n[doctor.Wrong]+n[doctor.Unknown] > 0 {

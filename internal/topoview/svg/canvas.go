@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/printable"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
@@ -31,7 +32,7 @@ func num(v float64) string {
 func escape(s string) string {
 	var b strings.Builder
 	// A strings.Builder does not fail.
-	_ = xml.EscapeText(&b, []byte(topoview.Printable(s)))
+	_ = xml.EscapeText(&b, []byte(printable.Text(s)))
 	return b.String()
 }
 
@@ -91,7 +92,7 @@ func (c *canvas) text(x, y float64, f font, anchor, s string, limit float64, ext
 	}
 	c.open("text", attrs)
 	c.WriteString(escape(shown))
-	if shown != topoview.Printable(s) {
+	if shown != printable.Text(s) {
 		c.title(s)
 	}
 	c.close("text")

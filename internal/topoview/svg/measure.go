@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // font is how a piece of text is set.
@@ -91,7 +91,7 @@ func (f font) width(s string) float64 {
 
 // fit is s, cut with an ellipsis where it would be wider than limit pixels.
 func (f font) fit(s string, limit float64) string {
-	s = topoview.Printable(s)
+	s = printable.Text(s)
 	room := limit/f.size - f.advance('…')
 	cut := 0 // bytes that fit together with an ellipsis
 	var em float64
@@ -114,7 +114,7 @@ func (f font) fit(s string, limit float64) string {
 func (f font) wrap(s string, limit float64) []string {
 	var lines []string
 	current := ""
-	for _, word := range strings.Fields(topoview.Printable(s)) {
+	for _, word := range strings.Fields(printable.Text(s)) {
 		longer := word
 		if current != "" {
 			longer = current + " " + word

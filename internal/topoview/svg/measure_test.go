@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 func TestFit(t *testing.T) {
@@ -44,7 +44,7 @@ func FuzzFit(f *testing.F) {
 			if w := font.width(got); w > limit+1e-6 {
 				t.Errorf("fit(%q, %g) = %q is %g wide", s, limit, got, w)
 			}
-			if !strings.HasPrefix(topoview.Printable(s), strings.TrimSuffix(got, "…")) || !utf8.ValidString(got) {
+			if !strings.HasPrefix(printable.Text(s), strings.TrimSuffix(got, "…")) || !utf8.ValidString(got) {
 				t.Errorf("fit(%q, %g) = %q is another text", s, limit, got)
 			}
 			for _, line := range font.wrap(s, limit) {

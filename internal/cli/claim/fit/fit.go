@@ -18,8 +18,8 @@ import (
 	"plumbline.dev/plumbline/internal/explain"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/plural"
+	"plumbline.dev/plumbline/internal/printable"
 	"plumbline.dev/plumbline/internal/simulate"
-	"plumbline.dev/plumbline/internal/topoview"
 )
 
 // searchTimeout bounds the search over all nodes, so that a claim is written soon also
@@ -111,7 +111,7 @@ func (r *refusal) names() []string {
 // which flags it would. partitioned says that its parts are Partition's choice.
 func (c *Candidates) Report(ctx context.Context, o claimgen.Options, partitioned bool, out io.Writer) error {
 	if why := c.notTried(&o); why != "" {
-		fmt.Fprintln(out, topoview.Printable(why))
+		fmt.Fprintln(out, printable.Text(why))
 		return nil
 	}
 	search, cancel := context.WithTimeout(ctx, searchTimeout)

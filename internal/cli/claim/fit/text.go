@@ -11,7 +11,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/claimgen"
 	"plumbline.dev/plumbline/internal/plural"
-	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // Bounds of the output for a large cluster.
@@ -74,12 +74,12 @@ func reportRefusals(refused []*refusal, help func(*refusal) string, out io.Write
 			fmt.Fprintf(out, "and more reasons, of %s\n", plural.Count(len(refused)-i, "kind", "kinds"))
 			return
 		}
-		fmt.Fprintf(out, "warning: does not fit %s: %s\n", names(r.names()), topoview.Printable(r.Why))
+		fmt.Fprintf(out, "warning: does not fit %s: %s\n", names(r.names()), printable.Text(r.Why))
 		for _, line := range r.Details {
-			fmt.Fprintf(out, "    %s\n", topoview.Printable(line))
+			fmt.Fprintf(out, "    %s\n", printable.Text(line))
 		}
 		if flags := help(r); flags != "" {
-			fmt.Fprintf(out, "  with %s it fits %s\n", flags, topoview.Printable(r.groups[0].Node.Name))
+			fmt.Fprintf(out, "  with %s it fits %s\n", flags, printable.Text(r.groups[0].Node.Name))
 		}
 	}
 }
@@ -90,5 +90,5 @@ func names(all []string) string {
 	if n := len(all); n > mostNames {
 		all, more = all[:mostNames], fmt.Sprintf(" and %d more", n-mostNames)
 	}
-	return topoview.Printable(strings.Join(all, ", ")) + more
+	return printable.Text(strings.Join(all, ", ")) + more
 }
