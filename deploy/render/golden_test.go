@@ -40,7 +40,7 @@ func TestGolden(t *testing.T) {
 			values: map[string]any{
 				"namespace": map[string]any{"create": true}, "deviceClasses": map[string]any{"create": []any{}},
 			},
-			keep:   func(string) bool { return true },
+			keep: func(string) bool { return true },
 		},
 		{
 			file: "observe.yaml",

@@ -7,11 +7,11 @@ package doctor
 type Verdict string
 
 const (
-	// OK: as it should be.
+	// OK is as it should be.
 	OK Verdict = "ok"
-	// Wrong: not as it should be; Want and Fix say more.
+	// Wrong is not as it should be; Want and Fix say more.
 	Wrong Verdict = "wrong"
-	// Unknown: what would tell cannot be read.
+	// Unknown is what nobody can tell: the file cannot be read.
 	Unknown Verdict = "unknown"
 )
 
@@ -19,11 +19,11 @@ const (
 type Severity string
 
 const (
-	// Functional: something does not work.
+	// Functional means that something does not work.
 	Functional Severity = "functional"
-	// Performance: it works slower than it could.
+	// Performance means that it works slower than it could.
 	Performance Severity = "performance"
-	// Information: worth knowing.
+	// Information is worth knowing.
 	Information Severity = "information"
 )
 

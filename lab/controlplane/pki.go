@@ -72,7 +72,7 @@ func readAuthority(pki string) (*authority, error) {
 func (a *authority) client(user, group string) (pair, error) {
 	subject := pkix.Name{CommonName: user}
 	if group != "" {
-		subject.Organization = []string{group} //nolint:misspell // crypto/x509 spells it so
+		subject.Organization = []string{group}
 	}
 	template := newTemplate(subject)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}

@@ -29,7 +29,7 @@ func TestKubeletsCPUSetIsNotWidened(t *testing.T) {
 		t.Errorf("create: %v, %v; want it left alone", adjustment, err)
 	}
 	pods, known := []*api.PodSandbox{pod}, []*api.Container{container("static", "2-3")}
-	updates, err := h.Synchronize(t.Context(), pods, known) //nolint:misspell // the library calls it so
+	updates, err := h.Synchronize(t.Context(), pods, known)
 	if err != nil || len(updates) != 0 {
 		t.Errorf("synchronise: %v, %v; want it left alone", updates, err)
 	}

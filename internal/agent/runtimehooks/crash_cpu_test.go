@@ -47,7 +47,7 @@ func (n *pinnedNode) begun(t *testing.T) *pinnedAgent {
 	t.Helper()
 	a := n.agent(t)
 	a.pods = podsOf(t, n.shown...)
-	if _, err := a.Synchronize(t.Context(), n.pods, n.containers); err != nil { //nolint:misspell // the library calls it so
+	if _, err := a.Synchronize(t.Context(), n.pods, n.containers); err != nil {
 		t.Fatal(err)
 	}
 	return a

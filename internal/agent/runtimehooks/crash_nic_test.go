@@ -221,7 +221,7 @@ func killAfter(t *testing.T, step claims.Step, stop bool) {
 	if step == claims.StepAttached {
 		pods = append(pods, n.sandbox())
 	}
-	if _, err := h.Synchronize(t.Context(), pods, nil); err != nil { //nolint:misspell // the library calls it so
+	if _, err := h.Synchronize(t.Context(), pods, nil); err != nil {
 		t.Fatal(err)
 	}
 	if lives {

@@ -292,7 +292,7 @@ func TestSynchronizeBringsBackWhatNobodyHolds(t *testing.T) {
 	a, nic := connected(t, "/nowhere")
 	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
 	h := a.hooks()
-	if _, err := h.Synchronize(t.Context(), nil, nil); err != nil { //nolint:misspell // the library calls it so
+	if _, err := h.Synchronize(t.Context(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(nic.Actions, "; "); got != "detach a from " {

@@ -82,7 +82,7 @@ func TestSynchronizeForgetsWhatWent(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	running := &api.Container{Id: "stays", PodSandboxId: "stays-sandbox", Linux: &api.LinuxContainer{CgroupsPath: "/stays"}}
-	if _, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("stays", "")}, []*api.Container{running}); err != nil { //nolint:misspell // the library calls it so
+	if _, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("stays", "")}, []*api.Container{running}); err != nil {
 		t.Fatal(err)
 	}
 	if h.warned.first("stays-pod") || !h.warned.first("went-pod") {

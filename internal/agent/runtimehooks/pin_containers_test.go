@@ -319,7 +319,7 @@ func TestRestartsMoveNobody(t *testing.T) {
 			// A file that is written, even with the same, is younger.
 			mark(t, filepath.Join(n.groups, groupOf(id), "cpuset.cpus"))
 		}
-		updates, err := a.Synchronize(t.Context(), n.pods, n.containers) //nolint:misspell // the library calls it so
+		updates, err := a.Synchronize(t.Context(), n.pods, n.containers)
 		if err != nil || len(updates) > 0 {
 			t.Errorf("%s: %v, %v; want no update", what, updates, err)
 		}
@@ -462,7 +462,7 @@ func TestQuarantine(t *testing.T) {
 	}
 	a = n.agent(t)
 	a.pods = podsOf(t, append(n.shown, podNaming("b", "b"))...)
-	updates, err := a.Synchronize(t.Context(), n.pods, n.containers) //nolint:misspell // the library calls it so
+	updates, err := a.Synchronize(t.Context(), n.pods, n.containers)
 	if err != nil || len(updates) > 0 {
 		t.Fatalf("%v, %v", updates, err)
 	}
@@ -512,7 +512,7 @@ func TestQuarantineOfWhatTheMachineLost(t *testing.T) {
 			pod := n.pod(t, a, "a", "a")
 			n.mustStart(t, a, pod, naming("own", r, 0))
 			test.change(n.machine)
-			if _, err := a.Synchronize(t.Context(), n.pods, n.containers); err != nil { //nolint:misspell // the library calls it so
+			if _, err := a.Synchronize(t.Context(), n.pods, n.containers); err != nil {
 				t.Fatal(err)
 			}
 			if got := n.where(t, "own"); got != "4-5 1" {

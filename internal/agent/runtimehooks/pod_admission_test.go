@@ -88,7 +88,7 @@ func TestContainerOfAPodThatRanBefore(t *testing.T) {
 	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
 	h := a.hooks()
 	before, later := podOf("before", "/run/netns/before"), podOf("later", "/run/netns/later")
-	if _, err := h.Synchronize(t.Context(), []*api.PodSandbox{before}, nil); err != nil { //nolint:misspell // the library calls it so
+	if _, err := h.Synchronize(t.Context(), []*api.PodSandbox{before}, nil); err != nil {
 		t.Fatal(err)
 	}
 	create := func(pod *api.PodSandbox) error {

@@ -44,7 +44,7 @@ func newWork() work {
 // journal, and the difference repaired, since pods may have come and gone while
 // no agent was there. It never fails as a whole: the runtime would drop the
 // plugin over one bad pod.
-func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) { //nolint:misspell // the library calls it so
+func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
 	synced := h.begin()

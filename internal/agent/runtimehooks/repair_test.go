@@ -87,14 +87,14 @@ func TestRepairTellsTheStory(t *testing.T) {
 	lacks := []string{"device nic0 of claim default/a is not in the pod's network namespace"}
 	a.preparers[0].Missing = func(driver.Record, string) ([]string, error) { return lacks, nil }
 	pods := []*api.PodSandbox{podOf("a", existing(t))}
-	if _, err := h.Synchronize(t.Context(), pods, nil); err != nil { //nolint:misspell // the library calls it so
+	if _, err := h.Synchronize(t.Context(), pods, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := said.last(); !strings.HasPrefix(got, "a Repaired, put right at ") || !strings.Contains(got, lacks[0]) {
 		t.Errorf("the claim says %q, want what was put right", got)
 	}
 	lacks = nil
-	if _, err := h.Synchronize(t.Context(), pods, nil); err != nil { //nolint:misspell // the library calls it so
+	if _, err := h.Synchronize(t.Context(), pods, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := said.last(); got != "a Attached" {
@@ -108,7 +108,7 @@ func TestFailedRepairIsTriedAgain(t *testing.T) {
 	prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
 	setRefuse(nic, errors.New("device or resource busy"))
 	netns := existing(t)
-	if _, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("a", netns)}, nil); err != nil { //nolint:misspell // the library calls it so
+	if _, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("a", netns)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := said.last(); got != "a AttachFailed: device or resource busy" {

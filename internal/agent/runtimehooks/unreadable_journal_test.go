@@ -77,7 +77,7 @@ func TestUnreadableJournalFailsClosed(t *testing.T) {
 	if _, _, err := h.CreateContainer(t.Context(), podOf("claiming", "/run/netns/claiming"), container); err == nil || !strings.Contains(err.Error(), "bad-uid.json") {
 		t.Errorf("create a container of a pod whose claim may be in it: got %v, want a refusal that names the file", err)
 	}
-	updates, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("plain", "")}, []*api.Container{container}) //nolint:misspell // the library calls it so
+	updates, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("plain", "")}, []*api.Container{container})
 	if err != nil || len(updates) != 0 {
 		t.Errorf("synchronise: %v, %v; want every container left where it is", updates, err)
 	}

@@ -44,10 +44,10 @@ func SandboxOf(p *api.PodSandbox) Sandbox {
 	return f
 }
 
-func (f Sandbox) hasNamespace() bool {
-	if f.Netns == "" {
+func (s Sandbox) hasNamespace() bool {
+	if s.Netns == "" {
 		return false
 	}
-	_, err := os.Stat(f.Netns)
+	_, err := os.Stat(s.Netns)
 	return err == nil
 }
