@@ -10,8 +10,13 @@
 //
 // The container runtime writes a container's first set. Later ones are written
 // here, into the container's own control group: an update through the runtime
-// takes 7 ms each under its one lock, and a node has 1,500 containers.
+// takes 7 ms each under its one lock, and a node has 1,500 containers. It is called
+// only for groups that cannot be written.
 //
-// Which containers there are and which claims they hold is runtimehooks'
-// business, which CPUs a claim has the driver's.
+//	which containers belong where   assign.go, container.go, conflicts.go
+//	passes over containers          reconciler.go, reconcile_container.go, placer.go
+//	what claims and pods show of it quarantine.go, mirrored_requests.go
+//
+// Which containers there are is runtimestate's business, which claims they hold
+// podclaims', which CPUs a claim has the driver's.
 package pinning

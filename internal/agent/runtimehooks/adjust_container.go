@@ -12,8 +12,9 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/podclaims"
 	"plumbline.dev/plumbline/internal/agent/runtimestate"
+	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 )
 
@@ -22,58 +23,29 @@ import (
 // that matters.
 func (h *hooks) lacks(ctx context.Context, c runtimestate.Running, records []driver.Record, wait time.Duration) (change, error) {
 	facts := h.pods.Get(c.Sandbox.UID)
-	shares, err := sharesOf(c.Sandbox, c.Container, records, facts)
+	shares, err := podclaims.SharesOf(c.Sandbox, c.Container, records, facts)
 	if err != nil && facts == nil && wait > 0 {
-		shares, err = sharesOf(c.Sandbox, c.Container, records, h.pods.Wait(ctx, c.Sandbox.UID, wait))
+		shares, err = podclaims.SharesOf(c.Sandbox, c.Container, records, h.pods.Wait(ctx, c.Sandbox.UID, wait))
 	}
 	if err != nil {
 		return change{}, err
 	}
-	var pin driver.Pin
-	if p := h.pinner(); p != nil {
-		s := placement{preparer: p}
-		s.add(recordsOf(records, p.Name()))
-		if pin, err = pinFor(s, c, ofDriver(shares, p.Name())); err != nil {
-			return change{}, err
-		}
+	pin, err := h.pins.PinFor(c, records, shares)
+	if err != nil {
+		return change{}, err
 	}
 	lacks := adjust(c.Container, shares, pin)
 	lacks.Memlock = !c.Container.Memlock && h.locksMemory(shares)
 	return lacks, nil
 }
 
-// pinFor says where a container that is being made runs: on the CPUs of its
-// claims, or with every other one on what claims leave.
-func pinFor(s placement, c runtimestate.Running, shares []share) (driver.Pin, error) {
-	if err := s.doubt(shares); err != nil {
-		return driver.Pin{}, err
-	}
-	assigned, err := s.assign(c, shares)
-	if err != nil {
-		return driver.Pin{}, err
-	}
-	if !assigned.Exclusive() && s.poolErr != nil {
-		return driver.Pin{}, s.poolErr
-	}
-	want := pinning.Wanted(assigned, s.pool)
-	return driver.Pin{CPUs: want.CPUs, Mems: want.Mems, Env: assigned.Pin.Env}, nil
-}
-
 // locksMemory says whether a share holds devices that reach into the container's
 // memory. The default limit of 64 KiB or 8 MiB would fail their first buffer.
-func (h *hooks) locksMemory(shares []share) bool {
-	return slices.ContainsFunc(shares, func(s share) bool {
-		p := h.preparerOf(s.record.Driver)
-		return p.MemoryLocker != nil && p.MemoryLocker.MemlockFor(s.part())
+func (h *hooks) locksMemory(shares []podclaims.Share) bool {
+	return slices.ContainsFunc(shares, func(s podclaims.Share) bool {
+		p := h.preparerOf(s.Record.Driver)
+		return p.MemoryLocker != nil && p.MemoryLocker.MemlockFor(s.Part())
 	})
-}
-
-func ofDriver(shares []share, name string) []share {
-	return slices.DeleteFunc(slices.Clone(shares), func(s share) bool { return s.record.Driver != name })
-}
-
-func recordsOf(records []driver.Record, name string) []driver.Record {
-	return slices.DeleteFunc(slices.Clone(records), func(r driver.Record) bool { return r.Driver != name })
 }
 
 // adjustmentOf makes NRI's message of a change; nil for none.
@@ -102,4 +74,48 @@ func adjustmentOf(lacks change) *api.ContainerAdjustment {
 		a.SetLinuxCPUSetMems(lacks.Mems)
 	}
 	return a
+}
+
+// change is what a container still lacks.
+type change struct {
+	Env, CDI   []string
+	CPUs, Mems string
+	// RequestedCPUs is what is to be remembered of the CPUs that it comes with; nil where
+	// that is remembered.
+	RequestedCPUs *string
+	// Memlock: it must be able to lock any amount of memory.
+	Memlock bool
+}
+
+// adjust says what a container lacks of its shares and of its placement.
+func adjust(c runtimestate.Container, shares []podclaims.Share, pin driver.Pin) change {
+	var out change
+	for _, s := range shares {
+		if !s.PodLevel {
+			continue
+		}
+		for _, i := range s.Devices {
+			// The marker also tells a second agent that the device is there:
+			// the runtime takes each CDI device once.
+			if marker := cdi.Marker(s.Record, i); !slices.Contains(c.Env, marker) {
+				out.Env = append(out.Env, marker)
+				out.CDI = append(out.CDI, cdi.ID(s.Record, i))
+			}
+		}
+	}
+	for _, env := range pin.Env {
+		if !slices.Contains(c.Env, env) {
+			out.Env = append(out.Env, env)
+		}
+	}
+	if cpus := pin.CPUs.String(); cpus != c.CPUs {
+		out.CPUs = cpus
+	}
+	if own := c.RequestedCPUs.String(); own == c.CPUs {
+		out.RequestedCPUs = &own
+	}
+	if mems := pin.Mems.String(); mems != c.Mems {
+		out.Mems = mems
+	}
+	return out
 }

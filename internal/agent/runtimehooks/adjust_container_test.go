@@ -7,9 +7,14 @@ import (
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/podclaims"
 	"plumbline.dev/plumbline/internal/agent/runtimestate"
+	"plumbline.dev/plumbline/internal/driver"
 )
 
 // Under the kubelet's static CPU policy a container may come with a cpuset of
@@ -47,8 +52,47 @@ func TestKubeletsCPUSetIsNotWidened(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.state.Placed("late", "0-3", "")
-	out, err := h.place(t.Context(), a.state.Running(), false)
-	if err != nil || len(out.updates) != 1 || out.updates[0].GetContainerId() != "late" || out.updates[0].GetLinux().GetResources().GetCpu().GetCpus() != "0-7" {
-		t.Errorf("updates %v, %v; want late alone, on 0-7", out.updates, err)
+	runtime := &fakeRuntime{}
+	h.pins = pinning.NewReconciler(pinning.Options{Preparers: a.preparers, State: a.state, Pods: &h.pods, Runtime: runtime})
+	err = h.pins.Settle(t.Context(), false)
+	if u := runtime.updates; err != nil || len(u) != 1 || u[0].GetContainerId() != "late" || u[0].GetLinux().GetResources().GetCpu().GetCpus() != "0-7" {
+		t.Errorf("updates %v, %v; want late alone, on 0-7", u, err)
 	}
 }
+
+func TestAdjustAddsOnlyWhatIsMissing(t *testing.T) {
+	nic := agenttest.RecordOf("dra.net", "nic", "trainer-uid", "nic0")
+	shares := []podclaims.Share{{Record: nic, Devices: []int{0}, PodLevel: true}}
+	pin := driver.Pin{CPUs: cpuset.New(2, 3), Mems: cpuset.New(0), Env: []string{"DRA_CPUSET_x=2-3"}}
+	fresh := runtimestate.Container{Env: []string{"HOME=/"}}
+	none := ""
+	first := adjust(fresh, shares, pin)
+	want := change{
+		Env: []string{"PLUMBLINE_CLAIM_nic-uid_0=dra.net/nic0", "DRA_CPUSET_x=2-3"},
+		CDI: []string{"dra.net/claim=nic-uid-nic0"}, CPUs: "2-3", Mems: "0", RequestedCPUs: &none,
+	}
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Errorf("the first agent (-want +got):\n%s", diff)
+	}
+	// The runtime shows the second agent what the first has added; setting
+	// anything twice would fail the container.
+	seen := runtimestate.Container{Env: append(fresh.Env, first.Env...), CPUs: first.CPUs, Mems: first.Mems}
+	if second := adjust(seen, shares, pin); adjustmentOf(second) != nil {
+		t.Errorf("the second agent adds %+v, want nothing", second)
+	}
+}
+
+// fakeRuntime moves containers in name only.
+type fakeRuntime struct {
+	updates []*api.ContainerUpdate
+	// refuses is what updates are answered with; nil: they are taken.
+	refuses error
+	repins  int
+}
+
+func (f *fakeRuntime) UpdateContainers(updates []*api.ContainerUpdate) error {
+	f.updates = updates
+	return f.refuses
+}
+
+func (f *fakeRuntime) Repin() { f.repins++ }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/podclaims"
 	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
@@ -114,7 +115,7 @@ var errOutlived = errors.New("the sandbox has ended meanwhile, and the claim is 
 // somebody wants it in: the work of a hook may outlive the hook and the sandbox.
 // The claim is locked.
 func (h *hooks) outlived(r driver.Record, sandbox runtimestate.Sandbox) bool {
-	if !holds(r, sandbox.UID) {
+	if !podclaims.Holds(r, sandbox.UID) {
 		return true
 	}
 	held, ok := h.namespaces.get(keyOf(r))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
+	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
@@ -30,7 +31,7 @@ var others = []string{"early", "beside", "late"}
 
 func crashedNode(t *testing.T, dir string) *pinnedNode {
 	t.Helper()
-	n := &pinnedNode{dir: filepath.Join(dir, "state"), groups: filepath.Join(dir, "groups"), machine: twoNodes(t)}
+	n := &pinnedNode{dir: filepath.Join(dir, "state"), groups: filepath.Join(dir, "groups"), machine: agenttest.TwoNodes(t)}
 	n.write(t, "cgroup.controllers", "cpuset cpu")
 	pod := podOf("other", "/run/netns/other")
 	n.pods, n.shown = append(n.pods, pod), append(n.shown, podNaming("other"), podNaming("a", "a"))

@@ -6,13 +6,12 @@
 // repairs what happened while the agent was away.
 //
 //	the link to the runtime   nri_link.go, runtime.go
-//	its hooks                 hooks.go, container_hooks.go, admission.go
+//	its hooks                 hooks.go, container_hooks.go, adjust_container.go
 //	devices of pods           attach_detach.go, handover.go, namespaces.go, repair.go
-//	CPUs of containers        cpu_placement.go, pin_containers.go,
-//	                          adjust_container.go, mirrored_requests.go
 //
 // A hook decides from the journal's records alone and adds only what is missing,
 // because two agents overlap during an upgrade. Each has less than the runtime's
 // two seconds, so what is slow happens in claims. What the runtime runs is
-// remembered in runtimestate.
+// remembered in runtimestate, what of the journal is a pod's decided in podclaims, and
+// containers are kept on their CPUs by pinning.
 package runtimehooks

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/podclaims"
 	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/kube"
@@ -20,7 +21,7 @@ import (
 // first, so a pod that was there before the last one left gets neither.
 func (h *hooks) handOver(ctx context.Context, s runtimestate.Sandbox, records []driver.Record, facts *kube.Pod) error {
 	for i, r := range records {
-		if !uses(facts, r) || holds(r, s.UID) || replaced(r, records, s.UID) || s.Netns == "" && h.moves(r) || !h.abandoned(r) {
+		if !podclaims.Uses(facts, r) || podclaims.Holds(r, s.UID) || podclaims.Replaced(r, records, s.UID) || s.Netns == "" && h.moves(r) || !h.abandoned(r) {
 			continue
 		}
 		now, err := h.giveTo(ctx, r, s)
@@ -55,7 +56,7 @@ func (h *hooks) giveTo(ctx context.Context, r driver.Record, s runtimestate.Sand
 		return r, err
 	}
 	defer unlock()
-	if holds(now, s.UID) || !h.abandoned(now) {
+	if podclaims.Holds(now, s.UID) || !h.abandoned(now) {
 		return now, nil // another agent was first
 	}
 	now.Pods = []driver.PodRef{{UID: s.UID, Name: s.Name}}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
@@ -17,6 +16,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/podclaims"
 	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
@@ -49,19 +49,8 @@ type hooks struct {
 	deadline func(context.Context) (context.Context, context.CancelFunc)
 	// begin is called at the start of Synchronize, and what it returns at its end.
 	begin func() (synced func())
-	// repin asks for a later look at where containers run, outside of hooks.
-	repin func()
-	// placer writes containers' control groups; nil where the agent cannot reach
-	// them, and the runtime has to.
-	placer *pinning.Placer
-	// update has the runtime move containers; never from within a hook.
-	update func([]*api.ContainerUpdate) error
-	// moving is held while containers are moved outside of hooks.
-	moving *sync.Mutex
-	// warned are the pods that have the event Unmirrored.
-	warned *warned
-	// quarantine is which claims say that they are in doubt.
-	quarantine *quarantine
+	// pins keeps containers on their CPUs.
+	pins *pinning.Reconciler
 }
 
 // records are those of this boot, of all drivers that keep claims by hooks. An
@@ -73,15 +62,11 @@ func (h *hooks) records(want func(*claims.Preparer) bool) ([]driver.Record, erro
 		if !want(p) {
 			continue
 		}
-		records, problems, err := p.Journal.List(p.Name())
-		if err := errors.Join(append([]error{err}, asErrors(problems)...)...); err != nil {
-			errs = append(errs, fmt.Errorf("the journal of %s cannot be read, so nobody knows all that claims hold: %w", p.Name(), err))
+		records, err := p.Records()
+		if err != nil {
+			errs = append(errs, err)
 		}
-		for _, r := range records {
-			if r.BootID == p.BootID {
-				all = append(all, r)
-			}
-		}
+		all = append(all, records...)
 	}
 	return all, errors.Join(errs...)
 }
@@ -93,14 +78,6 @@ func (h *hooks) readable(ctx context.Context) []driver.Record {
 		klog.FromContext(ctx).Error(err, "going on with the records that can be read")
 	}
 	return records
-}
-
-func asErrors[E error](list []E) []error {
-	errs := make([]error, 0, len(list))
-	for _, e := range list {
-		errs = append(errs, e)
-	}
-	return errs
 }
 
 func attaches(p *claims.Preparer) bool { return p.Attacher != nil }
@@ -151,19 +128,19 @@ func (h *hooks) attachPod(ctx context.Context, sandbox runtimestate.Sandbox, hoo
 func (h *hooks) admit(ctx context.Context, sandbox runtimestate.Sandbox) ([]driver.Record, error) {
 	records, unreadable := h.records((*claims.Preparer).NeedsRuntime)
 	facts := h.pods.Get(sandbox.UID)
-	if facts == nil && mustBeKnown(sandbox, records, unreadable != nil) {
+	if facts == nil && podclaims.MustBeKnown(sandbox, records, unreadable != nil) {
 		if facts = h.pods.Wait(ctx, sandbox.UID, podWait); facts == nil {
 			return nil, fmt.Errorf("pod %s: the API server has not shown it within %s, and it may use a claim that another pod holds: "+
 				"want the API server reachable from the node; the kubelet tries again", sandbox, podWait)
 		}
 	}
-	if unreadable != nil && mayBeUnreadable(sandbox, records, facts) {
+	if unreadable != nil && podclaims.MayBeUnreadable(sandbox, records, facts) {
 		return nil, fmt.Errorf("pod %s: %w", sandbox, unreadable)
 	}
 	if err := h.handOver(ctx, sandbox, records, facts); err != nil {
 		return nil, err
 	}
-	mine, err := admitSandbox(sandbox, records, facts, h.moves)
+	mine, err := podclaims.AdmitSandbox(sandbox, records, facts, h.moves)
 	return slices.DeleteFunc(mine, func(r driver.Record) bool { return !attaches(h.preparerOf(r.Driver)) }), err
 }
 
@@ -182,7 +159,7 @@ func (h *hooks) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	sandbox := runtimestate.SandboxOf(pod)
 	// Whoever repairs from now on must not bring anything into it again.
 	h.state.RemoveSandbox(pod.GetId())
-	mine := slices.DeleteFunc(h.readable(ctx), func(r driver.Record) bool { return !holds(r, sandbox.UID) })
+	mine := slices.DeleteFunc(h.readable(ctx), func(r driver.Record) bool { return !podclaims.Holds(r, sandbox.UID) })
 	err := bounded(ctx, "bring back the devices of pod "+sandbox.String(), func(ctx context.Context) error {
 		var errs []error
 		for _, r := range mine {
@@ -202,7 +179,7 @@ func (h *hooks) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 // RemovePodSandbox forgets the sandbox.
 func (h *hooks) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	h.state.RemoveSandbox(pod.GetId())
-	h.warned.drop(types.UID(pod.GetUid()))
+	h.pins.ForgetPod(types.UID(pod.GetUid()))
 	return nil
 }
 
@@ -218,7 +195,7 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, contai
 		return nil, nil, err
 	}
 	records, unreadable := h.records((*claims.Preparer).NeedsRuntime)
-	if unreadable != nil && mayBeUnreadable(sandbox, records, h.pods.Get(sandbox.UID)) {
+	if unreadable != nil && podclaims.MayBeUnreadable(sandbox, records, h.pods.Get(sandbox.UID)) {
 		err := fmt.Errorf("pod %s, container %s: %w", sandbox, container.GetName(), unreadable)
 		return nil, nil, h.refuse(sandbox, metrics.HookCreateContainer, err)
 	}
@@ -227,13 +204,4 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, contai
 		return nil, nil, h.refuse(sandbox, metrics.HookCreateContainer, err)
 	}
 	return adjustmentOf(lacks), nil, nil
-}
-
-// RemoveContainer forgets the container.
-func (h *hooks) RemoveContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
-	h.state.RemoveContainer(container.GetId())
-	if h.placer != nil {
-		h.placer.Forget(container.GetId())
-	}
-	return nil
 }

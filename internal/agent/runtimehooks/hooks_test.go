@@ -160,7 +160,7 @@ func connected(t *testing.T, socket string) (*agent, *agenttest.FakeDriver) {
 // startAgent starts one on a node's directories; stop ends it.
 func startAgent(t *testing.T, socket, dir string, nic *agenttest.FakeDriver) (a *agent, stop func()) {
 	t.Helper()
-	m := twoNodes(t)
+	m := agenttest.TwoNodes(t)
 	a = &agent{Runtime: New(socket)}
 	a.namespaces.open = openAnything
 	records, err := journal.Open(filepath.Join(dir, "journal"))

@@ -39,7 +39,7 @@ func BenchmarkPrepareBesideACrowd(b *testing.B) {
 		})
 	}
 	a.state.Reset(n.pods, n.containers)
-	if err := a.confine(b.Context()); err != nil {
+	if err := a.pins.Settle(b.Context(), false); err != nil {
 		b.Fatal(err)
 	}
 	claim, writes := cpusFor("a", 2), 0

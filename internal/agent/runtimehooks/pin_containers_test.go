@@ -44,7 +44,7 @@ type pinnedNode struct {
 
 func newPinnedNode(t testing.TB) *pinnedNode {
 	t.Helper()
-	n := &pinnedNode{dir: t.TempDir(), groups: t.TempDir(), machine: twoNodes(t)}
+	n := &pinnedNode{dir: t.TempDir(), groups: t.TempDir(), machine: agenttest.TwoNodes(t)}
 	n.write(t, "cgroup.controllers", "cpuset cpu")
 	return n
 }
@@ -79,8 +79,10 @@ func groupOf(id string) string { return "/kubepods/burstable/pod/" + id }
 // pinnedAgent is an agent on such a node.
 type pinnedAgent struct {
 	*hooks
-	claims *claims.Preparer
-	told   map[string]status.Report
+	runtime *fakeRuntime
+	placer  *pinning.Placer
+	claims  *claims.Preparer
+	told    map[string]status.Report
 }
 
 // agent starts one; the one before it is dead.
@@ -100,14 +102,17 @@ func (n *pinnedNode) agent(t testing.TB) *pinnedAgent {
 		t.Fatal(err)
 	}
 	r := New("/nowhere")
-	a := &pinnedAgent{told: map[string]status.Report{}}
+	a := &pinnedAgent{runtime: &fakeRuntime{}, placer: placer, told: map[string]status.Report{}}
 	a.claims = &claims.Preparer{
 		Driver: claims.Of(cpu.Driver{}), Journal: records, CDI: specs, BootID: "boot", Machine: func() *model.Machine { return n.machine },
 		RuntimeReady: func() error { return nil }, Namespaces: agenttest.NoNamespaces{}, Changed: func() {},
 		Status: func(r status.Report) { a.told[r.Claim.Name] = r },
 	}
-	a.hooks = r.hooks(Options{Preparers: []*claims.Preparer{a.claims}, Placer: placer})
-	a.claims.Confine = a.confine
+	a.hooks = r.hooks(Options{Preparers: []*claims.Preparer{a.claims}})
+	a.pins = pinning.NewReconciler(pinning.Options{
+		Preparers: a.preparers, State: a.state, Pods: &a.pods, Runtime: a.runtime, Placer: placer,
+	})
+	a.claims.Confine = func(ctx context.Context) error { return a.pins.Settle(ctx, false) }
 	a.deadline = func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }
 	return a
 }
@@ -415,8 +420,6 @@ func TestUpdatesOfOthersMoveNobody(t *testing.T) {
 func TestGroupThatCannotBeWritten(t *testing.T) {
 	n := newPinnedNode(t)
 	a := n.agent(t)
-	asked := 0
-	a.repin = func() { asked++ }
 	r := a.prepare(t, cpusFor("a", 2))
 	hopeless := func(pod *api.PodSandbox, c *api.Container) error {
 		c.PodSandboxId = pod.Id
@@ -427,18 +430,16 @@ func TestGroupThatCannotBeWritten(t *testing.T) {
 	if err := hopeless(n.pod(t, a, "a", "a"), naming("own", r, 0)); err == nil || !strings.Contains(err.Error(), "default/a, container own is not on CPUs 4-5") {
 		t.Errorf("the holder: %v, want a refusal", err)
 	}
-	if err := hopeless(n.pod(t, a, "other"), plain("other")); err != nil || asked == 0 {
-		t.Errorf("another: %v, asked %d times; want it started and the runtime asked", err, asked)
+	if err := hopeless(n.pod(t, a, "other"), plain("other")); err != nil || a.runtime.repins == 0 {
+		t.Errorf("another: %v, %d repins; want it started, and a repin", err, a.runtime.repins)
 	}
-	var updates []*api.ContainerUpdate
-	a.update = func(u []*api.ContainerUpdate) error { updates = u; return nil }
 	if _, err := a.claims.Prepare(t.Context(), cpusFor("b", 1)); err != nil {
 		t.Errorf("prepare, with the runtime's help: %v", err)
 	}
-	if len(updates) != 2 {
-		t.Errorf("the runtime was asked for %v, want both", updates)
+	if len(a.runtime.updates) != 2 {
+		t.Errorf("the runtime was to make the updates %v, want both", a.runtime.updates)
 	}
-	a.update = func([]*api.ContainerUpdate) error { return os.ErrPermission }
+	a.runtime.refuses = os.ErrPermission
 	if _, err := a.claims.Prepare(t.Context(), cpusFor("c", 1)); err == nil || !strings.Contains(err.Error(), "other containers still run where it does") {
 		t.Errorf("prepare, without it: %v, want a refusal", err)
 	}

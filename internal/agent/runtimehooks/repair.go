@@ -8,12 +8,10 @@ import (
 	"errors"
 	"io/fs"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -49,10 +47,9 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, contain
 	defer cancel()
 	synced := h.begin()
 	h.state.Reset(pods, containers)
-	h.forget(pods, containers)
+	h.pins.Keep(pods, containers)
 	// First what is quick: the repairs use up the time that is left.
-	updates := h.placeAll(ctx)
-	h.moved(updates)
+	updates := h.pins.PlaceAll(ctx)
 	records := h.readable(ctx)
 	err := bounded(ctx, "repair claims", func(ctx context.Context) error {
 		h.repairAll(ctx, records)
@@ -65,22 +62,6 @@ func (h *hooks) Synchronize(ctx context.Context, pods []*api.PodSandbox, contain
 	synced()
 	h.metrics.Joined()
 	return updates, nil
-}
-
-// forget drops what is remembered of pods and containers that went while no
-// connection was there.
-func (h *hooks) forget(pods []*api.PodSandbox, containers []*api.Container) {
-	h.warned.keep(func(uid types.UID) bool {
-		return slices.ContainsFunc(pods, func(p *api.PodSandbox) bool { return p.GetUid() == string(uid) })
-	})
-	if h.placer == nil {
-		return
-	}
-	known := make(map[string]bool, len(containers))
-	for _, c := range containers {
-		known[c.GetId()] = true
-	}
-	h.placer.Keep(func(id string) bool { return known[id] })
 }
 
 // repairAll tries every record once, several at a time. What fails is tried

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
+	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/agent/runtimestate"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
@@ -281,5 +283,29 @@ func TestRenewal(t *testing.T) {
 	next, err := h.renewNow(t.Context(), keyOf(r))
 	if err != nil || !next.IsZero() {
 		t.Errorf("renewed %v, %v after the pod has stopped", next, err)
+	}
+}
+
+// A runtime that restarted reports nothing of what went with it.
+func TestSynchronizeForgetsWhatWent(t *testing.T) {
+	n := newPinnedNode(t)
+	a := n.agent(t)
+	var assignments []pinning.Container
+	for _, id := range []string{"stays", "went"} {
+		n.write(t, groupOf(id)+"/cpuset.cpus", "")
+		n.write(t, groupOf(id)+"/cpuset.mems", "")
+		n.write(t, groupOf(id)+"/cgroup.procs", "")
+		assignments = append(assignments, pinning.Container{ID: id, Group: groupOf(id)})
+	}
+	if out := a.placer.Place(assignments, cpuset.New(0, 1), true); out.Writes != 2 {
+		t.Fatalf("%+v", out)
+	}
+	running := &api.Container{Id: "stays", PodSandboxId: "stays-sandbox", Linux: &api.LinuxContainer{CgroupsPath: groupOf("stays")}}
+	if _, err := a.Synchronize(t.Context(), []*api.PodSandbox{podOf("stays", "")}, []*api.Container{running}); err != nil {
+		t.Fatal(err)
+	}
+	_, stays := a.placer.Placed("stays")
+	if _, went := a.placer.Placed("went"); went || !stays {
+		t.Errorf("the container that stays is known: %t; that went: %t", stays, went)
 	}
 }

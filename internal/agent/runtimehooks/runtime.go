@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/nri/pkg/api"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -26,10 +27,6 @@ type Runtime struct {
 	repins     chan struct{}
 	repairs    work
 	renewals   work
-	// moving is held while containers are moved outside of hooks.
-	moving     sync.Mutex
-	quarantine quarantine
-	warned     warned
 
 	mu      sync.Mutex
 	serving *hooks // nil before Serve
@@ -92,12 +89,15 @@ func (r *Runtime) Serve(ctx context.Context, o Options) {
 func (r *Runtime) Close() { r.namespaces.closeAll() }
 
 func (r *Runtime) hooks(o Options) *hooks {
-	return &hooks{
+	h := &hooks{
 		preparers: o.Preparers, state: r.state, pods: o.Pods, namespaces: r.namespaces, events: o.Events, metrics: o.Metrics,
 		retry: func(key recordKey) { r.repairs.AddRateLimited(key) }, renew: func(key recordKey) { r.renewals.Add(key) },
-		deadline: r.link.deadline, repin: r.Repin, begin: r.link.begin,
-		placer: o.Placer, update: r.link.update, moving: &r.moving, quarantine: &r.quarantine, warned: &r.warned,
+		deadline: r.link.deadline, begin: r.link.begin,
 	}
+	h.pins = pinning.NewReconciler(pinning.Options{
+		Preparers: o.Preparers, State: r.state, Pods: &h.pods, Runtime: r, Placer: o.Placer, Events: o.Events, Metrics: o.Metrics,
+	})
+	return h
 }
 
 // Confine has every container leave CPUs that a claim holds, and take those that
@@ -109,8 +109,17 @@ func (r *Runtime) Confine(ctx context.Context) error {
 	if h == nil {
 		return nil // nothing is known to run; the first connection places everything
 	}
-	return h.confine(ctx)
+	return h.pins.Settle(ctx, false)
 }
+
+// UpdateContainers has the runtime move containers; never from within a hook.
+func (r *Runtime) UpdateContainers(updates []*api.ContainerUpdate) error {
+	return r.link.update(updates)
+}
+
+// lookEvery is how often containers' groups are compared with where they belong,
+// without an event.
+const lookEvery = 5 * time.Second
 
 // Repin asks for a look at where containers run. It never waits, so a hook may
 // call it.
@@ -138,7 +147,7 @@ func (r *Runtime) runRepins(ctx context.Context, h *hooks) {
 		if r.link.ready() != nil && !look {
 			continue // the next connection begins by placing everything
 		}
-		if err := h.settle(ctx, look); err != nil {
+		if err := h.pins.Settle(ctx, look); err != nil {
 			klog.FromContext(ctx).Error(err, "will be tried again")
 			time.AfterFunc(time.Second, r.Repin)
 		}

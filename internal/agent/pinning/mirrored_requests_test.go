@@ -1,11 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package runtimehooks
+package pinning
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
-	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/kube"
 )
@@ -24,7 +22,7 @@ func TestUnmirrored(t *testing.T) {
 	asks := func(init bool, cpu string, claims ...string) kube.Container {
 		return kube.Container{Init: init, Claims: claims, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 	}
-	records := []driver.Record{recordOf("dra.cpu", "a", "trainer-uid", "cpudevnuma000"), recordOf("dra.cpu", "b", "trainer-uid", "cpudevnuma000")}
+	records := []driver.Record{agenttest.RecordOf("dra.cpu", "a", "trainer-uid", "cpudevnuma000"), agenttest.RecordOf("dra.cpu", "b", "trainer-uid", "cpudevnuma000")}
 	for _, test := range []struct {
 		name       string
 		containers []kube.Container
@@ -52,58 +50,24 @@ func TestUnmirrored(t *testing.T) {
 	}
 }
 
-// A runtime that restarted tells nobody what went with it.
-func TestSynchronizeForgetsWhatWent(t *testing.T) {
-	a, _ := connected(t, "/nowhere")
-	h := a.hooks()
-	tree := t.TempDir()
-	if err := os.WriteFile(filepath.Join(tree, "cgroup.controllers"), []byte("cpuset cpu"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []string{"stays", "went"} {
-		group := filepath.Join(tree, id)
-		if err := os.Mkdir(group, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range []string{"cpuset.cpus", "cpuset.mems", "cgroup.procs"} {
-			if err := os.WriteFile(filepath.Join(group, file), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		h.warned.first(types.UID(id + "-pod"))
-	}
-	var err error
-	if h.placer, err = pinning.Open(tree); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = h.placer.Close() })
-	assignments := []pinning.Container{{ID: "stays", Group: "/stays"}, {ID: "went", Group: "/went"}}
-	if out := h.placer.Place(assignments, cpuset.New(0, 1), true); out.Writes != 2 {
-		t.Fatalf("%+v", out)
-	}
-	running := &api.Container{Id: "stays", PodSandboxId: "stays-sandbox", Linux: &api.LinuxContainer{CgroupsPath: "/stays"}}
-	if _, err := h.Synchronize(t.Context(), []*api.PodSandbox{podOf("stays", "")}, []*api.Container{running}); err != nil {
-		t.Fatal(err)
-	}
-	if h.warned.first("stays-pod") || !h.warned.first("went-pod") {
-		t.Error("want the pod that went forgotten, and no other")
-	}
-	if !a.Runs("stays-pod") || a.Runs("went-pod") {
-		t.Error("want the pod that stays taken for running, and no other")
-	}
-	_, stays := h.placer.Placed("stays")
-	if _, went := h.placer.Placed("went"); went || !stays {
-		t.Errorf("the container that stays is known: %t; that went: %t", stays, went)
-	}
-}
-
-func TestPodsAreToldOnce(t *testing.T) {
+func TestOneEventAPod(t *testing.T) {
 	var w warned
 	if !w.first("a") || w.first("a") || !w.first("b") {
-		t.Error("want a and b told once each")
+		t.Error("want one event for each of a and b")
 	}
 	w.drop("a")
 	if !w.first("a") {
 		t.Error("a pod that has gone is remembered")
+	}
+}
+
+func TestKeepForgetsPodsThatWent(t *testing.T) {
+	r := NewReconciler(Options{})
+	for _, pod := range []types.UID{"stays", "went"} {
+		r.warned.first(pod)
+	}
+	r.Keep([]*api.PodSandbox{{Uid: "stays"}}, nil)
+	if r.warned.first("stays") || !r.warned.first("went") {
+		t.Error("want the pod that went forgotten, and no other")
 	}
 }

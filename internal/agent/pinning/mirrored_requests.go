@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package runtimehooks
+package pinning
 
 import (
 	"fmt"
@@ -50,12 +50,12 @@ func (w *warned) keep(is func(types.UID) bool) {
 
 // warnUnmirrored writes an event for a pod whose standard CPU requests are not what its claims
 // give: the scheduler counts requests alone, and would give the CPUs away again.
-func (h *hooks) warnUnmirrored(c runtimestate.Running) {
-	s, err := h.newPlacement()
+func (r *Reconciler) warnUnmirrored(c runtimestate.Running) {
+	s, err := r.newPlacement()
 	if err != nil || s.preparer == nil {
 		return
 	}
-	facts, records := h.pods.Get(c.Sandbox.UID), s.byPod[c.Sandbox.UID]
+	facts, records := r.pods.Get(c.Sandbox.UID), s.byPod[c.Sandbox.UID]
 	if facts == nil || len(records) == 0 {
 		return
 	}
@@ -63,8 +63,8 @@ func (h *hooks) warnUnmirrored(c runtimestate.Running) {
 	if err != nil {
 		return
 	}
-	if text := unmirrored(facts, records, pin); text != "" && h.warned.first(c.Sandbox.UID) {
-		h.events.Pod(c.Sandbox.Namespace, driver.PodRef{UID: c.Sandbox.UID, Name: c.Sandbox.Name}, true, status.Unmirrored, text)
+	if text := unmirrored(facts, records, pin); text != "" && r.warned.first(c.Sandbox.UID) {
+		r.events.Pod(c.Sandbox.Namespace, driver.PodRef{UID: c.Sandbox.UID, Name: c.Sandbox.Name}, true, status.Unmirrored, text)
 	}
 }
 

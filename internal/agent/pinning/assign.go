@@ -1,22 +1,21 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-package runtimehooks
+package pinning
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
-	"plumbline.dev/plumbline/internal/agent/pinning"
+	"plumbline.dev/plumbline/internal/agent/podclaims"
 	"plumbline.dev/plumbline/internal/agent/runtimestate"
-	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -34,24 +33,14 @@ type placement struct {
 	poolErr error
 }
 
-// pinner is the driver that says where containers run; nil where none is served.
-func (h *hooks) pinner() *claims.Preparer {
-	for _, p := range h.preparers {
-		if p.Pinner != nil {
-			return p
-		}
-	}
-	return nil
-}
-
 // newPlacement reads the journal. An error says that it cannot be read, so that
 // every container stays where it is.
-func (h *hooks) newPlacement() (placement, error) {
-	s := placement{preparer: h.pinner()}
+func (r *Reconciler) newPlacement() (placement, error) {
+	s := placement{preparer: r.preparer}
 	if s.preparer == nil {
 		return s, nil
 	}
-	records, err := h.records(func(p *claims.Preparer) bool { return p == s.preparer })
+	records, err := s.preparer.Records()
 	if err != nil {
 		return s, err
 	}
@@ -67,47 +56,21 @@ func (s *placement) add(records []driver.Record) {
 		}
 	}
 	m, pinner := s.preparer.Machine(), s.preparer.Pinner
-	s.doubts = pinning.Conflicts(m, records, func(r driver.Record) (driver.Pin, error) { return pinner.Exclusive([]driver.Record{r}) })
+	s.doubts = Conflicts(m, records, func(r driver.Record) (driver.Pin, error) { return pinner.Exclusive([]driver.Record{r}) })
 	shared, err := pinner.Shared(m, records)
 	s.pool, s.poolErr = shared.CPUs, err
 }
 
-// quarantine is which claims have a status that says Quarantined.
-type quarantine struct {
-	mu     sync.Mutex
-	claims map[types.UID]bool
-}
-
-// tell has the claims in doubt say so, and those that no longer are; all of them
-// after a connection began, since an agent before this one may have told them
-// else. Nothing is written twice.
-func (q *quarantine) tell(s *placement, all bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	before := q.claims
-	q.claims = map[types.UID]bool{}
-	for _, r := range s.records {
-		err := s.doubts[r.Claim.UID]
-		switch {
-		case err != nil:
-			q.claims[r.Claim.UID] = true
-			s.preparer.Status(status.Of(r, status.Quarantined, err))
-		case all || before[r.Claim.UID]:
-			s.preparer.Status(status.Of(r, status.Prepared, nil))
-		}
-	}
-}
-
 // assign is where a container belongs by its shares of the records.
-func (s *placement) assign(c runtimestate.Running, shares []share) (pinning.Container, error) {
-	assigned := pinning.Container{
+func (s *placement) assign(c runtimestate.Running, shares []podclaims.Share) (Container, error) {
+	assigned := Container{
 		ID: c.Container.ID, Name: c.Container.Name, Namespace: c.Sandbox.Namespace,
 		Pod: driver.PodRef{UID: c.Sandbox.UID, Name: c.Sandbox.Name}, Group: c.Container.Group, RequestedCPUs: c.Container.RequestedCPUs,
 	}
 	var mine []driver.Record
 	for _, share := range shares {
-		assigned.Skip = assigned.Skip || s.doubts[share.record.Claim.UID] != nil
-		mine = append(mine, share.part())
+		assigned.Skip = assigned.Skip || s.doubts[share.Record.Claim.UID] != nil
+		mine = append(mine, share.Part())
 	}
 	if assigned.Skip {
 		return assigned, nil
@@ -118,11 +81,11 @@ func (s *placement) assign(c runtimestate.Running, shares []share) (pinning.Cont
 }
 
 // assignments are where containers belong. One that is in doubt is left out, and stays.
-func (h *hooks) assignments(ctx context.Context, s *placement, containers []runtimestate.Running) []pinning.Container {
-	assignments := make([]pinning.Container, 0, len(containers))
+func (r *Reconciler) assignments(ctx context.Context, s *placement, containers []runtimestate.Running) []Container {
+	assignments := make([]Container, 0, len(containers))
 	for _, c := range containers {
-		shares, err := h.sharesIn(s, c)
-		var assigned pinning.Container
+		shares, err := r.sharesIn(s, c)
+		var assigned Container
 		if err == nil {
 			assigned, err = s.assign(c, shares)
 		}
@@ -130,7 +93,7 @@ func (h *hooks) assignments(ctx context.Context, s *placement, containers []runt
 			err = s.poolErr
 		}
 		if assigned.Exclusive() {
-			facts := h.pods.Get(c.Sandbox.UID)
+			facts := r.pods.Get(c.Sandbox.UID)
 			assigned.AllLimited = facts != nil && facts.AllLimited()
 		}
 		if err != nil {
@@ -142,9 +105,9 @@ func (h *hooks) assignments(ctx context.Context, s *placement, containers []runt
 	return assignments
 }
 
-// sharesIn is sharesOf without the wait for the API watch, and with the least
+// sharesIn is podclaims.SharesOf without the wait for the API watch, and with the least
 // work for the many containers that hold nothing.
-func (h *hooks) sharesIn(s *placement, c runtimestate.Running) ([]share, error) {
+func (r *Reconciler) sharesIn(s *placement, c runtimestate.Running) ([]podclaims.Share, error) {
 	records := s.byPod[c.Sandbox.UID]
 	if len(c.Container.CDI) > 0 || len(c.Container.Env) > 0 {
 		records = s.records // those of other pods are refused
@@ -152,14 +115,14 @@ func (h *hooks) sharesIn(s *placement, c runtimestate.Running) ([]share, error) 
 	if len(records) == 0 {
 		return nil, nil
 	}
-	return sharesOf(c.Sandbox, c.Container, records, h.pods.Get(c.Sandbox.UID))
+	return podclaims.SharesOf(c.Sandbox, c.Container, records, r.pods.Get(c.Sandbox.UID))
 }
 
 // doubt says why a container must not start on what it holds; nil: it may.
-func (s *placement) doubt(shares []share) error {
+func (s *placement) doubt(shares []podclaims.Share) error {
 	var errs []error
 	for _, share := range shares {
-		if err := s.doubts[share.record.Claim.UID]; err != nil {
+		if err := s.doubts[share.Record.Claim.UID]; err != nil {
 			errs = append(errs, fmt.Errorf("the claim is quarantined: %w", err))
 		}
 	}
@@ -174,4 +137,31 @@ func onlineCPUs(m *model.Machine) cpuset.CPUSet {
 		}
 	}
 	return cpuset.New(ids...)
+}
+
+// PinFor says where a container that is being made runs: on the CPUs of its
+// claims, or with every other one on what claims leave. records are the journal's of
+// all drivers, shares what the container has of them.
+func (r *Reconciler) PinFor(c runtimestate.Running, records []driver.Record, shares []podclaims.Share) (driver.Pin, error) {
+	if r.preparer == nil {
+		return driver.Pin{}, nil
+	}
+	s, name := placement{preparer: r.preparer}, r.preparer.Name()
+	s.add(slices.DeleteFunc(slices.Clone(records), func(r driver.Record) bool { return r.Driver != name }))
+	return s.pinFor(c, slices.DeleteFunc(slices.Clone(shares), func(s podclaims.Share) bool { return s.Record.Driver != name }))
+}
+
+func (s *placement) pinFor(c runtimestate.Running, shares []podclaims.Share) (driver.Pin, error) {
+	if err := s.doubt(shares); err != nil {
+		return driver.Pin{}, err
+	}
+	assigned, err := s.assign(c, shares)
+	if err != nil {
+		return driver.Pin{}, err
+	}
+	if !assigned.Exclusive() && s.poolErr != nil {
+		return driver.Pin{}, s.poolErr
+	}
+	want := Wanted(assigned, s.pool)
+	return driver.Pin{CPUs: want.CPUs, Mems: want.Mems, Env: assigned.Pin.Env}, nil
 }
