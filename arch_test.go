@@ -33,6 +33,7 @@ var importTable = []struct {
 	{"internal/model/affinity", []string{"internal/model"}},
 	{"internal/host/...", []string{"internal/host/...", "internal/model"}},
 	{"internal/inventory", []string{"internal/model/...", "internal/host/..."}},
+	{"internal/inventory/inventorytest", []string{"internal/inventory", "internal/machine", "internal/model"}},
 	{"internal/inventory/filter", []string{"internal/model/..."}},
 	{"internal/devicehealth", []string{"internal/model/...", "internal/host/..."}},
 	{"internal/machine/...", []string{"internal/machine/...", "internal/model/...", "internal/host/...", "machines"}},
@@ -316,7 +317,7 @@ func TestEveryPackageSaysWhatLivesHere(t *testing.T) {
 func TestBinariesCarryNoTestCode(t *testing.T) {
 	for _, p := range listPackages(t, "./cmd/...") {
 		for _, dep := range p.Deps {
-			if dep == "testing" || strings.HasPrefix(dep, "testing/") || strings.HasSuffix(dep, "/hosttest") || strings.HasSuffix(dep, "/agenttest") || strings.HasSuffix(dep, "/verifytest") {
+			if dep == "testing" || strings.HasPrefix(dep, "testing/") || strings.HasSuffix(dep, "/hosttest") || strings.HasSuffix(dep, "/agenttest") || strings.HasSuffix(dep, "/verifytest") || strings.HasSuffix(dep, "/inventorytest") {
 				t.Errorf("%s links %s", p.path(), dep)
 			}
 		}

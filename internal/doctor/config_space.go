@@ -102,3 +102,18 @@ func (c configSpace) extended(id uint16) int {
 	}
 	return 0
 }
+
+// register reads a register at an offset in a capability that find finds; there is false
+// where the function has none.
+func (h Host) register(a model.PCIAddress, find func(configSpace) int, offset int) (value uint16, there bool, err error) {
+	config, err := h.configSpace(a)
+	if err != nil {
+		return 0, false, err
+	}
+	at := find(config)
+	if at == 0 {
+		return 0, false, nil
+	}
+	value, err = config.word(at + offset)
+	return value, true, err
+}

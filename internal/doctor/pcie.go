@@ -95,17 +95,10 @@ func (h Host) eachDeviceControl(r *report, show func(subject, source string, con
 			continue // a virtual function has its physical one's
 		}
 		subject, source := h.subject(f.Address), "/"+device(f.Address)+"/config"
-		config, err := h.configSpace(f.Address)
-		if err != nil {
-			r.unknown(subject, source, err)
-			continue
+		control, there, err := h.register(f.Address, func(c configSpace) int { return c.capability(capabilityPCIe) }, deviceControl)
+		if err == nil && !there {
+			err = errors.New("no PCI Express capability in it")
 		}
-		at := config.capability(capabilityPCIe)
-		if at == 0 {
-			r.unknown(subject, source, errors.New("no PCI Express capability in it"))
-			continue
-		}
-		control, err := config.word(at + deviceControl)
 		if err != nil {
 			r.unknown(subject, source, err)
 			continue
@@ -134,19 +127,13 @@ func acs(h Host, r *report) {
 	}
 	for _, a := range bridges {
 		subject, source := h.subject(a), "/"+device(a)+"/config"
-		config, err := h.configSpace(a)
+		control, there, err := h.register(a, func(c configSpace) int { return c.extended(extendedACS) }, acsControl)
 		if err != nil {
 			r.unknown(subject, source, err)
 			continue
 		}
-		at := config.extended(extendedACS)
-		if at == 0 {
+		if !there {
 			r.ok(subject, source, "has no ACS")
-			continue
-		}
-		control, err := config.word(at + acsControl)
-		if err != nil {
-			r.unknown(subject, source, err)
 			continue
 		}
 		found := fmt.Sprintf("ACS control %07b", control&0x7f)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
+	"plumbline.dev/plumbline/internal/inventory/inventorytest"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/topoview"
 )
@@ -59,7 +60,7 @@ func TestFreeCapacity(t *testing.T) {
 		{"no GPUs", "gcp-ct6e-standard-4t", held(), "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			topology := topoview.Build(load(t, tc.machine), tc.o)
+			topology := topoview.Build(inventorytest.Machine(t, tc.machine), tc.o)
 			if got := topology.Capacity.Text(true); got != tc.want {
 				t.Errorf("room for %s, want %s", got, tc.want)
 			}
@@ -80,7 +81,7 @@ func TestFreeCapacityOfTaintedAndShared(t *testing.T) {
 		{Driver: slicecodec.DriverNet, Name: "pci-0000-91-00-0"}: {Shared: true},
 		{Driver: slicecodec.DriverNet, Name: "pci-0000-92-00-0"}: {Taint: "no carrier"},
 	}
-	topology := topoview.Build(load(t, "a3-ultragpu-8g"), o)
+	topology := topoview.Build(inventorytest.Machine(t, "a3-ultragpu-8g"), o)
 	if r := topology.Capacity; r.Pairs.Free != 7 || r.NICs.Free != 7 || r.Pairs.Total != 8 || len(r.Stranded) != 0 {
 		t.Errorf("%+v, want 7 of 8 pairs", r)
 	}
@@ -93,7 +94,7 @@ func TestFreeCapacityOfTaintedAndShared(t *testing.T) {
 // CPUs are held whatever way they are published, and drawn with the core they
 // are of.
 func TestHoldsOfOtherGroups(t *testing.T) {
-	m := load(t, "a3-ultragpu-8g")
+	m := inventorytest.Machine(t, "a3-ultragpu-8g")
 	holder := func(n int, cpus ...int) topoview.Holder {
 		return topoview.Holder{Namespace: "default", Claim: "train", CPUCount: n, CPUs: cpuset.New(cpus...)}
 	}

@@ -5,7 +5,6 @@ package topoview_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"path/filepath"
@@ -18,31 +17,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/golden"
-	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/inventory/inventorytest"
 	"plumbline.dev/plumbline/internal/machine"
-	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/topoview"
 )
-
-// load goes the way of plumbline topo --machine: facts, tree, scan.
-func load(t testing.TB, nameOrPath string) *model.Machine {
-	t.Helper()
-	facts, err := machine.OpenFacts(nameOrPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree, err := machine.Render(facts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, problems, err := inventory.Scan(context.Background(),
-		inventory.Sources{Sys: tree, GPUs: inventory.Listed(facts.ModelGPUs())},
-		inventory.Options{Name: facts.Name, Architecture: facts.Arch})
-	if err != nil || len(problems) > 0 {
-		t.Fatal(err, problems)
-	}
-	return m
-}
 
 func text(t testing.TB, topology *topoview.Topology, o topoview.TextOptions) string {
 	t.Helper()
@@ -62,7 +40,7 @@ func TestTextGolden(t *testing.T) {
 	for _, file := range append(machine.Names(), "testdata/thirty-two-nics.yaml", "testdata/memory-only-nodes.yaml", "testdata/four-nodes.yaml") {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
-			topology := topoview.Build(load(t, file), topoview.Options{Source: "a test"})
+			topology := topoview.Build(inventorytest.Machine(t, file), topoview.Options{Source: "a test"})
 			compare(t, name+".txt", text(t, topology, topoview.TextOptions{}))
 		})
 	}
@@ -71,7 +49,7 @@ func TestTextGolden(t *testing.T) {
 // heldTopology is an A3 Ultra with the mission's aligned claim, a claim of
 // CPUs of which only the number is known, and a stand-in.
 func heldTopology(t *testing.T) *topoview.Topology {
-	m := load(t, "a3-ultragpu-8g")
+	m := inventorytest.Machine(t, "a3-ultragpu-8g")
 	m.GPUs[0].Simulated = ptr.To("bochs-display as NVIDIA H200")
 	m.NICs[7].Withheld = ptr.To("carries the default route")
 	aligned := topoview.Holder{Namespace: "default", Claim: "aligned-resource-claim", Pods: []string{"aligned-gpu-nic-cpu-pod"}}

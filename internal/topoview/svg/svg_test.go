@@ -5,7 +5,6 @@ package svg_test
 
 import (
 	"bytes"
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,32 +12,10 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/golden"
-	"plumbline.dev/plumbline/internal/inventory"
-	"plumbline.dev/plumbline/internal/machine"
-	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/inventory/inventorytest"
 	"plumbline.dev/plumbline/internal/topoview"
 	"plumbline.dev/plumbline/internal/topoview/svg"
 )
-
-// load goes the way of plumbline topo --machine: facts, tree, scan.
-func load(t testing.TB, nameOrPath string) *model.Machine {
-	t.Helper()
-	facts, err := machine.OpenFacts(nameOrPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree, err := machine.Render(facts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, problems, err := inventory.Scan(context.Background(),
-		inventory.Sources{Sys: tree, GPUs: inventory.Listed(facts.ModelGPUs())},
-		inventory.Options{Name: facts.Name, Architecture: facts.Arch})
-	if err != nil || len(problems) > 0 {
-		t.Fatal(err, problems)
-	}
-	return m
-}
 
 // missionClaims are the two claims of the mission on an A3 Ultra.
 func missionClaims() map[topoview.DeviceID][]topoview.Holder {
@@ -75,7 +52,7 @@ func draw(t testing.TB, topology *topoview.Topology) string {
 }
 
 func TestGolden(t *testing.T) {
-	held := load(t, "a3-ultragpu-8g")
+	held := inventorytest.Machine(t, "a3-ultragpu-8g")
 	for i := range held.GPUs {
 		text := "bochs-display as " + held.GPUs[i].ProductName
 		held.GPUs[i].Simulated = &text
@@ -86,7 +63,7 @@ func TestGolden(t *testing.T) {
 			Holders: missionClaims(), HoldersKnown: true, Reserved: cpuset.New(0, 112, 56, 168)}),
 	}
 	for _, file := range []string{"azure-nd96isr-h100-v5", "gcp-ct6e-standard-4t", "../testdata/thirty-two-nics.yaml", "../testdata/memory-only-nodes.yaml", "../testdata/four-nodes.yaml"} {
-		pictures[strings.TrimSuffix(filepath.Base(file), ".yaml")] = topoview.Build(load(t, file), topoview.Options{Source: "a test"})
+		pictures[strings.TrimSuffix(filepath.Base(file), ".yaml")] = topoview.Build(inventorytest.Machine(t, file), topoview.Options{Source: "a test"})
 	}
 	for name, topology := range pictures {
 		t.Run(name, func(t *testing.T) {
