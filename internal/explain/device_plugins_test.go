@@ -16,7 +16,7 @@ import (
 	. "plumbline.dev/plumbline/internal/explain/explaintest"
 )
 
-// A pod does not fit where nobody serves what it asks for, whatever its claims do.
+// A pod does not fit where what it asks for is not served, whatever its claims do.
 func TestDevicePlugins(t *testing.T) {
 	const served, unserved = gpuResource, "example.com/fpga"
 	for name, tc := range map[string]struct {
@@ -27,7 +27,7 @@ func TestDevicePlugins(t *testing.T) {
 		verdict  string
 		says     string
 	}{
-		"nobody":                  {resource: unserved, offered: "-", verdict: explain.FitsNot, says: "nobody serves example.com/fpga"},
+		"nobody":                  {resource: unserved, offered: "-", verdict: explain.FitsNot, says: "example.com/fpga is not served"},
 		"a device plugin":         {resource: unserved, offered: "2", verdict: explain.Fits, says: "note: what other pods have of example.com/fpga is not counted"},
 		"too little":              {resource: unserved, offered: "1", verdict: explain.FitsNot, says: "have 1 of example.com/fpga, the pod asks for 2"},
 		"no more":                 {resource: unserved, offered: "0", verdict: explain.FitsNot, says: "have 0 of example.com/fpga, the pod asks for 2"},
@@ -35,7 +35,7 @@ func TestDevicePlugins(t *testing.T) {
 		"a plugin before a class": {resource: served, offered: "1", verdict: explain.FitsNot, says: "have 1 of nvidia.com/gpu, the pod asks for 2"},
 		"a class before 1.36":     {minor: 35, resource: served, offered: "-", verdict: explain.FitsNot, says: "before Kubernetes 1.36 no claim is made for it"},
 		"a missing class by its name": {
-			resource: "deviceclass.resource.kubernetes.io/fpga", offered: "-", verdict: explain.FitsNot, says: "nobody serves deviceclass.resource.kubernetes.io/fpga",
+			resource: "deviceclass.resource.kubernetes.io/fpga", offered: "-", verdict: explain.FitsNot, says: "deviceclass.resource.kubernetes.io/fpga is not served",
 		},
 		"unknown":              {resource: unserved, verdict: explain.Fits, says: "note: whether device plugins offer example.com/fpga is not known"},
 		"a pod with its node":  {resource: unserved, offered: "0", node: "a3-ultragpu-8g-0", verdict: explain.Allocated},

@@ -255,7 +255,7 @@ func (s *Subject) lacksExtended(c *snapshot.Cluster, node *corev1.Node) string {
 		case ClassOf(string(name), c.Classes) != "":
 			return fmt.Sprintf("no device plugin offers %s on the node, and before Kubernetes 1.%d no claim is made for it", name, extendedSince)
 		default:
-			return fmt.Sprintf("nobody serves %s: no device plugin offers it on the node, and no DeviceClass has it as extendedResourceName", name)
+			return fmt.Sprintf("%s is not served: no device plugin offers it on the node, and no DeviceClass has it as extendedResourceName", name)
 		}
 	}
 	return ""

@@ -38,7 +38,7 @@ which nodes the claims fit, for how many pods, which devices are left over, whic
 of those are stranded because their partners are gone, and why there are no more.
 
 With --machine the nodes have the hardware of a shipped machine or of a machine
-file, and nobody holds anything. Else they are the cluster's, as their
+file, all of them free. Else they are the cluster's, as their
 ResourceSlices describe them and with the claims that hold devices now; nothing is
 written. Pods in the files are filled in with all their claims and templates; other
 claims and templates each by itself. The exit code is 1 when something fits

@@ -226,7 +226,7 @@ spec:
 }
 
 // A pod's extended resources are limits too: a device plugin's are counted, those of
-// a class are claimed, and what nobody serves fits nowhere.
+// a class are claimed, and what is not served fits nowhere.
 func TestSimulateExtendedResources(t *testing.T) {
 	const pod = `
 apiVersion: v1
@@ -255,7 +255,7 @@ spec: {extendedResourceName: example.com/gpu, selectors: [{cel: {expression: dev
 		"a device plugin":   {"gcp-ct6e-standard-4t", "google.com/tpu", "3", "", []string{"1 pod in all", "no more on gcp-ct6e-standard-4t: the node's device plugins have 1 of google.com/tpu, the pod asks for 3"}},
 		"the shipped class": {"a3-ultragpu-8g", "nvidia.com/gpu", "3", "", []string{"2 pods in all", "2 GPUs, 6 NICs", "wants 3 devices of class gpu.nvidia.com"}},
 		"another class":     {"a3-ultragpu-8g", "example.com/gpu", "3", class, []string{"2 pods in all", "2 GPUs, 6 NICs", "wants 3 devices of class any-gpu"}},
-		"nobody":            {"a3-ultragpu-8g", "example.com/fpga", "1", "", []string{"0 pods in all", "not on a3-ultragpu-8g: nobody serves example.com/fpga"}},
+		"nobody":            {"a3-ultragpu-8g", "example.com/fpga", "1", "", []string{"0 pods in all", "not on a3-ultragpu-8g: example.com/fpga is not served"}},
 		"the cpu's":         {"a3-ultragpu-8g", "cpu", "1", "", []string{"8 pods in all"}},
 	} {
 		t.Run(name, func(t *testing.T) {

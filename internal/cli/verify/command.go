@@ -52,9 +52,9 @@ container's CPUs are to each other, in the words of nvidia-smi topo -m, and how 
 the machine could have given them. A claim that asks for no nearness may be kept to
 the letter by a pod that is not aligned.
 
-The node's agent looks, and is asked through exec into its pod; it may be one that
-serves no device and only observes (deploy/observe.yaml). With --host this host
-itself is read, which takes root.
+The node's agent looks, and this command runs a program in its pod (exec) to see what
+it found; the agent may be one that serves no device and only observes
+(deploy/observe.yaml). With --host this host itself is read, which takes root.
 
 Exit code: 0 every pod is as claimed; 1 something went wrong; 2 the command line is
 wrong; 3 a pod is not as claimed; 4 of a pod it is not known, and the others are.`,
