@@ -116,13 +116,7 @@ const acsRedirects = 1<<0 | 1<<2 | 1<<3 | 1<<4
 // the root only, other values are right, which the hypervisor or the kernel sets.
 func acs(h Host, r *report) {
 	bridges := h.bridgesBetween()
-	if len(bridges) == 0 {
-		return
-	}
-	if virtual, err := h.virtual(); err != nil {
-		r.unknown("", "/proc/cpuinfo", err)
-		return
-	} else if virtual {
+	if len(bridges) == 0 || !h.physical(r) {
 		return
 	}
 	for _, a := range bridges {
@@ -175,13 +169,7 @@ func (h Host) bridgesBetween() []model.PCIAddress {
 // go up to the IOMMU.
 func iommu(h Host, r *report) {
 	carriers := h.carriers()
-	if len(carriers) == 0 {
-		return
-	}
-	if virtual, err := h.virtual(); err != nil {
-		r.unknown("", "/proc/cpuinfo", err)
-		return
-	} else if virtual {
+	if len(carriers) == 0 || !h.physical(r) {
 		return
 	}
 	for _, f := range carriers {
@@ -264,4 +252,13 @@ func pcieErrors(h Host, r *report) {
 			r.ok(h.subject(f.Address), "/"+file, "none")
 		}
 	}
+}
+
+// physical says whether this is a physical machine, and reports where that is not known.
+func (h Host) physical(r *report) bool {
+	virtual, err := h.virtual()
+	if err != nil {
+		r.unknown("", "/proc/cpuinfo", err)
+	}
+	return err == nil && !virtual
 }
