@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -25,16 +26,17 @@ import (
 
 // kinds are the types of everything the chart may ship.
 var kinds = map[string]func() any{
-	"v1 Namespace":                                    func() any { return &corev1.Namespace{} },
-	"v1 ServiceAccount":                               func() any { return &corev1.ServiceAccount{} },
-	"v1 Service":                                      func() any { return &corev1.Service{} },
-	"v1 ResourceQuota":                                func() any { return &corev1.ResourceQuota{} },
-	"apps/v1 Deployment":                              func() any { return &appsv1.Deployment{} },
-	"apps/v1 DaemonSet":                               func() any { return &appsv1.DaemonSet{} },
-	"resource.k8s.io/v1 DeviceClass":                  func() any { return &resourcev1.DeviceClass{} },
-	"rbac.authorization.k8s.io/v1 ClusterRole":        func() any { return &rbacv1.ClusterRole{} },
-	"rbac.authorization.k8s.io/v1 ClusterRoleBinding": func() any { return &rbacv1.ClusterRoleBinding{} },
-	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":        func() any { return &admissionv1.ValidatingAdmissionPolicy{} },
+	"v1 Namespace":                                              func() any { return &corev1.Namespace{} },
+	"v1 ServiceAccount":                                         func() any { return &corev1.ServiceAccount{} },
+	"v1 Service":                                                func() any { return &corev1.Service{} },
+	"v1 ResourceQuota":                                          func() any { return &corev1.ResourceQuota{} },
+	"apps/v1 Deployment":                                        func() any { return &appsv1.Deployment{} },
+	"apps/v1 DaemonSet":                                         func() any { return &appsv1.DaemonSet{} },
+	"resource.k8s.io/v1 DeviceClass":                            func() any { return &resourcev1.DeviceClass{} },
+	"rbac.authorization.k8s.io/v1 ClusterRole":                  func() any { return &rbacv1.ClusterRole{} },
+	"rbac.authorization.k8s.io/v1 ClusterRoleBinding":           func() any { return &rbacv1.ClusterRoleBinding{} },
+	"apiextensions.k8s.io/v1 CustomResourceDefinition":          func() any { return &apiextensionsv1.CustomResourceDefinition{} },
+	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy": func() any { return &admissionv1.ValidatingAdmissionPolicy{} },
 	"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding": func() any { return &admissionv1.ValidatingAdmissionPolicyBinding{} },
 	"admissionregistration.k8s.io/v1 MutatingAdmissionPolicy":          func() any { return &admissionv1.MutatingAdmissionPolicy{} },
 	"admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding":   func() any { return &admissionv1.MutatingAdmissionPolicyBinding{} },

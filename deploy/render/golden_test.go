@@ -76,8 +76,8 @@ func TestGolden(t *testing.T) {
 }
 
 func TestGoldensDecodeStrictly(t *testing.T) {
-	if n := len(decode(t, deploy.Install())); n != 16 {
-		t.Errorf("install.yaml holds %d objects, want 16", n)
+	if n := len(decode(t, deploy.Install())); n != 17 {
+		t.Errorf("install.yaml holds %d objects, want 17", n)
 	}
 	if n := len(decode(t, deploy.Observe())); n != 9 {
 		t.Errorf("observe.yaml holds %d objects, want 9", n)

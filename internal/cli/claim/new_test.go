@@ -280,7 +280,9 @@ func server(t *testing.T) (kubeconfig string) {
 	nodes := &corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}}
 	held := resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "held"}}
 	held.Status.Allocation = &resourceapi.AllocationResult{}
-	for node, name := range map[string]string{"n1": "a3-ultragpu-8g", "n2": "azure-nd96isr-h100-v5"} {
+	// In the order of their names, as an API server lists them.
+	for i, name := range []string{"a3-ultragpu-8g", "azure-nd96isr-h100-v5"} {
+		node := fmt.Sprintf("n%d", i+1)
 		file, err := machine.Open(name)
 		if err != nil {
 			t.Fatal(err)
