@@ -6,6 +6,8 @@ package doctor
 import (
 	"errors"
 	"io/fs"
+
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 )
 
 // Check is one question to a host.
@@ -14,7 +16,7 @@ type Check struct {
 	Name string
 	// About says in a few words what it looks at.
 	About    string
-	Severity Severity
+	Severity hosts.Severity
 	// run finds what there is to say; nothing where the question makes no sense on
 	// the host.
 	run func(h Host, r *report)
@@ -24,32 +26,32 @@ type Check struct {
 // is told before what is slow.
 func Checks() []Check {
 	return []Check{
-		{"rdma-modules", "kernel modules of RDMA", Functional, rdmaModules},
-		{"dma-buf", "GPU memory for NICs by DMA-BUF, or by nvidia_peermem", Functional, dmaBuf},
-		{"rdma-devices", "character devices of RDMA", Functional, rdmaDevices},
-		{"rdma-ports", "state of RDMA ports", Functional, rdmaPorts},
-		{"links", "carrier of interfaces", Functional, links},
-		{"arp", "answers to ARP of NICs on one network", Functional, arp},
-		{"memlock", "memory that containers may lock", Functional, memlock},
-		{"runtime", "NRI of the container runtime", Functional, runtime},
-		{"pcie-link", "speed and width of PCIe links", Performance, pcieLinks},
-		{"max-read-request", "size of PCIe reads of NICs", Performance, maxReadRequest},
-		{"relaxed-ordering", "relaxed ordering of NICs' writes", Performance, relaxedOrdering},
-		{"acs", "redirection of traffic between GPU and NIC", Performance, acs},
-		{"iommu", "translation of devices' addresses", Performance, iommu},
-		{"pairs", "a NIC beside each GPU", Performance, pairs},
-		{"numa", "NUMA nodes of devices", Performance, numa},
-		{"numa-balancing", "pages that the kernel moves by itself", Performance, numaBalancing},
-		{"mtu", "MTU of RDMA NICs", Performance, mtu},
-		{"rdma-namespaces", "whether RDMA devices belong to one network namespace", Information, rdmaNamespaces},
-		{"firmware", "firmware of like NICs", Information, firmware},
-		{"pcie-errors", "errors that PCIe devices counted", Information, pcieErrors},
+		{"rdma-modules", "kernel modules of RDMA", hosts.Functional, rdmaModules},
+		{"dma-buf", "GPU memory for NICs by DMA-BUF, or by nvidia_peermem", hosts.Functional, dmaBuf},
+		{"rdma-devices", "character devices of RDMA", hosts.Functional, rdmaDevices},
+		{"rdma-ports", "state of RDMA ports", hosts.Functional, rdmaPorts},
+		{"links", "carrier of interfaces", hosts.Functional, links},
+		{"arp", "answers to ARP of NICs on one network", hosts.Functional, arp},
+		{"memlock", "memory that containers may lock", hosts.Functional, memlock},
+		{"runtime", "NRI of the container runtime", hosts.Functional, runtime},
+		{"pcie-link", "speed and width of PCIe links", hosts.Performance, pcieLinks},
+		{"max-read-request", "size of PCIe reads of NICs", hosts.Performance, maxReadRequest},
+		{"relaxed-ordering", "relaxed ordering of NICs' writes", hosts.Performance, relaxedOrdering},
+		{"acs", "redirection of traffic between GPU and NIC", hosts.Performance, acs},
+		{"iommu", "translation of devices' addresses", hosts.Performance, iommu},
+		{"pairs", "a NIC beside each GPU", hosts.Performance, pairs},
+		{"numa", "NUMA nodes of devices", hosts.Performance, numa},
+		{"numa-balancing", "pages that the kernel moves by itself", hosts.Performance, numaBalancing},
+		{"mtu", "MTU of RDMA NICs", hosts.Performance, mtu},
+		{"rdma-namespaces", "whether RDMA devices belong to one network namespace", hosts.Information, rdmaNamespaces},
+		{"firmware", "firmware of like NICs", hosts.Information, firmware},
+		{"pcie-errors", "errors that PCIe devices counted", hosts.Information, pcieErrors},
 	}
 }
 
 // Run asks every check, and returns what they find, in their order.
-func Run(h Host) []Finding {
-	var all []Finding
+func Run(h Host) []hosts.Finding {
+	var all []hosts.Finding
 	for _, c := range Checks() {
 		r := &report{check: c}
 		c.run(h, r)
@@ -61,20 +63,20 @@ func Run(h Host) []Finding {
 // report collects the findings of one check.
 type report struct {
 	check    Check
-	findings []Finding
+	findings []hosts.Finding
 }
 
-func (r *report) add(f Finding) {
+func (r *report) add(f hosts.Finding) {
 	f.Check, f.Severity = r.check.Name, r.check.Severity
 	r.findings = append(r.findings, f)
 }
 
 func (r *report) ok(subject, source, found string) {
-	r.add(Finding{Verdict: OK, Subject: subject, Source: source, Found: found})
+	r.add(hosts.Finding{Verdict: hosts.OK, Subject: subject, Source: source, Found: found})
 }
 
 func (r *report) wrong(subject, source, found, want, fix string) {
-	r.add(Finding{Verdict: Wrong, Subject: subject, Source: source, Found: found, Want: want, Fix: fix})
+	r.add(hosts.Finding{Verdict: hosts.Wrong, Subject: subject, Source: source, Found: found, Want: want, Fix: fix})
 }
 
 // unknown says why nobody can tell.
@@ -86,5 +88,5 @@ func (r *report) unknown(subject, source string, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		found = "is not there"
 	}
-	r.add(Finding{Verdict: Unknown, Subject: subject, Source: source, Found: found, Fix: fix})
+	r.add(hosts.Finding{Verdict: hosts.Unknown, Subject: subject, Source: source, Found: found, Fix: fix})
 }

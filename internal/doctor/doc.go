@@ -9,7 +9,7 @@
 // Each check says what is so, from which file, and where that is not right, what would
 // be and how to get there. What cannot be read is neither right nor wrong.
 //
-//	finding.go   what a check finds
+//	report.go    what findings come to in a HostReport
 //	host.go      a host's files and devices
 //	checks.go    the checks, in order
 //	modules.go, pcie.go, config_space.go, rdma.go, interfaces.go: what they look at

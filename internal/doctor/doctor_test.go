@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -172,7 +173,7 @@ func TestReadyHost(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Run(hostWith(t, nil, nil)) {
 		seen[f.Check] = true
-		if f.Verdict != OK {
+		if f.Verdict != hosts.OK {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -316,11 +317,11 @@ func TestChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, f := range Run(hostWith(t, tc.machine, tc.edits)) {
-				if f.Verdict == OK {
+				if f.Verdict == hosts.OK {
 					continue
 				}
 				got = append(got, strings.Join([]string{f.Check, string(f.Verdict), f.Subject + ": " + f.Found}, " "))
-				if f.Verdict == Wrong && (f.Want == "" || f.Fix == "" || !strings.HasPrefix(f.Source, "/")) {
+				if f.Verdict == hosts.Wrong && (f.Want == "" || f.Fix == "" || !strings.HasPrefix(f.Source, "/")) {
 					t.Errorf("%s: want %q, fix %q, source %q: each must say something", f.Check, f.Want, f.Fix, f.Source)
 				}
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/doctor"
 	"plumbline.dev/plumbline/internal/host/netns"
@@ -31,8 +32,8 @@ type options struct {
 
 // Report is what the command prints for machines.
 type Report struct {
-	Node     string           `json:"node"`
-	Findings []doctor.Finding `json:"findings"`
+	Node     string          `json:"node"`
+	Findings []hosts.Finding `json:"findings"`
 }
 
 // NewCommand makes the command, in a group of the help text.
@@ -85,7 +86,7 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	} else {
 		err = writeText(out, report, o.all)
 	}
-	if err == nil && doctor.Count(report.Findings)[doctor.Wrong] > 0 {
+	if err == nil && doctor.Count(report.Findings)[hosts.Wrong] > 0 {
 		err = cmdutil.ExitError{Code: exitWrong}
 	}
 	return err
@@ -120,13 +121,13 @@ func writeText(out io.Writer, report Report, all bool) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CHECK\tVERDICT\tSEVERITY\tOF\tFOUND\tIN")
 	for _, f := range report.Findings {
-		if f.Verdict == doctor.OK && !all {
+		if f.Verdict == hosts.OK && !all {
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Check, f.Verdict, f.Severity, printable.Text(dash(f.Subject)), printable.Text(f.Found), printable.Text(f.Source))
 	}
 	n := doctor.Count(report.Findings)
-	if all || n[doctor.Wrong]+n[doctor.Unknown] > 0 {
+	if all || n[hosts.Wrong]+n[hosts.Unknown] > 0 {
 		if err := t.Flush(); err != nil {
 			return err
 		}
@@ -135,7 +136,7 @@ func writeText(out io.Writer, report Report, all bool) error {
 	said := map[[2]string]bool{}
 	for _, f := range report.Findings {
 		key := [2]string{f.Check, f.Want + f.Fix}
-		if f.Verdict != doctor.Wrong || said[key] {
+		if f.Verdict != hosts.Wrong || said[key] {
 			continue
 		}
 		said[key] = true
@@ -144,7 +145,7 @@ func writeText(out io.Writer, report Report, all bool) error {
 	if len(said) > 0 {
 		fmt.Fprintln(out)
 	}
-	_, err := fmt.Fprintf(out, "%s: %d ok, %d wrong, %d unknown\n", report.Node, n[doctor.OK], n[doctor.Wrong], n[doctor.Unknown])
+	_, err := fmt.Fprintf(out, "%s: %d ok, %d wrong, %d unknown\n", report.Node, n[hosts.OK], n[hosts.Wrong], n[hosts.Unknown])
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/docs/docstest"
 	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
@@ -64,7 +65,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := doctor.Count(report.Findings)
-	if want := fmt.Sprintf("%s: %d ok, %d wrong, %d unknown\n", report.Node, n[doctor.OK], n[doctor.Wrong], n[doctor.Unknown]); !strings.HasSuffix(text, want) {
+	if want := fmt.Sprintf("%s: %d ok, %d wrong, %d unknown\n", report.Node, n[hosts.OK], n[hosts.Wrong], n[hosts.Unknown]); !strings.HasSuffix(text, want) {
 		t.Errorf("text and JSON do not agree: want %q at the end of\n%s", want, text)
 	}
 }
