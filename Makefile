@@ -14,7 +14,7 @@ export CGO_ENABLED ?= 0
 # As a release is built (internal/release/build.go says why), so that nothing is
 # compiled twice.
 BUILD   := go build -trimpath -tags grpcnotrace,nri_no_wasm
-LDFLAGS := -s -w -X plumbline.dev/plumbline/internal/cli.version=$(shell git describe --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X plumbline.dev/plumbline/internal/version.Version=$(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
 ##@ Use
 

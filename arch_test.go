@@ -66,10 +66,16 @@ var importTable = []struct {
 		"internal/metrics", "internal/agent/status", "internal/cdi", "internal/driver", "internal/guard", "internal/journal",
 		"internal/model/...",
 	}},
-	{"internal/explainer", []string{
-		"internal/printable",
-		"internal/kube", "internal/unixhttp", "internal/metrics/...", "internal/allocation", "internal/driver", "internal/explain/...",
+	{"internal/operator", []string{
+		"api/hosts/...", "internal/kube", "internal/metrics/...", "internal/operator/...", "internal/unixhttp",
 	}},
+	{"internal/operator/explainer", []string{
+		"internal/printable",
+		"internal/kube", "internal/metrics", "internal/allocation", "internal/driver", "internal/explain/...",
+	}},
+	{"internal/operator/nodestatus", []string{"api/hosts/...", "internal/kube", "internal/plural", "internal/printable"}},
+	{"internal/operator/installation", []string{"api/hosts/...", "internal/kube", "internal/model/slicecodec"}},
+	{"internal/version", nil},
 	{"internal/unixhttp", nil},
 	{"internal/metrics", nil},
 	{"internal/metrics/endpoint", nil},
@@ -138,7 +144,7 @@ var importTable = []struct {
 		"internal/cli/cmdutil", "internal/verify", "internal/verify/...", "internal/host/netns", "internal/inventory", "internal/model",
 	}},
 	{"internal/cli", []string{
-		"internal/cli/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/nodeslices",
+		"internal/cli/...", "internal/version", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory", "internal/nodeslices",
 		"internal/topoview/...",
 	}},
 	{"deploy", nil},
@@ -151,7 +157,7 @@ var importTable = []struct {
 	{"hack/release", []string{"internal/release"}},
 	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},
 	{"cmd/plumbline-agent", []string{"internal/agent", "internal/unixhttp"}},
-	{"cmd/plumbline-explainer", []string{"internal/explainer", "internal/unixhttp"}},
+	{"cmd/plumbline-operator", []string{"internal/operator", "internal/operator/explainer", "internal/unixhttp", "internal/version"}},
 	{"cmd/plumbline-guard", []string{"internal/guard"}},
 	{"cmd/plumbline", []string{"internal/cli"}},
 }

@@ -16,9 +16,9 @@ const Namespace = "plumbline-system"
 // DaemonSet.
 const AgentServiceAccount = "plumbline-agent"
 
-// ExplainerServiceAccount is the ServiceAccount of the program that tells pods why
-// they wait, and the name of its Deployment.
-const ExplainerServiceAccount = "plumbline-explainer"
+// OperatorServiceAccount is the ServiceAccount of what runs once in a cluster, and
+// the name of its Deployment.
+const OperatorServiceAccount = "plumbline-operator"
 
 // The prefix "all:" keeps _helpers.tpl, which embed would leave out.
 //
@@ -37,8 +37,8 @@ var deviceClasses []byte
 //go:embed forbidden.yaml
 var forbidden []byte
 
-//go:embed forbidden-explainer.yaml
-var forbiddenExplainer []byte
+//go:embed forbidden-operator.yaml
+var forbiddenOperator []byte
 
 // Chart returns the files of the Helm chart, Chart.yaml at the root.
 func Chart() (fs.FS, error) {
@@ -69,7 +69,7 @@ func Forbidden() []byte {
 	return append([]byte(nil), forbidden...)
 }
 
-// ForbiddenExplainer is the like for the explainer.
-func ForbiddenExplainer() []byte {
-	return append([]byte(nil), forbiddenExplainer...)
+// ForbiddenOperator is the like for the operator.
+func ForbiddenOperator() []byte {
+	return append([]byte(nil), forbiddenOperator...)
 }

@@ -26,10 +26,10 @@ var everyone = []string{
 }
 
 // UnexpectedRights asks the API server, as the subject's agent, what it may do
-// in a namespace, and returns each right that the shipped ClusterRole does not
+// in a namespace, and returns each right that the shipped rules do not
 // give, as "verb group/resource name". An empty result means that nobody
 // granted the agent anything beside the chart.
-func UnexpectedRights(ctx context.Context, admin *rest.Config, subject Subject, shipped rbacv1.ClusterRole, namespace string) ([]string, error) {
+func UnexpectedRights(ctx context.Context, admin *rest.Config, subject Subject, shipped []rbacv1.PolicyRule, namespace string) ([]string, error) {
 	configs, err := identities(ctx, admin, subject)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func UnexpectedRights(ctx context.Context, admin *rest.Config, subject Subject, 
 		return nil, fmt.Errorf("review the agent's rights in namespace %s: %w", namespace, err)
 	}
 	granted := map[string]bool{}
-	for _, rule := range shipped.Rules {
+	for _, rule := range shipped {
 		for _, right := range rights(rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames) {
 			granted[right] = true
 		}

@@ -11,9 +11,9 @@ import (
 	"plumbline.dev/plumbline/deploy"
 )
 
-// TestShippedRole spells the shipped rights out, so that a new one is a line
+// TestShippedRules spells the shipped rights out, so that a new one is a line
 // of a reviewed diff.
-func TestShippedRole(t *testing.T) {
+func TestShippedRules(t *testing.T) {
 	ships(t, deploy.AgentServiceAccount,
 		"get resource.k8s.io/resourceclaims",
 		"patch resource.k8s.io/resourceclaims/status",
@@ -33,7 +33,7 @@ func TestShippedRole(t *testing.T) {
 		"create /events",
 		"patch /events",
 	)
-	ships(t, deploy.ExplainerServiceAccount,
+	ships(t, deploy.OperatorServiceAccount,
 		"list resource.k8s.io/resourceslices",
 		"watch resource.k8s.io/resourceslices",
 		"list resource.k8s.io/deviceclasses",
@@ -53,22 +53,38 @@ func TestShippedRole(t *testing.T) {
 		"watch /pods",
 		"create /events",
 		"patch /events",
+		"patch /nodes",
+		"patch /nodes/status",
+		"list plumbline.dev/hostreports",
+		"watch plumbline.dev/hostreports",
+		"list plumbline.dev/installations",
+		"watch plumbline.dev/installations",
+		"create plumbline.dev/installations",
+		"update plumbline.dev/installations/status plumbline",
+		// In its own namespace.
+		"create coordination.k8s.io/leases",
+		"get coordination.k8s.io/leases plumbline-operator",
+		"update coordination.k8s.io/leases plumbline-operator",
+		"list /pods",
+		"watch /pods",
+		"list apps/daemonsets",
+		"watch apps/daemonsets",
 	)
 }
 
-// ships compares the rights of a shipped ClusterRole.
+// ships compares the shipped rights of an account in the installation's namespace.
 func ships(t *testing.T, account string, want ...string) {
 	t.Helper()
-	role, err := ShippedRole(deploy.Install(), account)
+	rules, err := ShippedRules(deploy.Install(), account, deploy.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, rule := range role.Rules {
+	for _, rule := range rules {
 		got = append(got, rights(rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames)...)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rights of the shipped ClusterRole %s (-want +got):\n%s", account, diff)
+		t.Errorf("shipped rights of %s (-want +got):\n%s", account, diff)
 	}
 }
 

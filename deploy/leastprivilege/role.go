@@ -11,15 +11,16 @@ import (
 	"io"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
-// ShippedRole finds the ClusterRole of an account, which is called as the account,
-// in a stream of manifests as the chart renders them.
-func ShippedRole(manifests []byte, account string) (rbacv1.ClusterRole, error) {
-	var found []rbacv1.ClusterRole
+// ShippedRules finds what an account may do in a namespace, in a stream of manifests as
+// the chart renders them: the rules of its ClusterRole, and of its Role where that is of
+// the namespace. Both are called as the account.
+func ShippedRules(manifests []byte, account, namespace string) ([]rbacv1.PolicyRule, error) {
+	var rules []rbacv1.PolicyRule
+	found := 0
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifests)))
 	for {
 		document, err := reader.Read()
@@ -27,23 +28,23 @@ func ShippedRole(manifests []byte, account string) (rbacv1.ClusterRole, error) {
 			break
 		}
 		if err != nil {
-			return rbacv1.ClusterRole{}, fmt.Errorf("read manifests: %w", err)
+			return nil, fmt.Errorf("read manifests: %w", err)
 		}
-		var about metav1.PartialObjectMetadata
-		if err := yaml.Unmarshal(document, &about); err != nil {
-			return rbacv1.ClusterRole{}, fmt.Errorf("read manifests: %w", err)
+		var role rbacv1.Role // a ClusterRole has the same fields that count here
+		if err := yaml.Unmarshal(document, &role); err != nil {
+			continue // of another kind
 		}
-		if about.Kind != "ClusterRole" || about.Name != account {
-			continue
+		switch {
+		case role.Name != account:
+		case role.Kind == "ClusterRole":
+			found++
+			rules = append(rules, role.Rules...)
+		case role.Kind == "Role" && role.Namespace == namespace:
+			rules = append(rules, role.Rules...)
 		}
-		var role rbacv1.ClusterRole
-		if err := yaml.UnmarshalStrict(document, &role); err != nil {
-			return rbacv1.ClusterRole{}, fmt.Errorf("decode ClusterRole: %w", err)
-		}
-		found = append(found, role)
 	}
-	if len(found) != 1 {
-		return rbacv1.ClusterRole{}, fmt.Errorf("find ClusterRole %s: %d in the manifests, want 1", account, len(found))
+	if found != 1 {
+		return nil, fmt.Errorf("find ClusterRole %s: %d in the manifests, want 1", account, found)
 	}
-	return found[0], nil
+	return rules, nil
 }

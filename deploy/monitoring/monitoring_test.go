@@ -21,8 +21,8 @@ import (
 
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/internal/agent/status"
-	"plumbline.dev/plumbline/internal/explainer"
 	"plumbline.dev/plumbline/internal/metrics"
+	"plumbline.dev/plumbline/internal/operator/explainer"
 	"plumbline.dev/plumbline/internal/verify/evaluate"
 )
 

@@ -13,13 +13,16 @@ import (
 	"plumbline.dev/plumbline/deploy"
 )
 
-// The policy that keeps an agent to its own node's slices is about the account that
-// the agent runs as: of any other name it would never apply.
-func TestPolicyIsOfTheAgentsAccount(t *testing.T) {
+// The policies that keep a program to what is its own are about the account that it
+// runs as: of any other name they would never apply.
+func TestPoliciesAreOfTheirAccounts(t *testing.T) {
 	objects := decode(t, deploy.Install())
-	agent := only[*appsv1.DaemonSet](t, objects)
-	account := "system:serviceaccount:" + agent.Namespace + ":" + agent.Spec.Template.Spec.ServiceAccountName
-	found := 0
+	agent, operator := only[*appsv1.DaemonSet](t, objects), only[*appsv1.Deployment](t, objects)
+	accounts := map[string]string{
+		"plumbline-agent-":    agent.Namespace + ":" + agent.Spec.Template.Spec.ServiceAccountName,
+		"plumbline-operator-": operator.Namespace + ":" + operator.Spec.Template.Spec.ServiceAccountName,
+	}
+	found := map[string]int{}
 	for _, o := range objects {
 		policy, ok := o.(*admissionv1.ValidatingAdmissionPolicy)
 		if !ok {
@@ -29,12 +32,17 @@ func TestPolicyIsOfTheAgentsAccount(t *testing.T) {
 			if !strings.Contains(c.Expression, "system:serviceaccount:") {
 				continue
 			}
-			if found++; !strings.Contains(c.Expression, `"`+account+`"`) {
-				t.Errorf("policy %s: %s, want %s", policy.Name, c.Expression, account)
+			for program, account := range accounts {
+				if !strings.HasPrefix(policy.Name, program) {
+					continue
+				}
+				if found[program]++; !strings.Contains(c.Expression, `"system:serviceaccount:`+account+`"`) {
+					t.Errorf("policy %s: %s, want %s", policy.Name, c.Expression, account)
+				}
 			}
 		}
 	}
-	if found == 0 {
-		t.Error("no policy is about an account")
+	if len(found) != len(accounts) {
+		t.Errorf("policies about accounts: %v, want some of each of %v", found, accounts)
 	}
 }

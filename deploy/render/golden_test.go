@@ -76,11 +76,11 @@ func TestGolden(t *testing.T) {
 }
 
 func TestGoldensDecodeStrictly(t *testing.T) {
-	if n := len(decode(t, deploy.Install())); n != 17 {
-		t.Errorf("install.yaml holds %d objects, want 17", n)
+	if n := len(decode(t, deploy.Install())); n != 22 {
+		t.Errorf("install.yaml holds %d objects, want 22", n)
 	}
-	if n := len(decode(t, deploy.Observe())); n != 9 {
-		t.Errorf("observe.yaml holds %d objects, want 9", n)
+	if n := len(decode(t, deploy.Observe())); n != 11 {
+		t.Errorf("observe.yaml holds %d objects, want 11", n)
 	}
 	if n := len(decode(t, deploy.DeviceClasses())); n != len(classNames) {
 		t.Errorf("deviceclasses.yaml holds %d objects, want one for each of the %d classes", n, len(classNames))

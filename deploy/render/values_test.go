@@ -52,6 +52,11 @@ func TestValuesOfAnOlderChart(t *testing.T) {
 			"{http: null, deviceTaints: null, drivers: {net: {moveIBInterfaces: null}}, claimPolicy: {action: Deny, deny: null}}",
 		},
 		{"observers", "observe: true", "{observe: true, http: null}"},
+		{
+			"the explainer's", "operator: {tolerations: [{operator: Exists}], resources: {limits: {memory: 1Gi}}}",
+			"{operator: null, nodeLabels: null, explainer: {nodeSelector: {kubernetes.io/os: linux}, tolerations: [{operator: Exists}], resources: {requests: {cpu: 10m, memory: 64Mi}, limits: {cpu: '1', memory: 1Gi}}}}",
+		},
+		{"no explainer", "operator: {enabled: false}", "{operator: null, explainer: {enabled: false}}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want, err := chartOf(t, tc.values)

@@ -18,6 +18,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/topoview"
+	"plumbline.dev/plumbline/internal/version"
 )
 
 // run runs plumbline ARGS and returns what it prints and exits with.
@@ -192,7 +193,7 @@ func TestHelpIsNamedAfterTheProgram(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if code, out, _ := run(t, "version"); code != exitOK || !strings.HasPrefix(out, "plumbline "+version+" ") {
+	if code, out, _ := run(t, "version"); code != exitOK || !strings.HasPrefix(out, "plumbline "+version.Version+" ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }

@@ -10,10 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/version"
 )
-
-// version is set by the linker; see the Makefile.
-var version = "unknown"
 
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
@@ -21,7 +19,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "plumbline %s %s/%s %s\n", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "plumbline %s %s/%s %s\n", version.Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
 			return err
 		},
 	}

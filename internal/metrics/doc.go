@@ -1,7 +1,7 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics counts what the agent and the explainer do, for Prometheus. A Metrics
+// Package metrics counts what the agent and the operator do, for Prometheus. A Metrics
 // is a value with a registry of its own, made once and handed down; the words of its
 // methods are the program's, so that nobody else needs the library. Who may read
 // the figures is decided in package endpoint.

@@ -18,13 +18,13 @@ var (
 	lookSeconds = Definition{explainerPrefix + "look_seconds", histogram, nil, "Time that the answers for all pods whose turn it was took."}
 )
 
-// ExplainerDefinitions lists the metrics of plumbline-explainer in the order of the
+// ExplainerDefinitions lists the metrics of plumbline-operator in the order of the
 // documentation.
 func ExplainerDefinitions() []Definition {
 	return []Definition{podsWaiting, podEvents, lookSeconds}
 }
 
-// Explainer are the figures of plumbline-explainer. A nil Explainer counts nothing.
+// Explainer are the figures of plumbline-operator. A nil Explainer counts nothing.
 type Explainer struct {
 	registry *prometheus.Registry // of the explainer's own
 	all      prometheus.Gatherer

@@ -16,7 +16,7 @@ import (
 const Tags = "grpcnotrace,nri_no_wasm"
 
 // NodePrograms are the programs that run in a cluster, which the image holds.
-var NodePrograms = []string{"plumbline-agent", "plumbline-explainer", "plumbline-guard"}
+var NodePrograms = []string{"plumbline-agent", "plumbline-operator", "plumbline-guard"}
 
 // Client is the program for people. Called kubectl-plumbline it is a plugin of
 // kubectl.
@@ -42,7 +42,7 @@ func (s Source) Build(ctx context.Context, p Platform, programs []string, dir st
 	}
 	args := []string{
 		"build", "-trimpath", "-buildvcs=false", "-tags", Tags, "-o", dir + string(filepath.Separator),
-		"-ldflags", "-s -w -X plumbline.dev/plumbline/internal/cli.version=" + s.Version,
+		"-ldflags", "-s -w -X plumbline.dev/plumbline/internal/version.Version=" + s.Version,
 	}
 	for _, name := range programs {
 		args = append(args, "./cmd/"+name)

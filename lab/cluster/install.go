@@ -65,8 +65,8 @@ func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane,
 	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=" + agentPatience}, agent...)...); err != nil {
 		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s ds/%s)", err, deploy.Namespace, deploy.AgentServiceAccount)
 	}
-	if !o.NoExplainer {
-		if err := c.explainerRuns(ctx, restart); err != nil {
+	if !o.NoOperator {
+		if err := c.operatorRuns(ctx, restart); err != nil {
 			return err
 		}
 	}
@@ -77,16 +77,16 @@ func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane,
 	return waitSlices(ctx, client, node, drivers)
 }
 
-// explainerRuns waits for the program that explains why pods wait.
-func (c *Cluster) explainerRuns(ctx context.Context, restart bool) error {
-	explainer := []string{"-n", deploy.Namespace, "deployment/" + deploy.ExplainerServiceAccount}
+// operatorRuns waits for what runs once in a cluster.
+func (c *Cluster) operatorRuns(ctx context.Context, restart bool) error {
+	operator := []string{"-n", deploy.Namespace, "deployment/" + deploy.OperatorServiceAccount}
 	if restart {
-		if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, explainer...)...); err != nil {
+		if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, operator...)...); err != nil {
 			return err
 		}
 	}
-	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=3m"}, explainer...)...); err != nil {
-		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s deployment/%s)", err, deploy.Namespace, deploy.ExplainerServiceAccount)
+	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=3m"}, operator...)...); err != nil {
+		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s deployment/%s)", err, deploy.Namespace, deploy.OperatorServiceAccount)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		"deviceClasses": map[string]any{"create": []any{}},
 		// Nothing runs on simulated nodes.
 		"nodeSelector": map[string]any{realLabel: "true"},
-		"explainer":    map[string]any{"enabled": !o.NoExplainer, "nodeSelector": map[string]any{realLabel: "true"}},
+		"operator":     map[string]any{"enabled": !o.NoOperator, "nodeSelector": map[string]any{realLabel: "true"}},
 		// The lab runs no service proxy.
 		"apiServer": map[string]any{"host": host, "port": port},
 		// Nothing runs on simulated nodes, the agent neither.

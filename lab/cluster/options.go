@@ -24,9 +24,9 @@ type Options struct {
 	// OnHost has the node run on this host's own processors, with virtual links
 	// for NICs; Machine says nothing then.
 	OnHost bool
-	// NoInstall leaves plumbline out, NoExplainer the part of it that a node's
+	// NoInstall leaves plumbline out, NoOperator the part of it that a node's
 	// pods do without: an emulated processor has enough to do.
-	NoInstall, NoExplainer bool
+	NoInstall, NoOperator bool
 	// UsersPace has the agent of a node on this host verify pods as often as the
 	// chart has it, and not more often.
 	UsersPace bool

@@ -19,7 +19,7 @@ import (
 )
 
 // permissions tries, with the agent's own tokens, what the agent must not be
-// able to do, and the same with the explainer's.
+// able to do, and the same with the operator's.
 func (d Demo) permissions(ctx context.Context) (bool, error) {
 	admin, err := clientcmd.BuildConfigFromFlags("", d.Kubectl.Kubeconfig)
 	if err != nil {
@@ -35,9 +35,9 @@ func (d Demo) permissions(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	d.heading("The same of the explainer, which writes events on pods that wait")
-	explainer, err := d.tryRights(ctx, admin, deploy.ExplainerServiceAccount, deploy.ForbiddenExplainer())
-	return agent && explainer, err
+	d.heading("The same of the operator, which tells pods why they wait and nodes how their hosts are")
+	operator, err := d.tryRights(ctx, admin, deploy.OperatorServiceAccount, deploy.ForbiddenOperator())
+	return agent && operator, err
 }
 
 // tryRights sends an account's list of requests, and prints the answers with what
@@ -76,22 +76,22 @@ func (d Demo) tryRights(ctx context.Context, admin *rest.Config, account string,
 }
 
 // extraRights asks the API server for everything an account may do, and
-// compares it with the role that the chart ships.
+// compares it with the roles that the chart ships.
 func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject leastprivilege.Subject) (claimcheck.Result, error) {
-	v := claimcheck.Result{What: "nothing granted beside the chart's own role"}
+	v := claimcheck.Result{What: "nothing granted beside the chart's own roles"}
 	manifests, err := render.Chart(deploy.Namespace, map[string]any{
 		"drivers": map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": d.Node}},
 	})
 	if err != nil {
 		return v, err
 	}
-	role, err := leastprivilege.ShippedRole(manifests, subject.Account)
-	if err != nil {
-		return v, err
-	}
 	var rights []string
 	for _, namespace := range []string{"default", "kube-system", deploy.Namespace} {
-		more, err := leastprivilege.UnexpectedRights(ctx, admin, subject, role, namespace)
+		shipped, err := leastprivilege.ShippedRules(manifests, subject.Account, namespace)
+		if err != nil {
+			return v, err
+		}
+		more, err := leastprivilege.UnexpectedRights(ctx, admin, subject, shipped, namespace)
 		if err != nil {
 			return v, err
 		}

@@ -14,7 +14,7 @@ var GroupVersion = schema.GroupVersion{Group: "plumbline.dev", Version: "v1alpha
 
 // AddToScheme makes a scheme know the kinds.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &HostReport{}, &HostReportList{})
+	s.AddKnownTypes(GroupVersion, &HostReport{}, &HostReportList{}, &Installation{}, &InstallationList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -47,7 +47,7 @@ func (g *global) benchDRANET(cmd *cobra.Command, p *progress.Printer) (err error
 	if err != nil {
 		return err
 	}
-	if err := c.Up(ctx, builder, cluster.Options{OnHost: true, NoExplainer: true, UsersPace: true}); err != nil {
+	if err := c.Up(ctx, builder, cluster.Options{OnHost: true, NoOperator: true, UsersPace: true}); err != nil {
 		return err
 	}
 	if err := installDRANET(ctx, c, archive); err != nil {

@@ -172,7 +172,7 @@ func hardwareFlags(cmd *cobra.Command, options *cluster.Options) {
 
 // prepare brings the cluster up and completes what a run needs of it.
 func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *soak.Config) (*cluster.Cluster, error) {
-	options.NoExplainer = true // these pods all find a place
+	options.NoOperator = true // these pods all find a place
 	var err error
 	if config.Node, err = nodeOf(options); err != nil {
 		return nil, err

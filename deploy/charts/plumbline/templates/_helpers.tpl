@@ -15,10 +15,10 @@ app.kubernetes.io/name: plumbline
 app.kubernetes.io/component: observer
 {{- end }}
 
-{{/* And of the one program that tells pods why they wait. */}}
-{{- define "plumbline.explainerSelector" -}}
+{{/* And of the program that runs once in a cluster. */}}
+{{- define "plumbline.operatorSelector" -}}
 app.kubernetes.io/name: plumbline
-app.kubernetes.io/component: explainer
+app.kubernetes.io/component: operator
 {{- end }}
 
 {{/* Labels of every object but the pods, which keep theirs across upgrades. */}}
@@ -81,4 +81,32 @@ readinessProbe:
   periodSeconds: 30
   timeoutSeconds: 5
   failureThreshold: 2
+{{- end }}
+
+{{/* The API server's address, where it is not the Service's. */}}
+{{- define "plumbline.apiServerEnv" -}}
+{{- with .Values.apiServer -}}
+{{- if or .host .port -}}
+env:
+  {{- with .host }}
+  - name: KUBERNETES_SERVICE_HOST
+    value: {{ . | quote }}
+  {{- end }}
+  {{- with .port }}
+  - name: KUBERNETES_SERVICE_PORT
+    value: {{ . | quote }}
+  {{- end }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+The values of the operator. A release that was installed before there was one, and is
+upgraded with the values it had (helm upgrade --reuse-values), has them under explainer.
+*/}}
+{{- define "plumbline.operator" -}}
+{{- $given := .Values.operator | default (dict "enabled" .Values.explainer.enabled "replicas" 2) -}}
+{{- $older := pick .Values.explainer "nodeSelector" "tolerations" "resources" -}}
+{{- $labels := .Values.nodeLabels | default (dict "enabled" true) -}}
+{{- mergeOverwrite (deepCopy $given) $older (dict "labels" $labels.enabled) | toJson -}}
 {{- end }}

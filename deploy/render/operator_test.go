@@ -15,19 +15,19 @@ import (
 	"plumbline.dev/plumbline/deploy"
 )
 
-// TestExplainerHoldsNothing: no capability, nothing of the host's, no user of the
-// host's, no right to write but events; beside agents that serve and beside those
-// that do not.
-func TestExplainerHoldsNothing(t *testing.T) {
+// TestOperatorHoldsNothing: no capability, nothing of the host's, no user of the
+// host's, and no right to write but those that are listed; beside agents that serve and
+// beside those that do not.
+func TestOperatorHoldsNothing(t *testing.T) {
 	for name, manifests := range map[string][]byte{"install.yaml": deploy.Install(), "observe.yaml": deploy.Observe()} {
 		objects := decode(t, manifests)
 		deployment := only[*appsv1.Deployment](t, objects)
-		if *deployment.Spec.Replicas != 1 || deployment.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
-			t.Errorf("%s: %d explainers by %s: two at once tell pods twice", name, *deployment.Spec.Replicas, deployment.Spec.Strategy.Type)
+		if *deployment.Spec.Replicas != 2 {
+			t.Errorf("%s: %d operators: one that dies with its node leaves none", name, *deployment.Spec.Replicas)
 		}
 		pod := deployment.Spec.Template.Spec
 		if pod.HostPID || pod.HostIPC || pod.HostNetwork {
-			t.Errorf("%s: the explainer shares the host's processes, IPC or network", name)
+			t.Errorf("%s: the operator shares the host's processes, IPC or network", name)
 		}
 		yes, nobody := true, int64(65534)
 		if diff := cmp.Diff(&corev1.PodSecurityContext{
@@ -46,26 +46,36 @@ func TestExplainerHoldsNothing(t *testing.T) {
 				t.Errorf("%s: the host's %s is mounted", name, v.HostPath.Path)
 			}
 		}
-		for _, rule := range roleNamed(t, objects, deploy.ExplainerServiceAccount).Rules {
+		var writes []string
+		for _, rule := range roleNamed(t, objects, deploy.OperatorServiceAccount).Rules {
 			for _, verb := range rule.Verbs {
-				if !slices.Contains([]string{"get", "list", "watch"}, verb) && !slices.Equal(rule.Resources, []string{"events"}) {
-					t.Errorf("%s: the explainer may %s %v", name, verb, rule.Resources)
+				if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+					writes = append(writes, verb+" "+strings.Join(rule.Resources, ","))
 				}
 			}
+		}
+		want := []string{"create events", "patch events"}
+		if name == "install.yaml" {
+			want = append(want, "patch nodes,nodes/status", "create installations", "update installations/status")
+		}
+		if diff := cmp.Diff(want, writes); diff != "" {
+			t.Errorf("%s: what the operator may write (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// TestExplainerIsAsked: what values do to the Deployment.
-func TestExplainerIsAsked(t *testing.T) {
+// TestOperatorIsAsked: what values do to the Deployment.
+func TestOperatorIsAsked(t *testing.T) {
 	for _, tc := range []struct {
 		values string
 		args   []string
 	}{
-		{"", []string{"--socket=/run/plumbline/explainer.sock", "--v=2"}},
+		{"", []string{"--namespace=plumbline-system", "--socket=/run/plumbline/operator.sock", "--explain=true", "--hosts=true", "--node-labels=true", "--v=2"}},
 		{"explainer: {featureGates: DRAListTypeAttributes=true}", []string{"--feature-gates=DRAListTypeAttributes=true"}},
 		{"metrics: {enabled: true, tlsSecret: x}", []string{"--metrics-address=:9178", "--metrics-cert-dir=/etc/plumbline/metrics"}},
-		{"observe: true", []string{"--v=2"}},
+		{"observe: true", []string{"--explain=true", "--hosts=false"}},
+		{"explainer: {enabled: false}", []string{"--explain=false", "--hosts=true"}},
+		{"nodeLabels: {enabled: false}", []string{"--node-labels=false"}},
 	} {
 		pod := only[*appsv1.Deployment](t, rendered(t, tc.values)).Spec.Template.Spec
 		for _, arg := range tc.args {
@@ -79,9 +89,11 @@ func TestExplainerIsAsked(t *testing.T) {
 			}
 		}
 	}
-	for _, object := range rendered(t, "explainer: {enabled: false}") {
-		if deployment, ok := object.(*appsv1.Deployment); ok {
-			t.Errorf("switched off, and there is Deployment %s", deployment.Name)
+	for _, off := range []string{"operator: {enabled: false}", "{observe: true, explainer: {enabled: false}}"} {
+		for _, object := range rendered(t, off) {
+			if deployment, ok := object.(*appsv1.Deployment); ok {
+				t.Errorf("%s, and there is Deployment %s", off, deployment.Name)
+			}
 		}
 	}
 	if _, err := chartOf(t, "explainer: {featureGates: DRAListTypeAttributes}"); err == nil || !strings.Contains(err.Error(), "featureGates") {

@@ -1,8 +1,10 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command plumbline-explainer tells pods why their ResourceClaims cannot be
-// allocated, by events. Here flags become options; nothing else happens here.
+// Command plumbline-operator is what plumbline runs once in a cluster: it tells pods why
+// their ResourceClaims cannot be allocated, makes conditions of nodes of what agents
+// report of hosts, and sums the installation up. Here flags become options; nothing else
+// happens here.
 //
 // It is no part of plumbline-agent: the libraries it needs to explain would cost the agent
 // a megabyte of memory on every node.
@@ -21,7 +23,7 @@ func main() {
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "plumbline-explainer:", err)
+		fmt.Fprintln(os.Stderr, "plumbline-operator:", err)
 		os.Exit(1)
 	}
 }

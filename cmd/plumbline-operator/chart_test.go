@@ -35,7 +35,7 @@ func TestChartSpeaksToThisProgram(t *testing.T) {
 				}
 			}
 		}
-		if found.Name != deploy.ExplainerServiceAccount {
+		if found.Name != deploy.OperatorServiceAccount {
 			t.Fatalf("%q: Deployment %q", values, found.Name)
 		}
 		container := found.Spec.Template.Spec.Containers[0]
