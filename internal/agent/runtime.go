@@ -11,8 +11,12 @@ import (
 
 	"plumbline.dev/plumbline/internal/agent/pinning"
 	"plumbline.dev/plumbline/internal/agent/runtimehooks"
+	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/kube"
 )
+
+// netnsDir is where container runtimes keep the network namespaces of pods by name.
+const netnsDir = "/var/run/netns"
 
 // joinRuntime connects to the container runtime and waits until it has said
 // what it runs. Without a driver that needs it, nobody connects.
@@ -32,6 +36,9 @@ func (a *agent) joinRuntime(ctx context.Context) error {
 		return err
 	}
 	a.pods = known
+	if a.VerifyInterval > 0 { // with the right to look into the processes of pods
+		a.runtime.FindNetns(func(pid uint32) string { return netns.OfProcess(a.ProcRoot, pid, netnsDir) })
+	}
 	options, closePlacer := a.hookOptions(ctx)
 	a.serving.Go(func() {
 		defer unwatch()

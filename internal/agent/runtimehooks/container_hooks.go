@@ -13,8 +13,8 @@ import (
 )
 
 // runningOf is a container with its sandbox, as a hook is told of them.
-func runningOf(pod *api.PodSandbox, container *api.Container) runtimestate.Running {
-	return runtimestate.Running{Sandbox: runtimestate.SandboxOf(pod), Container: runtimestate.ContainerOf(container)}
+func (h *hooks) runningOf(pod *api.PodSandbox, container *api.Container) runtimestate.Running {
+	return runtimestate.Running{Sandbox: h.state.SandboxOf(pod), Container: runtimestate.ContainerOf(container)}
 }
 
 // StartContainer makes sure of the container's CPUs before its first process runs. A
@@ -22,7 +22,7 @@ func runningOf(pod *api.PodSandbox, container *api.Container) runtimestate.Runni
 func (h *hooks) StartContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container) error {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	c := runningOf(pod, container)
+	c := h.runningOf(pod, container)
 	h.state.SetContainer(c)
 	if err := h.pins.Start(ctx, c); err != nil {
 		return h.refuse(c.Sandbox, metrics.HookStartContainer, err)
@@ -34,7 +34,7 @@ func (h *hooks) StartContainer(ctx context.Context, pod *api.PodSandbox, contain
 func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container, requested *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	if u := h.pins.Update(ctx, runningOf(pod, container), requested); u != nil {
+	if u := h.pins.Update(ctx, h.runningOf(pod, container), requested); u != nil {
 		return []*api.ContainerUpdate{u}, nil
 	}
 	return nil, nil
@@ -44,7 +44,7 @@ func (h *hooks) UpdateContainer(ctx context.Context, pod *api.PodSandbox, contai
 func (h *hooks) PostUpdateContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container) error {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	h.pins.Updated(ctx, runningOf(pod, container))
+	h.pins.Updated(ctx, h.runningOf(pod, container))
 	return nil
 }
 

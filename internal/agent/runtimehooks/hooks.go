@@ -92,7 +92,7 @@ func (h *hooks) moves(r driver.Record) bool {
 func (h *hooks) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	sandbox := runtimestate.SandboxOf(pod)
+	sandbox := h.state.SandboxOf(pod)
 	h.state.AddSandbox(pod.GetId(), sandbox)
 	if err := h.attachPod(ctx, sandbox, metrics.HookRunPodSandbox); err != nil {
 		// Refused, it never runs, and not every runtime tells of its removal.
@@ -156,7 +156,7 @@ func (h *hooks) refuse(sandbox runtimestate.Sandbox, hook string, err error) err
 func (h *hooks) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	sandbox := runtimestate.SandboxOf(pod)
+	sandbox := h.state.SandboxOf(pod)
 	// Whoever repairs from now on must not bring anything into it again.
 	h.state.RemoveSandbox(pod.GetId())
 	mine := slices.DeleteFunc(h.readable(ctx), func(r driver.Record) bool { return !podclaims.Holds(r, sandbox.UID) })
@@ -189,7 +189,7 @@ func (h *hooks) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
 func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, container *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	sandbox := runtimestate.SandboxOf(pod)
+	sandbox := h.state.SandboxOf(pod)
 	sandbox.Admitted = h.state.HasSandbox(pod.GetId())
 	if err := h.attachPod(ctx, sandbox, metrics.HookCreateContainer); err != nil {
 		return nil, nil, err

@@ -53,6 +53,10 @@ func (r *Runtime) Namespaces() claims.Namespaces { return r.namespaces }
 // Observe sets the observer of held namespaces. It comes before Serve.
 func (r *Runtime) Observe(o Observer) { r.namespaces.observer = o }
 
+// FindNetns sets what finds the network namespace of a process, for sandboxes of which
+// the runtime has lost it. It comes before Serve.
+func (r *Runtime) FindNetns(find func(pid uint32) string) { r.state.FindNetns = find }
+
 // Runs says whether the runtime has a sandbox of the pod that has not stopped.
 func (r *Runtime) Runs(pod types.UID) bool { return r.state.Runs(pod) }
 

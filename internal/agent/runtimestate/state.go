@@ -16,6 +16,10 @@ import (
 // State is what the container runtime last said it runs. A connection
 // begins by filling it, the hooks keep it current.
 type State struct {
+	// FindNetns is the path of the network namespace of a process, "" where that has
+	// none of its own; nil: it cannot be found. It is set before the first connection.
+	FindNetns func(pid uint32) string
+
 	mu         sync.Mutex
 	sandboxes  map[string]Sandbox // by sandbox ID
 	containers map[string]Running
@@ -30,7 +34,7 @@ func (s *State) Reset(pods []*api.PodSandbox, containers []*api.Container) {
 	s.sandboxes = map[string]Sandbox{}
 	s.containers = map[string]Running{}
 	for _, p := range pods {
-		f := SandboxOf(p)
+		f := s.sandboxOf(p)
 		// containerd leaves the namespace out when it is gone, as of a pod in the
 		// host's network (internal/cri/nri, GetLinuxNamespaces); the process tells
 		// them apart. A sandbox of a hook is not one that has stopped.
@@ -47,6 +51,27 @@ func (s *State) Reset(pods []*api.PodSandbox, containers []*api.Container) {
 		}
 		s.containers[c.GetId()] = Running{Sandbox: s.sandboxes[c.GetPodSandboxId()], Container: facts}
 	}
+}
+
+// SandboxOf reads what a hook shows of a sandbox, with what is known of it where the
+// runtime has lost that: containerd, killed between the start of a sandbox and the end
+// of RunPodSandbox, keeps the sandbox without its spec, and lists no namespace of any
+// kind for it (internal/cri/nri, nriPodSandbox). The kubelet goes on with such a sandbox.
+func (s *State) SandboxOf(p *api.PodSandbox) Sandbox {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sandboxOf(p)
+}
+
+func (s *State) sandboxOf(p *api.PodSandbox) Sandbox {
+	f := SandboxOf(p)
+	if len(p.GetLinux().GetNamespaces()) > 0 {
+		return f
+	}
+	if f.Netns = s.sandboxes[p.GetId()].Netns; f.Netns == "" && p.GetPid() != 0 && s.FindNetns != nil {
+		f.Netns = s.FindNetns(p.GetPid())
+	}
+	return f
 }
 
 // AddSandbox remembers a sandbox that is about to run.

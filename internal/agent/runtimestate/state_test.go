@@ -43,3 +43,32 @@ func TestRuns(t *testing.T) {
 		t.Error("the sandbox of a hook does not run")
 	}
 }
+
+// TestSandboxWithoutSpec: containerd was killed while it made a sandbox, and lists it
+// without any namespace. It has one, which its process shows; one that has stopped, or
+// is in the host's network, has none.
+func TestSandboxWithoutSpec(t *testing.T) {
+	lost := func(id string, pid uint32) *api.PodSandbox {
+		return &api.PodSandbox{Id: id, Uid: id, Pid: pid, Linux: &api.LinuxPodSandbox{}}
+	}
+	onHost := lost("on-host", 8)
+	onHost.Linux.Namespaces = []*api.LinuxNamespace{{Type: "pid"}, {Type: "ipc"}}
+	s := &State{FindNetns: func(pid uint32) string { return map[uint32]string{7: "/run/netns/a", 8: "/run/netns/wrong"}[pid] }}
+	s.Reset([]*api.PodSandbox{lost("a", 7), lost("host", 9), lost("stopped", 0), onHost}, nil)
+	for id, want := range map[string]Sandbox{
+		"a": {Netns: "/run/netns/a"}, "host": {}, "stopped": {Stopped: true}, "on-host": {},
+	} {
+		if got := s.sandboxes[id]; got.Netns != want.Netns || got.Stopped != want.Stopped {
+			t.Errorf("%s: namespace %q, stopped %t; want %q, %t", id, got.Netns, got.Stopped, want.Netns, want.Stopped)
+		}
+	}
+	// Its end has no process to ask.
+	if got := s.SandboxOf(lost("a", 0)).Netns; got != "/run/netns/a" {
+		t.Errorf("at its end the namespace is %q", got)
+	}
+	again := &State{}
+	again.Reset([]*api.PodSandbox{lost("a", 7)}, nil)
+	if got := again.SandboxOf(lost("a", 7)).Netns; got != "" {
+		t.Errorf("nobody can find it, and it is %q", got)
+	}
+}

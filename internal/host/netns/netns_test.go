@@ -48,3 +48,24 @@ func TestOpenWhatIsNone(t *testing.T) {
 		t.Errorf("Open of a mount namespace = %v, want an error of its own", err)
 	}
 }
+
+func TestOfProcess(t *testing.T) {
+	a, b := hosttest.NewNamespace(t), hosttest.NewNamespace(t)
+	proc, dir := t.TempDir(), t.TempDir()
+	for link, target := range map[string]string{
+		filepath.Join(proc, "1/ns/net"): netns.Self, filepath.Join(proc, "2/ns/net"): a.Path(), filepath.Join(proc, "3/ns/net"): b.Path(),
+		filepath.Join(dir, "cni-a"): a.Path(), filepath.Join(dir, "host"): netns.Self, filepath.Join(dir, "gone"): "/proc/0/ns/net",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(target, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pid, want := range map[uint32]string{1: "", 2: filepath.Join(dir, "cni-a"), 3: "", 4: ""} {
+		if got := netns.OfProcess(proc, pid, dir); got != want {
+			t.Errorf("process %d: %q, want %q", pid, got, want)
+		}
+	}
+	if got := netns.OfProcess(proc, 2, filepath.Join(dir, "none")); got != "" {
+		t.Errorf("without a folder of names: %q", got)
+	}
+}
