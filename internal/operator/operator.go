@@ -23,6 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -153,10 +154,13 @@ func newManager(ctx context.Context, o Options, config *rest.Config) (manager.Ma
 	}
 	options := manager.Options{
 		Scheme:         scheme,
+		Logger:         klog.FromContext(ctx),
 		Metrics:        server.Options{BindAddress: "0"}, // ours has its own endpoint
 		LeaderElection: true, LeaderElectionID: Name, LeaderElectionNamespace: o.Namespace,
 		LeaderElectionResourceLock: resourcelock.LeasesResourceLock, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: new(leaseDuration), RenewDeadline: new(renewDeadline), RetryPeriod: new(retryPeriod),
+		// Names of controllers must be unique for the library's metrics alone.
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
@@ -170,7 +174,6 @@ func newManager(ctx context.Context, o Options, config *rest.Config) (manager.Ma
 			},
 		},
 	}
-	ctrl.SetLogger(klog.FromContext(ctx))
 	for {
 		m, err := ctrl.NewManager(anyContent(config), options)
 		if err == nil || ctx.Err() != nil {

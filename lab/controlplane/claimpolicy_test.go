@@ -55,6 +55,7 @@ func TestClaimPolicies(t *testing.T) {
 	restConfig.QPS, restConfig.WarningHandler = -1, said
 	installDefaults(t, restConfig)
 	t.Run("names", func(t *testing.T) { tryNameClaims(t, restConfig) })
+	t.Run("operator", func(t *testing.T) { tryOperator(t, restConfig) })
 	client := dynamic.NewForConfigOrDie(restConfig)
 
 	var cases struct {
