@@ -56,6 +56,7 @@ func newAgentCommand(own surroundings) *cobra.Command {
 	f.StringVar(&options.SysfsRoot, "sysfs-root", options.SysfsRoot, "where the host's /sys is")
 	f.StringVar(&options.ProcRoot, "proc-root", options.ProcRoot, "where the host's /proc is; with the pods' processes, where those are verified")
 	f.DurationVar(&options.VerifyInterval, "verify-interval", options.VerifyInterval, "how often pods are compared with what the kernel says of them; 0: never")
+	f.DurationVar(&options.HostReportInterval, "host-report-interval", options.HostReportInterval, "how often the host is checked, as plumbline doctor does, for the node's HostReport; 0: never")
 	f.StringVar(&options.ProcSys, "proc-sys", options.ProcSys, "a /proc/sys whose net can be written")
 	f.StringVar(&options.BPFFS, "bpffs", options.BPFFS, "BPF file system that keeps eBPF programs taken off a NIC; empty: NICs with programs are not taken")
 	f.BoolVar(&options.AllowLoss, "allow-loss", options.AllowLoss, "take NICs although something on them, such as a classful queueing discipline, will not come back")

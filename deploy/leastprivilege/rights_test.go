@@ -30,6 +30,9 @@ func TestShippedRules(t *testing.T) {
 		"list /pods",
 		"watch /pods",
 		"get /nodes",
+		"get plumbline.dev/hostreports",
+		"create plumbline.dev/hostreports",
+		"update plumbline.dev/hostreports",
 		"create /events",
 		"patch /events",
 	)

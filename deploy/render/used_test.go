@@ -50,6 +50,7 @@ var others = map[string]string{
 	"observe":                                     "observe: true",
 	"deviceTaints":                                "deviceTaints: NoExecute",
 	"verify.interval":                             "verify: {interval: 1m}",
+	"hostReport.interval":                         "hostReport: {interval: 5m}",
 	"operator.enabled":                            "operator: {enabled: false}",
 	"operator.replicas":                           "operator: {replicas: 1}",
 	"operator.nodeSelector":                       "operator: {nodeSelector: {a: b}}",

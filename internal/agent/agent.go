@@ -132,6 +132,12 @@ func run(ctx context.Context, o Options) error {
 	if err := loop.Take(ctx, first); err != nil {
 		return err
 	}
+	machineChanged, err := a.reportHost(ctx, follower.Config)
+	if err != nil {
+		return err
+	}
+	taken := loop.Taken
+	loop.Taken = func() { taken(); machineChanged() }
 	a.clouds.run(ctx)
 
 	a.health.waitFor("the container runtime")

@@ -44,6 +44,9 @@ type Options struct {
 	// VerifyInterval is how often the node's pods are compared with what the kernel
 	// says of them; 0: never.
 	VerifyInterval time.Duration
+	// HostReportInterval is how often the host is checked for its HostReport without
+	// a change of the machine; 0: never, and there is no report.
+	HostReportInterval time.Duration
 	// SysfsRoot is /sys of the host; ProcRoot is its /proc, for the boot id, and
 	// for the processes of pods where those are verified.
 	SysfsRoot, ProcRoot string
@@ -132,7 +135,8 @@ func DefaultOptions() Options {
 		DeviceTaints:   string(resourceapi.DeviceTaintEffectNoSchedule),
 		Cloud:          providers.DefaultOptions(),
 
-		MoveIBInterfaces: true,
+		MoveIBInterfaces:   true,
+		HostReportInterval: time.Minute,
 	}
 }
 
@@ -212,6 +216,9 @@ func (o Options) Validate() error {
 	}
 	if o.VerifyInterval != 0 && o.VerifyInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--verify-interval=%s: want 1s or more, or 0 for never", o.VerifyInterval))
+	}
+	if o.HostReportInterval != 0 && o.HostReportInterval < 10*time.Second {
+		errs = append(errs, fmt.Errorf("--host-report-interval=%s: want 10s or more, or 0 for never", o.HostReportInterval))
 	}
 	if n := o.CPUs.ReservedPerNUMA; n < 0 {
 		errs = append(errs, fmt.Errorf("--reserved-per-numa=%d: want 0 or more", n))

@@ -30,6 +30,7 @@ func TestWrongOptions(t *testing.T) {
 		{"an expression of another type", func(o *Options) { o.Filter = "1" }, `--filter: "1": want an expression that is true or false`},
 		{"a kind of nothing", func(o *Options) { o.AllowInterfaces = []string{"kind:"} }, `--allow-interfaces: "kind:": want the name of an interface`},
 		{"an interval too short", func(o *Options) { o.VerifyInterval = 1 }, "--verify-interval=1ns: want 1s or more"},
+		{"an interval of host reports too short", func(o *Options) { o.HostReportInterval = 1 }, "--host-report-interval=1ns: want 10s or more"},
 		{"a path from somewhere", func(o *Options) { o.StateDir = "state" }, `--state-dir="state": want an absolute path`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

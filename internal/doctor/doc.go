@@ -12,5 +12,6 @@
 //	report.go    what findings come to in a HostReport
 //	host.go      a host's files and devices
 //	checks.go    the checks, in order
+//	profile.go   what hosts of one kind are compared by
 //	modules.go, pcie.go, config_space.go, rdma.go, interfaces.go: what they look at
 package doctor

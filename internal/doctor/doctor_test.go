@@ -353,3 +353,51 @@ func FuzzConfigSpace(f *testing.F) {
 		Run(h)
 	})
 }
+
+// TestProfile: two hosts of one kind have one profile, whatever their devices are called
+// and whichever a pod has.
+func TestProfile(t *testing.T) {
+	kernel := fstest.MapFile{Data: []byte("6.1.0\n")}
+	files := fstest.MapFS{
+		"proc/sys/kernel/osrelease": &kernel, "proc/cmdline": {Data: []byte("root=UUID=secret iommu=pt quiet pci=config_acs=1\n")},
+		"sys/class/infiniband/mlx5_0/fw_ver": {Data: []byte("28.39\n")}, "sys/class/infiniband/mlx5_1/fw_ver": {Data: []byte("28.39\n")},
+	}
+	profile := func(files fs.FS, change func(m *model.Machine)) hosts.HostProfile {
+		t.Helper()
+		parts := readyMachine(t)
+		if change != nil {
+			change(&parts)
+		}
+		m, err := model.New(parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Profile(Host{Machine: m, Files: files})
+	}
+	want := hosts.HostProfile{
+		Kernel: "6.1.0", Settings: map[string]string{"cmdline:iommu": "pt", "cmdline:pci": "config_acs=1"},
+		Devices: []hosts.DeviceProfile{
+			{Kind: "gpu", ID: "10de:0000", Count: 1, Settings: map[string]string{"link": "32 GT/s x16"}},
+			{Kind: "nic", ID: "15b3:0000", Count: 2, Settings: map[string]string{"firmware": "28.39", "link": "32 GT/s x16", "mtu": "9000"}},
+		},
+	}
+	if diff := cmp.Diff(want, profile(files, nil)); diff != "" {
+		t.Errorf("profile (-want +got):\n%s", diff)
+	}
+	renamed := func(m *model.Machine) { m.NICs[0].Interface.Name, m.NICs[1].Interface.Name = "a", "b" }
+	if diff := cmp.Diff(want, profile(files, renamed)); diff != "" {
+		t.Errorf("with other names (-want +got):\n%s", diff)
+	}
+	held := maps.Clone(files)
+	delete(held, "sys/class/infiniband/mlx5_0/fw_ver")
+	if diff := cmp.Diff(want, profile(held, nil)); diff != "" {
+		t.Errorf("while a pod has one (-want +got):\n%s", diff)
+	}
+	slower := func(m *model.Machine) {
+		mtu := 1500
+		m.NICs[1].Interface.MTU = &mtu
+	}
+	if got := profile(files, slower).Devices; len(got) != 3 || got[1].Count != 1 || got[1].Settings["mtu"] == got[2].Settings["mtu"] {
+		t.Errorf("with another MTU: %+v", got)
+	}
+}

@@ -110,3 +110,8 @@ upgraded with the values it had (helm upgrade --reuse-values), has them under ex
 {{- $labels := .Values.nodeLabels | default (dict "enabled" true) -}}
 {{- mergeOverwrite (deepCopy $given) $older (dict "labels" $labels.enabled) | toJson -}}
 {{- end }}
+
+{{/* How often hosts are looked at; releases of an older chart have no such value. */}}
+{{- define "plumbline.hostReportInterval" -}}
+{{- (.Values.hostReport | default (dict "interval" "1m")).interval -}}
+{{- end }}

@@ -1,0 +1,43 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	"plumbline.dev/plumbline/internal/agent/hostreport"
+)
+
+// reportHost has the node's HostReport written until ctx ends, and returns what is to be
+// called when the machine has changed.
+func (a *agent) reportHost(ctx context.Context, config *rest.Config) (machineChanged func(), err error) {
+	if a.HostReportInterval == 0 {
+		return func() {}, nil
+	}
+	changed := make(chan struct{}, 1)
+	reporter, err := hostreport.New(hostreport.Options{
+		Node: a.NodeName, Client: a.client, Config: config, Interval: a.HostReportInterval, Changed: changed,
+		Look: func() hosts.Report {
+			held, err := a.heldNICs(ctx)
+			if err != nil { // told where records are read for slices
+				held = nil
+			}
+			return hostreport.Look(a.merged.Current(), held, hostreport.Paths{Sys: a.SysfsRoot, Proc: a.ProcRoot, NRI: filepath.Dir(a.NRISocket)})
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.serving.Go(func() { reporter.Run(ctx) })
+	return func() {
+		select {
+		case changed <- struct{}{}:
+		default: // one is pending, and covers this change too
+		}
+	}, nil
+}
