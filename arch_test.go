@@ -61,7 +61,9 @@ var importTable = []struct {
 		"internal/agent/...", "internal/kube", "internal/metrics/...", "internal/unixhttp", "internal/verify/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory/...", "internal/devicehealth",
 		"internal/cloud/...", "internal/driver/...", "internal/guard", "internal/journal", "internal/cdi", "api/hosts/...",
 	}},
-	{"internal/agent/hostreport", []string{"api/hosts/...", "internal/doctor", "internal/kube", "internal/model", "internal/printable"}},
+	{"internal/agent/hostreport", []string{
+		"api/hosts/...", "internal/agent/status", "internal/doctor", "internal/kube", "internal/model/...", "internal/printable",
+	}},
 	{"internal/agent/agenttest", []string{"internal/driver", "internal/model/..."}},
 	{"internal/agent/claims", []string{
 		"internal/metrics", "internal/agent/status", "internal/cdi", "internal/driver", "internal/guard", "internal/journal",

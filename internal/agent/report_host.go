@@ -11,6 +11,8 @@ import (
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/agent/hostreport"
+	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // reportHost has the node's HostReport written until ctx ends, and returns what is to be
@@ -20,6 +22,7 @@ func (a *agent) reportHost(ctx context.Context, config *rest.Config) (machineCha
 		return func() {}, nil
 	}
 	changed := make(chan struct{}, 1)
+	devices := hostreport.Devices{Tell: func(found map[string]status.Answer) { a.status.SetHost(slicecodec.DriverNet, found) }}
 	reporter, err := hostreport.New(hostreport.Options{
 		Node: a.NodeName, Client: a.client, Config: config, Interval: a.HostReportInterval, Changed: changed,
 		Look: func() hosts.Report {
@@ -27,7 +30,10 @@ func (a *agent) reportHost(ctx context.Context, config *rest.Config) (machineCha
 			if err != nil { // told where records are read for slices
 				held = nil
 			}
-			return hostreport.Look(a.merged.Current(), held, hostreport.Paths{Sys: a.SysfsRoot, Proc: a.ProcRoot, NRI: filepath.Dir(a.NRISocket)})
+			machine := a.merged.Current()
+			report := hostreport.Look(machine, held, hostreport.Paths{Sys: a.SysfsRoot, Proc: a.ProcRoot, NRI: filepath.Dir(a.NRISocket)})
+			devices.Looked(report, machine.NICs)
+			return report
 		},
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,9 +26,10 @@ import (
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 )
 
-// server is an API server with HostReports. Its methods and the reporter run one at a
-// time: the tests wait for the bubble to settle.
+// server is an API server with HostReports.
 type server struct {
+	// mu is held by whoever asks or changes it, and the host beside it.
+	mu sync.Mutex
 	// away fails every request, undefined is one without the definition, racing has
 	// somebody else write before each update, so often.
 	away, undefined bool
@@ -38,17 +40,19 @@ type server struct {
 }
 
 func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.away {
 		return nil, errors.New("connection refused")
 	}
 	if s.undefined {
-		return answer(http.StatusNotFound, status(http.StatusNotFound, metav1.StatusReasonNotFound)), nil
+		return answer(http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)), nil
 	}
 	switch r.Method {
 	case http.MethodGet:
 		s.reads++
 		if s.object == nil || path.Base(r.URL.Path) != s.object.Name {
-			return answer(http.StatusNotFound, status(http.StatusNotFound, metav1.StatusReasonNotFound)), nil
+			return answer(http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)), nil
 		}
 		return answer(http.StatusOK, s.object), nil
 	case http.MethodPost, http.MethodPut:
@@ -69,7 +73,7 @@ func (s *server) write(r *http.Request) (*http.Response, error) {
 			s.object.ResourceVersion = strconv.Itoa(s.version)
 		}
 		if sent.ResourceVersion != s.object.ResourceVersion {
-			return answer(http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonConflict)), nil
+			return answer(http.StatusConflict, failure(http.StatusConflict, metav1.StatusReasonConflict)), nil
 		}
 	}
 	s.writes++
@@ -79,7 +83,7 @@ func (s *server) write(r *http.Request) (*http.Response, error) {
 	return answer(http.StatusOK, sent), nil
 }
 
-func status(code int32, reason metav1.StatusReason) *metav1.Status {
+func failure(code int32, reason metav1.StatusReason) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: string(reason),
 	}
@@ -124,7 +128,7 @@ func (b *bench) run(t *testing.T) {
 	t.Helper()
 	r, err := New(Options{
 		Node: "a", Client: b.client, Config: &rest.Config{Host: "http://api", Transport: b.server, QPS: -1},
-		Interval: time.Minute, Changed: b.changed, Look: func() hosts.Report { return *b.found.DeepCopy() },
+		Interval: time.Minute, Changed: b.changed, Look: b.look,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -135,9 +139,22 @@ func (b *bench) run(t *testing.T) {
 	synctest.Wait()
 }
 
+func (b *bench) look() hosts.Report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return *b.found.DeepCopy()
+}
+
+// set changes the server or the host.
+func (b *bench) set(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change()
+}
+
 // become changes the host, and tells the reporter.
 func (b *bench) become(r hosts.Report) {
-	b.found = r
+	b.set(func() { b.found = r })
 	select {
 	case b.changed <- struct{}{}:
 	default: // one is pending, and covers this change too
@@ -151,6 +168,8 @@ func after(d time.Duration) {
 
 func (b *bench) want(t *testing.T, writes int, found string) {
 	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.writes != writes {
 		t.Errorf("%d writes, want %d", b.writes, writes)
 	}
@@ -212,7 +231,7 @@ func TestFiguresAreNoChange(t *testing.T) {
 		b.want(t, 2, "1")
 		for i := range 40 {
 			b.become(reportOf(wrong(counting, strconv.Itoa(i+2))))
-			b.found.OK = i
+			b.set(func() { b.found.OK = i })
 			after(time.Minute)
 		}
 		b.want(t, 2, "1")
@@ -228,7 +247,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 			defer b.stop()
 			b.become(reportOf(wrong("links", "later")))
 			after(10 * time.Second)
-			b.away = false
+			b.set(func() { b.away = false })
 			after(time.Minute)
 			b.want(t, 1, "later")
 		})
@@ -238,7 +257,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 			b := start(t, &server{undefined: true})
 			defer b.stop()
 			after(time.Hour)
-			b.undefined = false
+			b.set(func() { b.undefined = false })
 			after(2 * readAgain)
 			b.want(t, 1, "down")
 		})
@@ -247,7 +266,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := start(t, &server{})
 			defer b.stop()
-			b.object = nil
+			b.set(func() { b.object = nil })
 			after(2 * readAgain)
 			b.want(t, 2, "down")
 		})
@@ -256,7 +275,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := start(t, &server{})
 			defer b.stop()
-			b.racing = 2
+			b.set(func() { b.racing = 2 })
 			b.become(reportOf(wrong("links", "dormant")))
 			after(2 * gap)
 			b.want(t, 2, "dormant")

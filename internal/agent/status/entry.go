@@ -45,6 +45,9 @@ func entryOf(driverName string, d DeviceState, want wanted) resourceapi.Allocate
 	if faults := want.faults[d.Device]; len(faults) > 0 {
 		entry.Conditions = append(entry.Conditions, unhealthy(faults))
 	}
+	if a, ok := want.host[d.Device]; ok {
+		entry.Conditions = append(entry.Conditions, a.condition())
+	}
 	if want.aligned != nil {
 		entry.Conditions = append(entry.Conditions, want.aligned.conditions()...)
 	}

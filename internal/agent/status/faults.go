@@ -54,7 +54,13 @@ func (w *Writer) want(key claimKey, r Report) {
 			faults[d.Device] = of
 		}
 	}
-	want := wanted{claim: r.Claim, devices: r.Devices, faults: faults, since: time.Now()}
+	host := map[string]hostAnswer{}
+	for _, d := range r.Devices {
+		if a, ok := w.host[key.driver][d.Device]; ok {
+			host[d.Device] = a
+		}
+	}
+	want := wanted{claim: r.Claim, devices: r.Devices, faults: faults, host: host, since: time.Now()}
 	if a, ok := w.alignment[key.uid]; ok {
 		want.aligned = &a
 	}

@@ -36,6 +36,7 @@ type wanted struct {
 	claim   driver.ClaimRef
 	devices []DeviceState // empty: clear our entries
 	faults  map[string][]model.Fault
+	host    map[string]hostAnswer
 	aligned *Alignment // nil: nothing is said
 	since   time.Time
 }
@@ -59,6 +60,8 @@ type Writer struct {
 	// each driver's devices by name.
 	reports map[claimKey]Report
 	faults  map[string]map[string][]model.Fault
+	// host is what the host's checks say of each driver's devices by name.
+	host map[string]map[string]hostAnswer
 	// alignment is what verification says of claims, ours and others'.
 	alignment map[types.UID]Alignment
 }
@@ -74,6 +77,7 @@ func NewWriter(client kubernetes.Interface, events *kube.Events) *Writer {
 		told:      map[claimKey][]DeviceState{},
 		reports:   map[claimKey]Report{},
 		faults:    map[string]map[string][]model.Fault{},
+		host:      map[string]map[string]hostAnswer{},
 		alignment: map[types.UID]Alignment{},
 	}
 }
@@ -89,6 +93,9 @@ func (w *Writer) Set(r Report) {
 		return
 	}
 	reportEvents(w.events, r, told)
+	if !ok { // its pods have not heard what was known before they came
+		w.tellHost(r, nil)
+	}
 	w.told[key], w.reports[key] = r.Devices, r
 	if len(r.Devices) == 0 {
 		delete(w.told, key)
