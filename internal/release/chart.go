@@ -4,6 +4,7 @@
 package release
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -60,6 +61,20 @@ func (s Source) writeChart(dir, repository, digest string) error {
 		}
 		return os.WriteFile(filepath.Join(dir, at), []byte(text), 0o644)
 	})
+}
+
+// Chart is the chart of a release as "helm package" packs it. It names the image of
+// the repository by its digest.
+func (s Source) Chart(repository, digest string) (packed []byte, err error) {
+	dir, err := os.MkdirTemp("", "plumbline-chart-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := s.writeChart(dir, repository, digest); err != nil {
+		return nil, err
+	}
+	return s.packChart(dir)
 }
 
 // packChart packs the chart in dir as "helm package" does, but with the commit's

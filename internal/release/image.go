@@ -36,13 +36,22 @@ func (i Image) Digest() (v1.Hash, error) { return i.Index.Digest() }
 // Image builds the programs of a cluster, and packs them for architectures: those of
 // a release are Architectures. work is a folder to build in.
 func (s Source) Image(ctx context.Context, work string, architectures ...string) (Image, error) {
-	image := Image{ByArchitecture: map[string]v1.Image{}, BOMs: map[string][]byte{}}
 	for _, architecture := range architectures {
-		dir := filepath.Join(work, "linux-"+architecture)
-		if err := s.Build(ctx, Platform{"linux", architecture}, NodePrograms, dir); err != nil {
+		platform := Platform{"linux", architecture}
+		if err := s.Build(ctx, platform, NodePrograms, filepath.Join(work, platform.String())); err != nil {
 			return Image{}, err
 		}
-		content, err := s.Content(dir, architecture)
+	}
+	return s.PackImage(work, architectures...)
+}
+
+// PackImage packs programs that Build has written into folders of work that are called
+// after their platforms.
+func (s Source) PackImage(work string, architectures ...string) (Image, error) {
+	image := Image{ByArchitecture: map[string]v1.Image{}, BOMs: map[string][]byte{}}
+	for _, architecture := range architectures {
+		dir := filepath.Join(work, Platform{"linux", architecture}.String())
+		content, err := s.content(dir, architecture)
 		if err != nil {
 			return Image{}, err
 		}
@@ -58,9 +67,9 @@ func (s Source) Image(ctx context.Context, work string, architectures ...string)
 	return image, err
 }
 
-// Content is what the image holds: the programs of dir, a database of PCI names,
+// content is what the image holds: the programs of dir, a database of PCI names,
 // and nothing else.
-func (s Source) Content(dir, architecture string) (ociimage.Image, error) {
+func (s Source) content(dir, architecture string) (ociimage.Image, error) {
 	programs := map[string]string{}
 	for _, name := range NodePrograms {
 		programs[path.Join("/usr/bin", name)] = filepath.Join(dir, name)

@@ -5,40 +5,84 @@ package build
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
-	"plumbline.dev/plumbline/internal/ociimage"
 	"plumbline.dev/plumbline/internal/release"
+	"plumbline.dev/plumbline/lab/cache"
 )
 
-// Plumbline builds the project's own programs as a release does, those of the image
-// and the one for people, into the cache's folder bin, and returns the content of
-// the image. The go command itself knows whether anything changed, so there is no key.
-func (b *Builder) Plumbline(ctx context.Context, architecture string) (ociimage.Image, error) {
-	task := b.progress.Start("plumbline")
-	content, err := b.plumbline(ctx, architecture)
-	if err != nil {
-		task.Fail()
-		return ociimage.Image{}, err
-	}
-	task.Done("built")
-	return content, nil
+// Installation is what plumbline is installed from, as a release has it.
+type Installation struct {
+	// Image is the archive of the image, for the lab's architecture only, and Chart
+	// the packed chart, which names it by its digest.
+	Image, Chart string
 }
 
-func (b *Builder) plumbline(ctx context.Context, architecture string) (ociimage.Image, error) {
+// Plumbline makes what a release has of the project's own programs: those of the image,
+// packed, with the chart, and the one for people, in the cache's folder bin. The image
+// has a tag beside its digest.
+func (b *Builder) Plumbline(ctx context.Context, architecture, reference string) (Installation, error) {
 	source, err := release.Open(ctx, b.source)
 	if err != nil {
-		return ociimage.Image{}, err
+		return Installation{}, err
 	}
-	dir := b.cache.Path("bin")
-	programs := append(slices.Clone(release.NodePrograms), release.Client)
-	if err := source.Build(ctx, release.Platform{OS: "linux", Architecture: architecture}, programs, dir); err != nil {
-		return ociimage.Image{}, err
+	work, key, err := b.programs(ctx, source, architecture)
+	if err != nil {
+		return Installation{}, err
 	}
-	return source.Content(dir, architecture)
+	const stem, chart = "plumbline", "plumbline.tgz"
+	dir, err := b.cache.Do(ctx, b.progress, cache.Step{
+		Name: "installation", Title: "image and chart", Done: "packed", Key: key.Add(reference).String(),
+		Make: func(_ context.Context, out string) error {
+			image, err := source.PackImage(work, architecture)
+			if err != nil {
+				return err
+			}
+			if _, err := image.Write(out, reference, stem); err != nil {
+				return err
+			}
+			digest, err := image.Digest()
+			if err != nil {
+				return err
+			}
+			packed, err := source.Chart(release.Repository, digest.String())
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(out, chart), packed, 0o644)
+		},
+	})
+	return Installation{Image: filepath.Join(dir, stem+".oci.tar"), Chart: filepath.Join(dir, chart)}, err
+}
+
+// programs builds the project's own programs, and returns the folder with those of the
+// image and a key of all that is packed with them. The go command itself knows whether
+// anything changed, so each time it is asked.
+func (b *Builder) programs(ctx context.Context, source release.Source, architecture string) (work string, key *cache.Key, err error) {
+	task := b.progress.Start("plumbline")
+	work = b.cache.Path("bin")
+	platform := release.Platform{OS: "linux", Architecture: architecture}
+	dir := filepath.Join(work, platform.String())
+	err = errors.Join(
+		source.Build(ctx, platform, release.NodePrograms, dir),
+		source.Build(ctx, platform, []string{release.Client}, work),
+	)
+	if err != nil {
+		task.Fail()
+		return "", nil, err
+	}
+	key = new(cache.Key).Add(source.Version, source.Commit, source.Time.String())
+	for _, files := range []string{dir, filepath.Join(b.source, "deploy", "charts")} {
+		if err := key.AddFiles(os.DirFS(files)); err != nil {
+			task.Fail()
+			return "", nil, fmt.Errorf("read %s: %w", files, err)
+		}
+	}
+	task.Done("built")
+	return work, key, nil
 }
 
 // GuestInit builds the first program of a virtual machine's guest.

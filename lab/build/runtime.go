@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// ContainerdVersion, RuncVersion, CNIVersion and DRANETVersion are the releases
+// ContainerdVersion and those that follow are the releases
 // that the modules beside this file pin.
 const (
 	ContainerdVersion = "v2.4.2"
 	RuncVersion       = "v1.5.2"
 	CNIVersion        = "v1.9.1"
 	DRANETVersion     = "v1.4.0"
+	HelmVersion       = "v3.20.2"
 )
 
 // Containerd returns the folder with containerd, containerd-shim-runc-v2 and
@@ -49,6 +50,17 @@ func (b *Builder) DRANET(ctx context.Context) (string, error) {
 		ldflags:  "-s -w",
 		env:      []string{"CGO_ENABLED=0"},
 	})
+}
+
+// Helm returns the helm program. Its libraries are plumbline's own versions, so that
+// most of it is compiled already.
+func (b *Builder) Helm(ctx context.Context) (string, error) {
+	dir, err := b.module(ctx, "helm", "Helm "+HelmVersion, goBuild{
+		packages: []string{"tool"},
+		ldflags:  "-s -w -X helm.sh/helm/v3/internal/version.version=" + HelmVersion,
+		env:      []string{"CGO_ENABLED=0"},
+	})
+	return filepath.Join(dir, "helm"), err
 }
 
 // Runc returns the runc program, linked statically so that a guest needs no C

@@ -44,8 +44,10 @@ type Artifacts struct {
 	NetworkTools string
 	// GuestInit is the guest's first program.
 	GuestInit string
-	// Images is an archive of the images that no registry has.
-	Images string
+	// Helm is a program, Chart what it installs plumbline from.
+	Helm, Chart string
+	// Images are archives of the images that no registry has.
+	Images []string
 }
 
 // NewArtifactBuilder returns a builder for the checkout at source, or says which
@@ -146,6 +148,9 @@ func (b *ArtifactBuilder) build(ctx context.Context, artifacts *Artifacts, secco
 	if artifacts.CNI, err = b.builder.CNI(ctx); err != nil {
 		return err
 	}
+	if artifacts.Helm, err = b.builder.Helm(ctx); err != nil {
+		return err
+	}
 	if artifacts.GuestInit, err = b.builder.GuestInit(ctx); err != nil {
 		return err
 	}
@@ -158,16 +163,16 @@ func (b *ArtifactBuilder) build(ctx context.Context, artifacts *Artifacts, secco
 	return err
 }
 
-// pack makes the archive of images. The project's own programs change with
-// every edit, so it is made each time.
+// pack makes the archives of images: the lab's own, and plumbline's, which changes with
+// every edit and is of the form that users import.
 func (b *ArtifactBuilder) pack(ctx context.Context, artifacts *Artifacts) error {
-	images := image.BusyboxImages(artifacts.Busybox, artifacts.Applets)
-	var err error
-	if images[image.Plumbline], err = b.builder.Plumbline(ctx, image.Architecture); err != nil {
+	installation, err := b.builder.Plumbline(ctx, image.Architecture, image.Plumbline)
+	if err != nil {
 		return err
 	}
-	artifacts.Images = b.cache.Path("images.tar")
-	return ociimage.WriteDocker(artifacts.Images, images)
+	own := b.cache.Path("images.tar")
+	artifacts.Chart, artifacts.Images = installation.Chart, []string{own, installation.Image}
+	return ociimage.WriteDocker(own, image.BusyboxImages(artifacts.Busybox, artifacts.Applets))
 }
 
 // DRANET makes what plumbline is measured beside: an archive with its image, and

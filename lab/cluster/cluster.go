@@ -77,11 +77,13 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	if err != nil {
 		return err
 	}
-	var reloaded bool
+	if err := c.linkProgram("helm", artifacts.Helm); err != nil {
+		return err
+	}
 	if o.OnHost {
-		reloaded, err = c.startHostNode(ctx, b, artifacts, cp)
+		err = c.startHostNode(ctx, b, artifacts, cp)
 	} else {
-		reloaded, err = c.node(ctx, b, artifacts, cp, machine, o)
+		err = c.node(ctx, b, artifacts, cp, machine, o)
 	}
 	if err != nil {
 		return err
@@ -92,7 +94,7 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	if o.metadataPort, err = c.metadata(ctx, machine, o); err != nil {
 		return err
 	}
-	return c.install(ctx, b, cp, o, nodeName(machine), reloaded)
+	return c.install(ctx, b, artifacts.Chart, cp, o, nodeName(machine))
 }
 
 func (c *Cluster) controlPlane(ctx context.Context, b *ArtifactBuilder, hyperkube string) (*controlplane.ControlPlane, error) {
@@ -103,13 +105,14 @@ func (c *Cluster) controlPlane(ctx context.Context, b *ArtifactBuilder, hyperkub
 		return nil, err
 	}
 	task.Done("ready")
-	// kubectl must be the one the cluster was started with, also later,
-	// when no checkout is at hand.
-	link := filepath.Join(c.dir, "hyperkube")
-	if err := errors.Join(removeIfThere(link), os.Symlink(hyperkube, link)); err != nil {
-		return nil, err
-	}
-	return cp, nil
+	return cp, c.linkProgram("hyperkube", hyperkube)
+}
+
+// linkProgram lets a program be found in the cluster's folder: kubectl and helm must be
+// those that the cluster was started with, also later, when no checkout is at hand.
+func (c *Cluster) linkProgram(name, program string) error {
+	link := filepath.Join(c.dir, name)
+	return errors.Join(removeIfThere(link), os.Symlink(program, link))
 }
 
 func removeIfThere(path string) error {
@@ -147,7 +150,7 @@ func (c *Cluster) forget() error {
 	}
 	left = slices.DeleteFunc(left, func(path string) bool { return strings.HasSuffix(path, ".log") })
 	var errs []error
-	for _, path := range append(left, c.hardwareFile(), c.imagesFile(), filepath.Join(c.dir, "hyperkube")) {
+	for _, path := range append(left, c.hardwareFile(), c.imagesFile(), filepath.Join(c.dir, "hyperkube"), filepath.Join(c.dir, "helm")) {
 		errs = append(errs, removeIfThere(path))
 	}
 	return errors.Join(errs...)

@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -14,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/lab/cache"
 )
@@ -53,23 +51,6 @@ func TestOpenRefusesNames(t *testing.T) {
 		if _, err := Open(c, name); (err == nil) != ok {
 			t.Errorf("Open(%q): %v", name, err)
 		}
-	}
-}
-
-// A class that is there belongs to somebody else and stays as it is.
-func TestCreateClassesOnlyWhereAbsent(t *testing.T) {
-	client := fake.NewClientset()
-	for range 2 {
-		if err := createClasses(t.Context(), client, deploy.DeviceClasses()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	list, err := client.ResourceV1().DeviceClasses().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := bytes.Count(deploy.DeviceClasses(), []byte("\nkind: DeviceClass\n")); len(list.Items) != want {
-		t.Errorf("created %d classes, want %d", len(list.Items), want)
 	}
 }
 

@@ -32,12 +32,12 @@ func (c *Cluster) hostNode() *hostnode.Node { return hostnode.Open(filepath.Join
 // onHost says whether the cluster's node runs on this host.
 func (c *Cluster) onHost() (bool, error) { return c.hostNode().Running() }
 
-// startHostNode starts the node, unless it runs, and waits for it to join. It
-// says whether a running one was given new images.
-func (c *Cluster) startHostNode(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane) (reloaded bool, err error) {
+// startHostNode starts the node, unless it runs, and waits for it to join. One that
+// runs is given what is new of the images.
+func (c *Cluster) startHostNode(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane) error {
 	running, err := c.onHost()
 	if err != nil {
-		return false, err
+		return err
 	}
 	task := b.progress.Start("node " + HostNodeName)
 	if !running {
@@ -50,11 +50,11 @@ func (c *Cluster) startHostNode(ctx context.Context, b *ArtifactBuilder, artifac
 	}
 	if err != nil {
 		task.Fail()
-		return false, err
+		return err
 	}
 	task.Done("ready")
 	if !running {
-		return false, nil
+		return nil
 	}
 	return c.reload(ctx, b, artifacts.Images)
 }
@@ -68,13 +68,9 @@ func (c *Cluster) makeHostNode(ctx context.Context, artifacts *Artifacts, cp *co
 	if err != nil {
 		return err
 	}
-	digest, err := digestOf(artifacts.Images)
-	if err != nil {
-		return err
-	}
 	err = errors.Join(
 		os.WriteFile(c.hardwareFile(), []byte(HostNodeName), 0o644),
-		os.WriteFile(c.imagesFile(), []byte(digest), 0o644),
+		c.noteImages(artifacts.Images),
 	)
 	if err != nil {
 		return err

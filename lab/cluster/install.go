@@ -4,34 +4,27 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
-	resourcev1 "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/deploy"
-	"plumbline.dev/plumbline/deploy/render"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/lab/controlplane"
 )
 
-// install puts plumbline into the cluster as its users do: the chart, with
-// simulated GPUs since the guest has no others, and the device classes that
-// are not there yet. restart says that the agent's image has changed.
-func (c *Cluster) install(ctx context.Context, b *ArtifactBuilder, cp *controlplane.ControlPlane, o Options, node string, restart bool) error {
-	task := b.progress.Start("plumbline agent")
-	if err := c.installAll(ctx, cp, o, node, restart); err != nil {
+// install puts plumbline into the cluster as its users do: by Helm, from a packed chart,
+// with simulated GPUs where a virtual machine has no others.
+func (c *Cluster) install(ctx context.Context, b *ArtifactBuilder, chart string, cp *controlplane.ControlPlane, o Options, node string) error {
+	task := b.progress.Start("plumbline")
+	if err := c.installAll(ctx, chart, cp, o, node); err != nil {
 		task.Fail()
 		return err
 	}
@@ -39,36 +32,30 @@ func (c *Cluster) install(ctx context.Context, b *ArtifactBuilder, cp *controlpl
 	return nil
 }
 
-func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane, o Options, node string, restart bool) error {
-	manifests, err := render.Chart(deploy.Namespace, o.chartValues(cp))
+func (c *Cluster) installAll(ctx context.Context, chart string, cp *controlplane.ControlPlane, o Options, node string) error {
+	values, err := yaml.Marshal(o.chartValues(cp))
 	if err != nil {
+		return fmt.Errorf("write the chart's values: %w", err)
+	}
+	if err := c.forgetPending(ctx); err != nil {
 		return err
 	}
-	if err := c.Apply(ctx, manifests); err != nil {
+	_, err = c.Helm(ctx, values, "upgrade", "--install", release, chart,
+		"--namespace", deploy.Namespace, "--create-namespace", "--values", "-")
+	if err != nil {
 		return fmt.Errorf("install plumbline: %w", err)
+	}
+	if err := c.rolledOut(ctx, "daemonset/"+deploy.AgentServiceAccount); err != nil {
+		return err
+	}
+	if !o.NoOperator {
+		if err := c.rolledOut(ctx, "deployment/"+deploy.OperatorServiceAccount); err != nil {
+			return err
+		}
 	}
 	client, err := clientOf(cp)
 	if err != nil {
 		return err
-	}
-	if err := createClasses(ctx, client, deploy.DeviceClasses()); err != nil {
-		return err
-	}
-	agent := []string{"-n", deploy.Namespace, "daemonset/" + deploy.AgentServiceAccount}
-	if restart {
-		// The tag is the old one: nothing else shows that its image is new.
-		if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, agent...)...); err != nil {
-			return err
-		}
-	}
-	const agentPatience = "3m"
-	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=" + agentPatience}, agent...)...); err != nil {
-		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s ds/%s)", err, deploy.Namespace, deploy.AgentServiceAccount)
-	}
-	if !o.NoOperator {
-		if err := c.operatorRuns(ctx, restart); err != nil {
-			return err
-		}
 	}
 	drivers := []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU}
 	if o.OnHost {
@@ -77,16 +64,21 @@ func (c *Cluster) installAll(ctx context.Context, cp *controlplane.ControlPlane,
 	return waitSlices(ctx, client, node, drivers)
 }
 
-// operatorRuns waits for what runs once in a cluster.
-func (c *Cluster) operatorRuns(ctx context.Context, restart bool) error {
-	operator := []string{"-n", deploy.Namespace, "deployment/" + deploy.OperatorServiceAccount}
-	if restart {
-		if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, operator...)...); err != nil {
-			return err
-		}
-	}
-	if err := c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=3m"}, operator...)...); err != nil {
-		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s deployment/%s)", err, deploy.Namespace, deploy.OperatorServiceAccount)
+// release is the installation's name for Helm.
+const release = "plumbline"
+
+// forgetPending has Helm forget what was begun when it was killed, which it takes for
+// an installation that still goes on. Nobody else installs here: the cluster is locked.
+func (c *Cluster) forgetPending(ctx context.Context) error {
+	return c.pipe(ctx, nil, "delete", "secrets", "--namespace", deploy.Namespace,
+		"--selector", "owner=helm,name="+release+",status in (pending-install,pending-upgrade,pending-rollback)")
+}
+
+// rolledOut waits until what the chart brings runs as the chart has it.
+func (c *Cluster) rolledOut(ctx context.Context, workload string) error {
+	err := c.pipe(ctx, nil, "rollout", "status", "--timeout=3m", "--namespace", deploy.Namespace, workload)
+	if err != nil {
+		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s %s)", err, deploy.Namespace, workload)
 	}
 	return nil
 }
@@ -96,9 +88,6 @@ func (c *Cluster) operatorRuns(ctx context.Context, restart bool) error {
 func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 	host, port := cp.GuestAddress()
 	values := map[string]any{
-		"namespace": map[string]any{"create": true},
-		// Made apart, since rendering asks no cluster which are there.
-		"deviceClasses": map[string]any{"create": []any{}},
 		// Nothing runs on simulated nodes.
 		"nodeSelector": map[string]any{realLabel: "true"},
 		"operator":     map[string]any{"enabled": !o.NoOperator, "nodeSelector": map[string]any{realLabel: "true"}},
@@ -118,6 +107,10 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		}
 		return values
 	}
+	// No driver of NVIDIA's is there to bring its own.
+	values["deviceClasses"] = map[string]any{"create": []any{
+		"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com", "dra.cpu", "gpu.nvidia.com", "mig.nvidia.com",
+	}}
 	values["drivers"] = map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": o.agentMachine()}}
 	if o.agentMachine() != o.Machine {
 		values["extraVolumes"] = []any{map[string]any{
@@ -128,29 +121,6 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		}}
 	}
 	return values
-}
-
-// createClasses creates the device classes that are absent. One that is there
-// belongs to somebody else.
-func createClasses(ctx context.Context, client kubernetes.Interface, manifests []byte) error {
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
-	for {
-		var class resourcev1.DeviceClass
-		err := decoder.Decode(&class)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read device classes: %w", err)
-		}
-		if class.Name == "" {
-			continue // a comment between two separators
-		}
-		_, err = client.ResourceV1().DeviceClasses().Create(ctx, &class, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create device class %s: %w", class.Name, err)
-		}
-	}
 }
 
 // waitSlices returns once the node's agent has published devices of each of
@@ -180,9 +150,9 @@ func waitSlices(ctx context.Context, client kubernetes.Interface, node string, m
 // RollAgent replaces the agent's pod on every node, one after the other, as an
 // upgrade does, and waits for the new ones.
 func (c *Cluster) RollAgent(ctx context.Context) error {
-	agent := []string{"-n", deploy.Namespace, "daemonset/" + deploy.AgentServiceAccount}
-	if err := c.pipe(ctx, nil, append([]string{"rollout", "restart"}, agent...)...); err != nil {
+	const agent = "daemonset/" + deploy.AgentServiceAccount
+	if err := c.pipe(ctx, nil, "rollout", "restart", "--namespace", deploy.Namespace, agent); err != nil {
 		return err
 	}
-	return c.pipe(ctx, nil, append([]string{"rollout", "status", "--timeout=3m"}, agent...)...)
+	return c.rolledOut(ctx, agent)
 }

@@ -37,23 +37,23 @@ const bootPatience = 10 * time.Minute
 // machine is the cluster's virtual machine, running or not.
 func (c *Cluster) machine() *vm.VM { return vm.Open(filepath.Join(c.dir, "vm")) }
 
-// node boots the machine, unless it runs, and waits for it to join. It says
-// whether a running one was given new images.
-func (c *Cluster) node(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) (reloaded bool, err error) {
+// node boots the machine, unless it runs, and waits for it to join. One that runs is
+// given what is new of the images.
+func (c *Cluster) node(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane, facts *machine.Facts, o Options) error {
 	running, err := c.machine().Running()
 	if err != nil {
-		return false, err
+		return err
 	}
 	if !running {
 		if err := c.boot(ctx, b, artifacts, cp, facts, o); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if err := c.ready(ctx, b, cp, cloudOf(facts, o)); err != nil {
-		return false, err
+		return err
 	}
 	if !running {
-		return false, nil
+		return nil
 	}
 	return c.reload(ctx, b, artifacts.Images)
 }
@@ -88,13 +88,9 @@ func (c *Cluster) boot(ctx context.Context, b *ArtifactBuilder, artifacts *Artif
 	if config.KVM, why, err = vm.KVM(ctx, config, b.cache.Path("kvm")); err != nil {
 		return err
 	}
-	digest, err := digestOf(artifacts.Images)
-	if err != nil {
-		return err
-	}
 	err = errors.Join(
 		os.WriteFile(c.hardwareFile(), []byte(facts.Name), 0o644),
-		os.WriteFile(c.imagesFile(), []byte(digest), 0o644),
+		c.noteImages(artifacts.Images),
 	)
 	if err != nil {
 		return err

@@ -22,33 +22,52 @@ import (
 	"plumbline.dev/plumbline/lab/vm/guest"
 )
 
-// reload brings new images into a running guest, so that an edit of the agent
-// needs no reboot. It says whether there was anything to bring.
-func (c *Cluster) reload(ctx context.Context, b *ArtifactBuilder, images string) (bool, error) {
-	digest, err := digestOf(images)
-	if err != nil {
-		return false, err
-	}
+// reload brings new images into a running node, so that an edit of plumbline needs no
+// reboot.
+func (c *Cluster) reload(ctx context.Context, b *ArtifactBuilder, archives []string) error {
 	has, err := os.ReadFile(c.imagesFile())
-	if err != nil || string(has) == digest {
-		return false, err
+	if err != nil {
+		return err
 	}
 	bring := c.importImages
 	if onHost, err := c.onHost(); err != nil {
-		return false, err
+		return err
 	} else if onHost {
 		bring = c.importOnHost
 	}
-	task := b.progress.Start("images")
-	if err := bring(ctx, images); err != nil {
-		task.Fail()
-		return false, fmt.Errorf("bring new images into the node: %w", err)
+	for _, archive := range archives {
+		digest, err := digestOf(archive)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(has), digest) {
+			continue
+		}
+		task := b.progress.Start("images of " + filepath.Base(archive))
+		if err := bring(ctx, archive); err != nil {
+			task.Fail()
+			return fmt.Errorf("bring new images into the node: %w", err)
+		}
+		task.Done("imported")
 	}
-	task.Done("imported")
-	return true, os.WriteFile(c.imagesFile(), []byte(digest), 0o644)
+	return c.noteImages(archives)
 }
 
-// imagesFile records which archive of images the guest has.
+// noteImages records which archives of images the node has.
+func (c *Cluster) noteImages(archives []string) error {
+	var text strings.Builder
+	for _, archive := range archives {
+		digest, err := digestOf(archive)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "%s  %s\n", digest, archive)
+	}
+	return os.WriteFile(c.imagesFile(), []byte(text.String()), 0o644)
+}
+
+// imagesFile records the digest and the path of each archive of images that the node
+// has.
 func (c *Cluster) imagesFile() string { return filepath.Join(c.dir, "images") }
 
 func digestOf(file string) (string, error) {

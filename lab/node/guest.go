@@ -24,7 +24,7 @@ const podSubnet = "10.88.0.0/24"
 const (
 	programDir = "/usr/bin"
 	cniDir     = "/opt/cni/bin"
-	imagesFile = "/usr/share/plumblab/images.tar"
+	imagesDir  = "/usr/share/plumblab/images"
 	configDir  = "/etc/kubernetes"
 	criSocket  = "/run/containerd/containerd.sock"
 )
@@ -40,8 +40,8 @@ type GuestConfig struct {
 	// Hyperkube and Runc are programs of the host, Containerd and CNI
 	// folders of programs.
 	Hyperkube, Runc, Containerd, CNI string
-	// Images is an archive of container images.
-	Images string
+	// Images are archives of container images.
+	Images []string
 	// Sandbox is the image of pods' sandboxes, one of Images.
 	Sandbox string
 	// Kubeconfig and ClientCA let the kubelet join.
@@ -74,9 +74,11 @@ func Guest(c GuestConfig) (initramfs.Files, []guest.Service, error) {
 		configDir + "/kubelet.yaml":       {Content: kubeletText},
 		configDir + "/kubelet.kubeconfig": {Content: c.Kubeconfig, Mode: 0o600},
 		configDir + "/ca.crt":             {Content: c.ClientCA},
-		imagesFile:                        {Source: c.Images},
 		programDir + "/hyperkube":         program(c.Hyperkube),
 		programDir + "/runc":              program(c.Runc),
+	}
+	for _, archive := range c.Images {
+		files[path.Join(imagesDir, path.Base(archive))] = initramfs.File{Source: archive}
 	}
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
 		files[path.Join(programDir, name)] = program(path.Join(c.Containerd, name))
@@ -113,7 +115,7 @@ func services(c GuestConfig) []guest.Service {
 		{
 			// Beside the kubelet: no pod comes before the node is ready.
 			Name: "images", After: criSocket, Once: true,
-			Argv: []string{programDir + "/ctr", "--namespace", "k8s.io", "images", "import", imagesFile},
+			Argv: []string{"/bin/sh", "-ec", "for archive in " + imagesDir + "/*; do ctr --namespace k8s.io images import $archive; done"},
 		},
 	}
 }

@@ -14,7 +14,7 @@ func guestConfig() GuestConfig {
 	return GuestConfig{
 		Name: "n1", Labels: map[string]string{"b": "2", "a": "1"},
 		Hyperkube: "/store/hyperkube", Runc: "/store/runc", Containerd: "/store/containerd", CNI: "/store/cni",
-		Images: "/store/images.tar", Sandbox: "plumbline.dev/lab/pause:latest",
+		Images: []string{"/store/images.tar"}, Sandbox: "plumbline.dev/lab/pause:latest",
 		Kubeconfig: []byte("kubeconfig"), ClientCA: []byte("ca"), KubeletPort: 10250,
 	}
 }
