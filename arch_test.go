@@ -76,6 +76,7 @@ var importTable = []struct {
 		"internal/printable",
 		"internal/kube", "internal/metrics", "internal/allocation", "internal/driver", "internal/explain/...",
 	}},
+	{"internal/operator/uninstall", []string{"internal/operator/nodestatus", "internal/plural"}},
 	{"internal/operator/nodestatus", []string{"api/hosts/...", "internal/kube", "internal/plural", "internal/printable"}},
 	{"internal/operator/installation", []string{"api/hosts/...", "internal/kube", "internal/model/slicecodec"}},
 	{"internal/version", nil},
@@ -90,6 +91,7 @@ var importTable = []struct {
 		"internal/agent/claims", "internal/agent/podclaims", "internal/agent/runtimestate", "internal/agent/status", "internal/driver",
 		"internal/host/cgroup", "internal/kube", "internal/metrics", "internal/model",
 	}},
+	{"internal/agent/leave", []string{"internal/agent/registration", "internal/cdi", "internal/journal"}},
 	{"internal/agent/registration", []string{"internal/agent/claims", "internal/cdi", "internal/driver", "internal/model/..."}},
 	{"internal/agent/runtimehooks", []string{
 		"internal/agent/claims", "internal/metrics", "internal/agent/pinning", "internal/agent/podclaims", "internal/agent/runtimestate", "internal/agent/status",
@@ -159,8 +161,8 @@ var importTable = []struct {
 	{"hack/...", nil},
 	{"hack/release", []string{"internal/release"}},
 	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},
-	{"cmd/plumbline-agent", []string{"internal/agent", "internal/unixhttp"}},
-	{"cmd/plumbline-operator", []string{"internal/operator", "internal/operator/explainer", "internal/unixhttp", "internal/version"}},
+	{"cmd/plumbline-agent", []string{"internal/agent", "internal/agent/leave", "internal/unixhttp"}},
+	{"cmd/plumbline-operator", []string{"internal/operator", "internal/operator/explainer", "internal/operator/uninstall", "internal/unixhttp", "internal/version"}},
 	{"cmd/plumbline-guard", []string{"internal/guard"}},
 	{"cmd/plumbline", []string{"internal/cli"}},
 }

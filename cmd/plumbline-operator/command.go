@@ -63,27 +63,11 @@ Any number of replicas may run: one leads, which a Lease says, and the others wa
 	klog.InitFlags(all)
 	f.AddGoFlag(all.Lookup("v"))
 	root.AddCommand(
-		newCleanupCommand(),
+		newRefuseHeldCommand(), newCleanupCommand(),
 		newAskCommand("healthz", "Ask the running program whether it is ready; say what it waits for if not", operator.HealthPath),
 		newAskCommand("metrics", "Print the running program's metrics", operator.MetricsPath),
 	)
 	return root
-}
-
-func newCleanupCommand() *cobra.Command {
-	var kubeconfig string
-	cmd := &cobra.Command{
-		Use:   "cleanup",
-		Short: "Take the conditions and labels of plumbline off all nodes, after its operator has gone",
-		Example: `  # what an uninstallation by Helm does at its end
-  plumbline-operator cleanup --kubeconfig ~/.kube/config`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return operator.Cleanup(cmd.Context(), kubeconfig, cmd.OutOrStdout())
-		},
-	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "empty: the pod's service account")
-	return cmd
 }
 
 func newAskCommand(name, short, path string) *cobra.Command {

@@ -4,6 +4,7 @@
 package cdi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,6 +78,26 @@ func (d *Dir) Claims(driverName string) ([]types.UID, error) {
 		}
 	}
 	return uids, nil
+}
+
+// Written lists those of Claims whose spec this package wrote: other servers of a driver
+// give their files the same names.
+func (d *Dir) Written(driverName string) ([]types.UID, error) {
+	all, err := d.Claims(driverName)
+	if err != nil {
+		return nil, err
+	}
+	var ours []types.UID
+	for _, uid := range all {
+		text, err := os.ReadFile(filepath.Join(d.path, fileName(driverName, uid)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read CDI spec: %w", err)
+		}
+		if bytes.Contains(text, []byte(markerPrefix)) {
+			ours = append(ours, uid)
+		}
+	}
+	return ours, nil
 }
 
 func fileName(driverName string, uid types.UID) string {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -204,24 +203,6 @@ func anyContent(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = "", ""
 	return config
-}
-
-// Cleanup takes off the cluster's nodes what the controllers wrote on them, and tells
-// of each. The controllers must not run.
-func Cleanup(ctx context.Context, kubeconfig string, out io.Writer) error {
-	_, config, err := kube.ConnectAs(Name, kubeconfig)
-	if err != nil {
-		return err
-	}
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	c, err := client.New(anyContent(config), client.Options{Scheme: scheme})
-	if err != nil {
-		return fmt.Errorf("connect to the cluster: %w", err)
-	}
-	return nodestatus.Cleanup(ctx, c, out)
 }
 
 // connectRetry is the time between two requests to an API server that is away.

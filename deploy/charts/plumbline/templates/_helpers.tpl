@@ -115,3 +115,44 @@ upgraded with the values it had (helm upgrade --reuse-values), has them under ex
 {{- define "plumbline.hostReportInterval" -}}
 {{- (.Values.hostReport | default (dict "interval" "1m")).interval -}}
 {{- end }}
+
+{{/*
+The nodes that get an agent, of a pod's specification.
+*/}}
+{{- define "plumbline.placement" -}}
+{{- $drivers := include "plumbline.drivers" . | fromJson }}
+{{- $everywhere := false }}
+{{- range $drivers }}{{ if not . }}{{ $everywhere = true }}{{ end }}{{ end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if or (not $everywhere) .Values.nodeMatchExpressions }}
+affinity:
+  nodeAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      nodeSelectorTerms:
+        {{- if $everywhere }}
+        - matchExpressions:
+            {{- toYaml .Values.nodeMatchExpressions | nindent 12 }}
+        {{- else }}
+        # Nodes that at least one driver wants; the agent knows which.
+        {{- range $driver, $selector := $drivers }}
+        # {{ $driver }}
+        - matchExpressions:
+            {{- with $.Values.nodeMatchExpressions }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+            {{- range $key, $value := $selector }}
+            - key: {{ $key }}
+              operator: In
+              values: [{{ $value | quote }}]
+            {{- end }}
+        {{- end }}
+        {{- end }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
