@@ -9,6 +9,8 @@ SHELL       := /bin/bash
 MAKEFLAGS   += --no-print-directory
 
 CACHE   ?= $(CURDIR)/.cache
+# Where image and release are written.
+OUT     ?= out
 export CGO_ENABLED ?= 0
 
 # As a release is built (internal/release/build.go says why), so that nothing is
@@ -29,10 +31,10 @@ build: tools ## Build the command line tools into bin/
 	@cd lab && $(BUILD) -o ../bin/ ./cmd/plumblab
 
 image: tools ## Pack the image, for amd64 and arm64, into out/image (PUSH=HOST/NAME uploads it)
-	@go run -trimpath ./hack/release $(if $(PUSH),-push $(PUSH)) image
+	@go run -trimpath ./hack/release -out $(OUT) $(if $(PUSH),-push $(PUSH)) image
 
 release: tools ## Make image, chart, manifests, command line tools and offline bundle in out/release (IMAGE=HOST/NAME)
-	@go run -trimpath ./hack/release $(if $(IMAGE),-repository $(IMAGE)) all
+	@go run -trimpath ./hack/release -out $(OUT) $(if $(IMAGE),-repository $(IMAGE)) all
 
 tools:
 	@command -v go >/dev/null || { echo "go is missing: install Go 1.26 or newer, from your distribution or go.dev" >&2; exit 1; }

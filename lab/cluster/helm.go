@@ -31,6 +31,9 @@ func (c *Cluster) Helm(ctx context.Context, input []byte, args ...string) (strin
 	return out.String(), nil
 }
 
+// TempFolder is a folder of that name for what nobody needs when the cluster has gone.
+func (c *Cluster) TempFolder(name string) string { return filepath.Join(c.dir, "tmp", name) }
+
 // HelmCommand returns the cluster's own Helm, and what of the environment has it use
 // this cluster and write nothing into the person's home.
 func (c *Cluster) HelmCommand() (argv, env []string, err error) {
@@ -40,7 +43,7 @@ func (c *Cluster) HelmCommand() (argv, env []string, err error) {
 	}
 	env = []string{"KUBECONFIG=" + cp.Kubeconfig()}
 	for _, folder := range []string{"CACHE", "CONFIG", "DATA"} {
-		env = append(env, "HELM_"+folder+"_HOME="+filepath.Join(c.dir, "tmp", "helm"))
+		env = append(env, "HELM_"+folder+"_HOME="+c.TempFolder("helm"))
 	}
 	return []string{filepath.Join(c.dir, "helm")}, env, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -127,6 +128,11 @@ func (c *Cluster) runOnHost(ctx context.Context, argv []string, in io.Reader, ou
 // PutOnHost puts a program where the node on this host finds it, and returns its
 // path there.
 func (c *Cluster) PutOnHost(program string) (string, error) { return c.hostNode().Put(program) }
+
+// ListenOnHost listens in the network of the node on this host.
+func (c *Cluster) ListenOnHost(network, address string) (net.Listener, error) {
+	return c.hostNode().Listen(network, address)
+}
 
 // LinksOnHost are the links of the node on this host.
 func (c *Cluster) LinksOnHost() ([]string, error) { return c.hostNode().Links() }

@@ -33,9 +33,9 @@ func (c *Cluster) install(ctx context.Context, b *ArtifactBuilder, chart string,
 }
 
 func (c *Cluster) installAll(ctx context.Context, chart string, cp *controlplane.ControlPlane, o Options, node string) error {
-	values, err := yaml.Marshal(o.chartValues(cp))
+	values, err := o.valuesFile(cp)
 	if err != nil {
-		return fmt.Errorf("write the chart's values: %w", err)
+		return err
 	}
 	if err := c.forgetPending(ctx); err != nil {
 		return err
@@ -81,6 +81,23 @@ func (c *Cluster) rolledOut(ctx context.Context, workload string) error {
 		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s %s)", err, deploy.Namespace, workload)
 	}
 	return nil
+}
+
+// ChartValues is a file of the values that an installation in this lab takes.
+func (c *Cluster) ChartValues(o Options) ([]byte, error) {
+	cp, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	return o.valuesFile(cp)
+}
+
+func (o Options) valuesFile(cp *controlplane.ControlPlane) ([]byte, error) {
+	values, err := yaml.Marshal(o.chartValues(cp))
+	if err != nil {
+		return nil, fmt.Errorf("write the chart's values: %w", err)
+	}
+	return values, nil
 }
 
 // chartValues are the values the lab's installation differs in from the

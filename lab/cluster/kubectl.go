@@ -23,7 +23,7 @@ func (c *Cluster) KubectlCommand() (argv []string, kubeconfig string, err error)
 	}
 	// What kubectl remembers of the API server goes with the cluster, and
 	// not into the person's home.
-	memory := "--cache-dir=" + filepath.Join(c.dir, "tmp", "kubectl")
+	memory := "--cache-dir=" + c.TempFolder("kubectl")
 	return []string{filepath.Join(c.dir, "hyperkube"), "kubectl", memory}, cp.Kubeconfig(), nil
 }
 

@@ -32,6 +32,7 @@ import (
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/internal/operator"
+	"plumbline.dev/plumbline/internal/operator/uninstall"
 	"plumbline.dev/plumbline/internal/unixhttp"
 )
 
@@ -91,7 +92,7 @@ func tryOperator(t *testing.T, admin *rest.Config) {
 	}
 	// What the hook of an uninstallation does, when nobody writes any more.
 	var said strings.Builder
-	if err := operator.Cleanup(t.Context(), f.adminConfig(admin), &said); err != nil {
+	if err := operator.Cleanup(t.Context(), f.adminConfig(admin), uninstall.Leftovers{Namespace: deploy.Namespace}, &said); err != nil {
 		t.Fatal(err)
 	}
 	if want := "node " + reportedNode + ": conditions and labels taken off\n1 node had conditions or labels of plumbline\n"; said.String() != want {

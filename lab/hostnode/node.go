@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,6 +63,24 @@ func (n *Node) Put(program string) (string, error) {
 		return "", err
 	}
 	return filepath.Join(stateDir, name), place(at, initramfs.File{Source: program, Mode: 0o755})
+}
+
+// Listen listens in the node's network namespace, for a server that runs outside.
+func (n *Node) Listen(network, address string) (l net.Listener, err error) {
+	pid, err := os.ReadFile(filepath.Join(n.dir, insideFile))
+	if err != nil {
+		return nil, fmt.Errorf("find the node: %w", err)
+	}
+	namespace, err := os.Open(filepath.Join("/proc", strings.TrimSpace(string(pid)), "ns/net"))
+	if err != nil {
+		return nil, fmt.Errorf("find the node's network: %w", err)
+	}
+	defer func() { _ = namespace.Close() }()
+	err = within(namespace, func() error {
+		l, err = net.Listen(network, address)
+		return err
+	})
+	return l, err
 }
 
 // Links are the names of the links in the node's network namespace, as the kernel

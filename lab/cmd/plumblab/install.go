@@ -1,0 +1,101 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"plumbline.dev/plumbline/lab/cluster"
+	"plumbline.dev/plumbline/lab/image"
+	"plumbline.dev/plumbline/lab/scenario"
+	"plumbline.dev/plumbline/lab/scenario/harness"
+	"plumbline.dev/plumbline/lab/scenario/install"
+)
+
+// newInstall follows the pages that tell how to install.
+func newInstall(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:   "install",
+		Short: "Start a node on this host, install plumbline as README says, and leave again",
+		Long: `install types README's commands: it makes a release, pushes its image to a registry of
+its own, and installs the chart by Helm. A pod gets a NIC, the host breaks and is mended,
+leaving is refused while the pod runs, and afterwards node and API server must be as they
+were before. It writes no release into out, and needs root.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options := cluster.Options{NoInstall: true}
+			if err := place(cmd, onHost, &options); err != nil {
+				return err
+			}
+			config, err := g.installConfig(cmd, options)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(config.Out, "\nREADME's installation on %s, and out again\n\n", config.Node)
+			return install.Run(cmd.Context(), config)
+		},
+	}
+}
+
+// installConfig starts the cluster, and writes down what the run is to know of it.
+func (g *global) installConfig(cmd *cobra.Command, options cluster.Options) (config install.Config, err error) {
+	if config.Checkout, err = g.checkout(); err != nil {
+		return config, err
+	}
+	builder, err := g.artifactBuilder(cmd.Context(), cmd)
+	if err != nil {
+		return config, err
+	}
+	c, err := g.open()
+	if err != nil {
+		return config, err
+	}
+	if err := c.Up(cmd.Context(), builder, options); err != nil {
+		return config, err
+	}
+	client, err := c.Client()
+	if err != nil {
+		return config, err
+	}
+	argv, kubeconfig, err := c.KubectlCommand()
+	if err != nil {
+		return config, err
+	}
+	rest, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return config, err
+	}
+	if config.Dynamic, err = dynamic.NewForConfig(rest); err != nil {
+		return config, err
+	}
+	helm, env, err := c.HelmCommand()
+	if err != nil {
+		return config, err
+	}
+	values, err := c.ChartValues(options)
+	if err != nil {
+		return config, err
+	}
+	folder := c.TempFolder("release")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return config, err
+	}
+	config.Values = filepath.Join(filepath.Dir(folder), "values.yaml")
+	if err := os.WriteFile(config.Values, values, 0o600); err != nil {
+		return config, err
+	}
+	config.Cluster = harness.Cluster{
+		Client: client, Node: cluster.HostNodeName, Shell: c.NodeShell, Image: image.Busybox, Out: cmd.OutOrStdout(),
+	}
+	config.Kubectl = scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig}
+	config.Listen, config.Folder = c.ListenOnHost, folder
+	config.Environment = append(env, "PATH="+filepath.Dir(helm[0])+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return config, nil
+}
