@@ -92,7 +92,9 @@ const goodControl = maxRead4096<<maxReadShift | relaxedOrderingBit
 // readyFiles are those of a host on which nothing is wrong.
 func readyFiles() map[string]string {
 	files := map[string]string{
-		"proc/cpuinfo":                             "processor\t: 0\nflags\t\t: fpu vme\n",
+		"proc/cpuinfo":                             "processor\t: 0\nmodel name\t: Xeon Platinum 8481C\nflags\t\t: fpu vme\n",
+		"sys/class/dmi/id/sys_vendor":              "NVIDIA\n",
+		"sys/class/dmi/id/product_name":            "DGXH100\n",
 		"proc/sys/kernel/osrelease":                "6.8.0-1007\n",
 		"proc/sys/kernel/numa_balancing":           "0\n",
 		"proc/driver/nvidia/version":               "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15\n",

@@ -126,18 +126,31 @@ func (h Host) subject(a model.PCIAddress) string {
 // device is a function's folder in sysfs.
 func device(a model.PCIAddress) string { return path.Join("sys/bus/pci/devices", a.String()) }
 
+// cpuinfo is a field of the first processor in /proc/cpuinfo, "" where it has none of
+// that name.
+func (h Host) cpuinfo(field string) (string, error) {
+	text, err := h.read("proc/cpuinfo")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == field {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", nil
+}
+
 // virtual says whether this is a virtual machine, where the hypervisor decides on PCIe
 // settings.
 func (h Host) virtual() (bool, error) {
-	text, err := h.read("proc/cpuinfo")
+	flags, err := h.cpuinfo("flags")
 	if err != nil {
 		return false, err
 	}
-	for line := range strings.Lines(text) {
-		if name, flags, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "flags" {
-			return slices.Contains(strings.Fields(flags), "hypervisor"), nil
-		}
+	if flags == "" {
+		// Arm has no such line; firmware tells in other ways, which differ.
+		return false, errors.New("proc/cpuinfo: no line of flags")
 	}
-	// Arm has no such flag; firmware tells in other ways, which differ.
-	return false, errors.New("proc/cpuinfo: no line of flags")
+	return slices.Contains(strings.Fields(flags), "hypervisor"), nil
 }

@@ -36,7 +36,7 @@ func Profile(h Host) hosts.HostProfile {
 	gpus := map[model.PCIAddress]bool{}
 	for _, g := range h.gpus() {
 		gpus[g.Address] = true
-		p.Devices = append(p.Devices, h.deviceProfile("gpu", g, nil))
+		p.Devices = append(p.Devices, h.deviceProfile(kindGPU, g, nil))
 	}
 	for i := range h.Machine.NICs {
 		n := &h.Machine.NICs[i]
@@ -44,23 +44,39 @@ func Profile(h Host) hosts.HostProfile {
 			continue
 		}
 		if f := h.Machine.Function(*n.PCI); f != nil {
-			p.Devices = append(p.Devices, h.deviceProfile("nic", *f, n))
+			p.Devices = append(p.Devices, h.deviceProfile(kindNIC, *f, n))
 		}
 	}
 	p.Devices = together(p.Devices)
 	return p
 }
 
+// Settings of hosts in a profile that are not the whole text of a file.
+const (
+	settingMachine = "machine"
+	settingCPU     = "cpu"
+	settingCPUs    = "cpus"
+	// settingCmdline begins those of the kernel's command line.
+	settingCmdline = "cmdline:"
+)
+
+// settingFiles are the settings that are a file's text; there is no such file where the
+// kernel was built without it or the module is not loaded.
+var settingFiles = map[string]string{
+	"numa_balancing": "proc/sys/kernel/numa_balancing",
+	"netns_mode":     "sys/module/ib_core/parameters/netns_mode",
+	"mlx5_core":      "sys/module/mlx5_core/version",
+	"nvidia":         "sys/module/nvidia/version",
+}
+
+// cmdlineWords are the parameters of the kernel that are settings.
+var cmdlineWords = []string{"iommu", "intel_iommu", "amd_iommu", "pci", "hugepages", "hugepagesz", "isolcpus"}
+
 // hostSettings are those by which hosts of one kind differ when somebody forgot one;
 // what cannot be read is left out.
 func (h Host) hostSettings() map[string]string {
-	all := map[string]string{}
-	for name, file := range map[string]string{
-		"numa_balancing": "proc/sys/kernel/numa_balancing",
-		"netns_mode":     "sys/module/ib_core/parameters/netns_mode",
-		"mlx5_core":      "sys/module/mlx5_core/version",
-		"nvidia":         "sys/module/nvidia/version",
-	} {
+	all := h.hardware()
+	for name, file := range settingFiles {
 		if text, err := h.read(file); err == nil && text != "" {
 			all[name] = text
 		}
@@ -68,13 +84,41 @@ func (h Host) hostSettings() map[string]string {
 	if line, err := h.read("proc/cmdline"); err == nil {
 		for word := range strings.FieldsSeq(line) {
 			name, value, _ := strings.Cut(word, "=")
-			if slices.Contains([]string{"iommu", "intel_iommu", "amd_iommu", "pci", "hugepages", "hugepagesz", "isolcpus"}, name) {
-				all["cmdline:"+name] = value
+			if slices.Contains(cmdlineWords, name) {
+				all[settingCmdline+name] = value
 			}
 		}
 	}
 	if len(all) == 0 {
 		return nil
+	}
+	return all
+}
+
+// hardware is what machine it is, as its firmware says, with which processors, and how
+// many CPUs are online.
+func (h Host) hardware() map[string]string {
+	all := map[string]string{}
+	var words []string
+	for _, file := range []string{"sys_vendor", "product_name"} {
+		if text, err := h.read("sys/class/dmi/id/" + file); err == nil && text != "" {
+			words = append(words, text)
+		}
+	}
+	if len(words) > 0 {
+		all[settingMachine] = strings.Join(words, " ")
+	}
+	if name, _ := h.cpuinfo("model name"); name != "" {
+		all[settingCPU] = name
+	}
+	online := 0
+	for i := range h.Machine.CPUs {
+		if h.Machine.CPUs[i].Online {
+			online++
+		}
+	}
+	if online > 0 {
+		all[settingCPUs] = strconv.Itoa(online)
 	}
 	return all
 }
