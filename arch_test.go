@@ -131,7 +131,9 @@ var importTable = []struct {
 	{"internal/explain/explaintest", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/model/slicecodec", "internal/nodeslices", "deploy"}},
 	{"internal/cli/cmdutil", nil},
 	{"internal/doctor", []string{"internal/model", "internal/model/affinity", "internal/plural", "internal/printable", "internal/suggest", "api/hosts/..."}},
-	{"internal/cli/doctor", []string{"api/hosts/...", "internal/printable", "internal/cli/cmdutil", "internal/doctor", "internal/host/netns", "internal/inventory"}},
+	{"internal/cli/doctor", []string{
+		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/netns", "internal/inventory",
+	}},
 	{"internal/cli/explain", []string{
 		"internal/suggest", "internal/allocation", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "deploy",
 	}},

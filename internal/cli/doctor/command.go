@@ -1,55 +1,66 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor is the command that checks hosts: flags, and findings as text. What is
-// checked lives in internal/doctor.
+// Package doctor is the command that checks hosts: flags, what is read, and findings as
+// text. What is checked, and how hosts are compared, lives in internal/doctor.
+//
+//	command.go  flags, and what they may not be
+//	host.go     this host
+//	cluster.go  the nodes of a cluster, their reports and agents
+//	nodes.go    what there is to say of each node
+//	profile.go  --learn and --expect
+//	text.go     findings for people
 package doctor
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
-	"plumbline.dev/plumbline/internal/doctor"
-	"plumbline.dev/plumbline/internal/host/netns"
-	"plumbline.dev/plumbline/internal/inventory"
-	"plumbline.dev/plumbline/internal/printable"
 )
 
 // options are the flags.
 type options struct {
-	output string
-	all    bool
-	root   string
-}
-
-// Report is what the command prints for machines.
-type Report struct {
-	Node     string          `json:"node"`
-	Findings []hosts.Finding `json:"findings"`
+	cluster  cmdutil.ClusterFlags
+	output   string
+	all      bool
+	root     string
+	node     string
+	labels   string
+	allNodes bool
+	agents   string
+	learn    string
+	expect   string
 }
 
 // NewCommand makes the command, in a group of the help text.
 func NewCommand(group string) *cobra.Command {
-	var o options
+	o := options{cluster: cmdutil.NewClusterFlags()}
 	cmd := &cobra.Command{
 		Use:     "doctor",
 		GroupID: group,
-		Short:   "Check whether this host is ready for pods with GPUs and NICs",
+		Short:   "Check whether this host, or the nodes of a cluster, are ready for pods with GPUs and NICs",
 		Long: `Check whether this host is ready for pods with GPUs and NICs on one PCIe root:
 kernel modules, PCIe links and their settings, RDMA devices and ports, interfaces and
 the container runtime. It reads /sys, /proc, /dev, /boot and /run, changes nothing, and
 needs no cluster. Some registers of PCIe devices only root may read.
 
+With --node, -l or -A it reads instead what the agents of a cluster found on their
+nodes (HostReports), the worst node first, and says of which nodes nothing is known.
+With -l and -A it also compares nodes of one kind with each other: the same machine and
+processor with the same models of GPUs. A node that is not as most of its kind are is
+named, with both values.
+
 A line is printed for what is wrong or unknown, with the file that says so, what would
-be right and how to get there; --all prints what is right, too.
+be right and how to get there; --all prints what is right, too, as far as reports hold
+it.
+
+--learn writes the profile of a good host into a file: its kernel, settings and devices.
+--expect compares hosts with it. What is taken out of the file may be anything.
 
 The exit code is 0 where nothing is wrong, 3 where something is.`,
 		Example: `  # what keeps this host from being ready?
@@ -57,9 +68,21 @@ The exit code is 0 where nothing is wrong, 3 where something is.`,
 
   # everything that was looked at, and for a program
   sudo {{program}} doctor --all
-  sudo {{program}} doctor -o json`,
+  sudo {{program}} doctor -o json
+
+  # one node, some nodes, and the odd one out of all
+  {{program}} doctor --node gpu-node-1
+  {{program}} doctor -l pool=h200
+  {{program}} doctor -A
+
+  # is every node of the pool as this good one?
+  {{program}} doctor --node gpu-node-1 --learn h200.yaml
+  {{program}} doctor -l pool=h200 --expect h200.yaml`,
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
@@ -67,91 +90,86 @@ The exit code is 0 where nothing is wrong, 3 where something is.`,
 	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
 	flags.BoolVar(&o.all, "all", false, "print what is right, too")
 	flags.StringVar(&o.root, "root", "/", "the host's root directory, where a container has it mounted")
+	flags.StringVar(&o.node, "node", "", "what was found on this node of the cluster")
+	flags.StringVarP(&o.labels, "selector", "l", "", "what was found on the nodes that have these labels")
+	flags.BoolVarP(&o.allNodes, "all-nodes", "A", false, "what was found on all nodes of the cluster")
+	flags.StringVar(&o.agents, "agent-namespace", cmdutil.AgentNamespace, "where plumbline's agents run")
+	flags.StringVar(&o.learn, "learn", "", "write the profile of the host, or of --node, into this file")
+	flags.StringVar(&o.expect, "expect", "", "compare hosts with the profile in this file")
+	o.cluster.AddFlags(flags)
 	return cmd
+}
+
+// check refuses flags that do not go together, before anything is read.
+func (o *options) check(given func(flag string) bool) error {
+	if err := cmdutil.CheckFormat(o.output); err != nil {
+		return err
+	}
+	chosen := 0
+	for _, flag := range []string{"node", "selector", "all-nodes"} {
+		if given(flag) {
+			chosen++
+		}
+	}
+	switch {
+	case chosen > 1:
+		return cmdutil.Usagef("--node, -l and -A: want one of them")
+	case given("node") && o.node == "", given("selector") && o.labels == "":
+		return cmdutil.Usagef("--node and -l: want a node's name, or labels; -A is all nodes")
+	case chosen > 0 && given("root"):
+		return cmdutil.Usagef("--root is for this host: it does not go with --node, -l or -A")
+	}
+	return o.checkFiles(given)
+}
+
+// checkFiles refuses what does not go with --learn and --expect.
+func (o *options) checkFiles(given func(flag string) bool) error {
+	switch learn := given("learn"); {
+	case learn && given("expect"):
+		return cmdutil.Usagef("--learn and --expect: want one of them")
+	case learn && o.learn == "", given("expect") && o.expect == "":
+		return cmdutil.Usagef("--learn and --expect: want a file")
+	case learn && (o.labels != "" || o.allNodes):
+		return cmdutil.Usagef("--learn is of one host: want --node, or neither -l nor -A")
+	case learn && given("output"):
+		return cmdutil.Usagef("--learn writes YAML: it does not go with -o")
+	}
+	return nil
 }
 
 // exitWrong is the exit code where something is wrong.
 const exitWrong = 3
 
+// patience bounds all that is asked of the API server.
+const patience = time.Minute
+
 func (o *options) run(ctx context.Context, out io.Writer) error {
-	if err := cmdutil.CheckFormat(o.output); err != nil {
-		return err
-	}
-	report, err := o.examine(ctx)
+	want, err := o.wanted()
 	if err != nil {
 		return err
 	}
-	if o.output != "text" {
-		err = cmdutil.Encode(out, o.output, report)
-	} else {
-		err = writeText(out, report, o.all)
+	if o.node == "" && o.labels == "" && !o.allNodes {
+		return o.runHost(ctx, want, out)
 	}
-	if err == nil && doctor.Count(report.Findings)[hosts.Wrong] > 0 {
-		err = cmdutil.ExitError{Code: exitWrong}
-	}
-	return err
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return o.runNodes(ctx, want, out)
 }
 
-func (o *options) examine(ctx context.Context) (Report, error) {
-	name, err := os.Hostname()
-	if err != nil {
-		return Report{}, err
+// wrongIs the error that ends a command by which something wrong was found.
+func wrongIs(n int) error {
+	if n > 0 {
+		return cmdutil.ExitError{Code: exitWrong}
 	}
-	if _, err := os.Stat(filepath.Join(o.root, "sys/bus")); err != nil {
-		return Report{}, fmt.Errorf("--root %s: no host's root directory: %w", o.root, err)
-	}
-	sources := inventory.Sources{Sys: os.DirFS(filepath.Join(o.root, "sys"))}
-	if o.root == "/" {
-		links, err := inventory.OpenNetlink(netns.Current, nil)
-		if err != nil {
-			return Report{}, err
-		}
-		defer links.Close()
-		sources.Links = links
-	}
-	m, _, err := inventory.Scan(ctx, sources, inventory.Options{Name: name})
-	if err != nil {
-		return Report{}, fmt.Errorf("read the devices of %s: %w", name, err)
-	}
-	return Report{Node: name, Findings: doctor.Run(doctor.Host{Machine: m, Files: os.DirFS(o.root)})}, nil
+	return nil
 }
 
-// writeText prints a line for each finding, and below what is wrong what would be right.
-func writeText(out io.Writer, report Report, all bool) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "CHECK\tVERDICT\tSEVERITY\tOF\tFOUND\tIN")
-	for _, f := range report.Findings {
-		if f.Verdict == hosts.OK && !all {
-			continue
+func countOf(findings []hosts.Finding, v hosts.Verdict) int {
+	n := 0
+	for _, f := range findings {
+		if f.Verdict == v {
+			n++
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Check, f.Verdict, f.Severity, printable.Text(dash(f.Subject)), printable.Text(f.Found), printable.Text(f.Source))
 	}
-	n := doctor.Count(report.Findings)
-	if all || n[hosts.Wrong]+n[hosts.Unknown] > 0 {
-		if err := t.Flush(); err != nil {
-			return err
-		}
-		fmt.Fprintln(out)
-	}
-	said := map[[2]string]bool{}
-	for _, f := range report.Findings {
-		key := [2]string{f.Check, f.Want + f.Fix}
-		if f.Verdict != hosts.Wrong || said[key] {
-			continue
-		}
-		said[key] = true
-		fmt.Fprintf(out, "%s: want %s\n  %s\n", f.Check, f.Want, f.Fix)
-	}
-	if len(said) > 0 {
-		fmt.Fprintln(out)
-	}
-	_, err := fmt.Fprintf(out, "%s: %d ok, %d wrong, %d unknown\n", report.Node, n[hosts.OK], n[hosts.Wrong], n[hosts.Unknown])
-	return err
-}
-
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
+	return n
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,6 +68,33 @@ func TestDoctor(t *testing.T) {
 	n := doctor.Count(report.Findings)
 	if want := fmt.Sprintf("%s: %d ok, %d wrong, %d unknown\n", report.Node, n[hosts.OK], n[hosts.Wrong], n[hosts.Unknown]); !strings.HasSuffix(text, want) {
 		t.Errorf("text and JSON do not agree: want %q at the end of\n%s", want, text)
+	}
+	learnAndExpect(t, root)
+}
+
+// learnAndExpect has a host compared with its own profile, and with one that wants more.
+func learnAndExpect(t *testing.T, root string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "a3.yaml")
+	text, err := clitest.Run(t, NewCommand(""), "", "--root", root, "--learn", file)
+	if err != nil || !strings.HasPrefix(text, file+": the profile of ") || !strings.Contains(text, "learn from a good host") {
+		t.Errorf("error %v, want that the profile is written, and that the host is none to learn from: %s", err, text)
+	}
+	text, _ = clitest.Run(t, NewCommand(""), "", "--root", root, "--expect", file, "--all")
+	if !strings.Contains(text, "\nexpect ") || strings.Contains(text, "\nexpect: ") {
+		t.Errorf("compared with its own profile:\n%s", text)
+	}
+	learned, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := strings.Replace(string(learned), "count: 8", "count: 9", 1)
+	if err := os.WriteFile(file, []byte(more), 0o600); err != nil || more == string(learned) {
+		t.Fatal(err, more)
+	}
+	text, err = clitest.Run(t, NewCommand(""), "", "--root", root, "--expect", file)
+	if !errors.As(err, new(cmdutil.ExitError)) || !strings.Contains(text, "\nexpect: want count 9\n") {
+		t.Errorf("error %v, want that a device is missing:\n%s", err, text)
 	}
 }
 

@@ -20,11 +20,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/verify"
 )
-
-// agentLabels select the agents' pods, those that only observe among them.
-const agentLabels = "app.kubernetes.io/name=plumbline,app.kubernetes.io/component in (agent, observer)"
 
 // agentContainer is the container of theirs that runs the agent.
 const agentContainer = "agent"
@@ -73,28 +71,20 @@ func explained(err error) error {
 // on finds the agent of a node. While one takes over from another there are two.
 func (a agents) on(ctx context.Context, node string) (string, error) {
 	list, err := a.client.CoreV1().Pods(a.namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: agentLabels, FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+		LabelSelector: cmdutil.AgentLabels, FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
 	})
 	if err != nil {
 		return "", fmt.Errorf("find the agent of node %s: %w", node, err)
 	}
 	for _, ready := range []bool{true, false} {
-		for _, p := range list.Items {
-			if p.Status.Phase == corev1.PodRunning && p.Spec.NodeName == node && (isReady(p) || !ready) {
+		for i := range list.Items {
+			p := &list.Items[i]
+			if p.Status.Phase == corev1.PodRunning && p.Spec.NodeName == node && (cmdutil.IsReady(p) || !ready) {
 				return p.Name, nil
 			}
 		}
 	}
 	return "", fmt.Errorf("no agent of plumbline runs on node %s in namespace %s: want one, such as by deploy/observe.yaml, or --agent-namespace", node, a.namespace)
-}
-
-func isReady(p corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // byStream executes as kubectl exec does, by WebSocket and where that is not

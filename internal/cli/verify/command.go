@@ -77,7 +77,7 @@ wrong; 3 a pod is not as claimed; 4 of a pod it is not known, and the others are
 	flags.BoolVarP(&o.all, "all-namespaces", "A", false, "pods of all namespaces")
 	flags.StringVar(&o.node, "node", "", "pods of this node alone; of all namespaces, unless -n names one")
 	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
-	flags.StringVar(&o.agents, "agent-namespace", "plumbline-system", "where plumbline's agents run")
+	flags.StringVar(&o.agents, "agent-namespace", cmdutil.AgentNamespace, "where plumbline's agents run")
 	flags.BoolVar(&o.host, "host", false, "read this host instead of asking agents; --node says which node it is, if not its host name")
 	flags.DurationVar(&o.sample, "sample", time.Second, "with --host: how long threads are watched")
 	flags.StringVar(&o.proc, "procfs", "/proc", "with --host: where its /proc is")

@@ -1,0 +1,185 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+)
+
+// recorded are the reports that tests of internal/doctor made of their hosts, by name.
+func recorded(t testing.TB) map[string]hosts.Report {
+	t.Helper()
+	text, err := os.ReadFile("../../doctor/testdata/reports.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list hosts.HostReportList
+	if err := yaml.UnmarshalStrict(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]hosts.Report{}
+	for _, r := range list.Items {
+		all[r.Name] = r.Report
+	}
+	return all
+}
+
+// api is an API server with nodes, pods and HostReports.
+type api struct {
+	nodes   []corev1.Node
+	pods    []corev1.Pod
+	reports []hosts.HostReport
+	// refused answers paths that end so with a status.
+	refused map[string]int
+
+	mu    sync.Mutex
+	asked []string
+}
+
+// add adds a node with an agent that is ready, and its report.
+func (a *api) add(name string, r hosts.Report) {
+	uid := types.UID("uid-" + name)
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Labels: map[string]string{"pool": strings.TrimRight(name, "-0123456789")}}}
+	node.Status.NodeInfo.KernelVersion = r.Profile.Kernel
+	a.nodes = append(a.nodes, node)
+	a.agent(name, "agent", true)
+	a.reports = append(a.reports, hosts.HostReport{
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: uid}}},
+		Report:     *r.DeepCopy(),
+	})
+}
+
+// without adds a node without a report.
+func (a *api) without(name string) {
+	a.nodes = append(a.nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}})
+}
+
+func (a *api) agent(node, component string, ready bool) {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	a.pods = append(a.pods, corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "agent-" + node, Namespace: "plumbline-system", Labels: map[string]string{"app.kubernetes.io/name": "plumbline", "app.kubernetes.io/component": component},
+		},
+		Spec:   corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}},
+	})
+}
+
+// ServeHTTP answers as the API server does: lists by selector and page by page.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	a.asked = append(a.asked, r.Method+" "+r.URL.Path)
+	a.mu.Unlock()
+	for suffix, code := range a.refused {
+		if strings.HasSuffix(r.URL.Path, suffix) {
+			refuse(w, code, "")
+			return
+		}
+	}
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "")
+		return
+	}
+	list := func(version, kind string, items any, next string) {
+		answer(w, http.StatusOK, map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]string{"continue": next}, "items": items})
+	}
+	switch p := r.URL.Path; {
+	case p == "/api/v1/nodes":
+		items := []corev1.Node{}
+		for _, n := range a.nodes {
+			if selector.Matches(labels.Set(n.Labels)) {
+				items = append(items, n)
+			}
+		}
+		list("v1", "NodeList", items, "")
+	case p == "/api/v1/namespaces/plumbline-system/pods":
+		items := []corev1.Pod{}
+		on, _ := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "spec.nodeName=")
+		for _, pod := range a.pods {
+			if selector.Matches(labels.Set(pod.Labels)) && (on == "" || on == pod.Spec.NodeName) {
+				items = append(items, pod)
+			}
+		}
+		list("v1", "PodList", items, "")
+	case p == "/apis/plumbline.dev/v1alpha1/hostreports":
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+		to, next := len(a.reports), ""
+		if limit > 0 && from+limit < to {
+			to, next = from+limit, strconv.Itoa(from+limit)
+		}
+		list("plumbline.dev/v1alpha1", "HostReportList", a.reports[from:to], next)
+	default:
+		a.one(w, path.Dir(p), path.Base(p))
+	}
+}
+
+func (a *api) one(w http.ResponseWriter, of, name string) {
+	for _, n := range a.nodes {
+		if of == "/api/v1/nodes" && n.Name == name {
+			n.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
+			answer(w, http.StatusOK, n)
+			return
+		}
+	}
+	for _, r := range a.reports {
+		if of == "/apis/plumbline.dev/v1alpha1/hostreports" && r.Name == name {
+			r.TypeMeta = metav1.TypeMeta{APIVersion: "plumbline.dev/v1alpha1", Kind: "HostReport"}
+			answer(w, http.StatusOK, r)
+			return
+		}
+	}
+	refuse(w, http.StatusNotFound, name)
+}
+
+func refuse(w http.ResponseWriter, code int, name string) {
+	reason := map[int]metav1.StatusReason{http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusForbidden: metav1.StatusReasonForbidden}[code]
+	answer(w, code, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
+		Message: "refused: " + string(reason), Details: &metav1.StatusDetails{Name: name},
+	})
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		panic(err) // a type of the API
+	}
+}
+
+// serve starts the server, and returns the kubeconfig for it.
+func (a *api) serve(t testing.TB) string {
+	t.Helper()
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{"clusters": [{"name": "c", "cluster": {"server": "` + server.URL + `"}}], "contexts": [{"name": "c", "context": {"cluster": "c"}}], "current-context": "c"}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
