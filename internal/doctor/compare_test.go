@@ -267,6 +267,31 @@ func TestProfileFilesThatAreRefused(t *testing.T) {
 	}
 }
 
+// Whoever writes a profile decides what is in it: a host is as its own, whatever that
+// says.
+func FuzzDecodeProfile(f *testing.F) {
+	text, err := EncodeProfile("good", good())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte("apiVersion: plumbline.dev/v1alpha1\nkind: HostProfile\nprofile: {settings: {machine: \"\"}, devices: [{kind: nic, id: \"15b3:1021\", count: 1, settings: {driver: \"\"}}]}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := DecodeProfile(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		for _, found := range Expect(p, p) {
+			if found.Verdict != hosts.OK {
+				t.Errorf("of itself: %+v", found)
+			}
+		}
+		if groups, odd := Compare([]Peer{{Name: "a", Profile: p}, {Name: "b", Profile: p}}); len(groups) != 1 || len(odd) > 0 || len(groups[0].Undecided) > 0 {
+			t.Errorf("beside itself: %+v, %+v", groups, odd)
+		}
+	})
+}
+
 // TestRecordedReports keeps reports of ready and broken hosts in testdata, which tests of
 // others read: those of the command for one.
 func TestRecordedReports(t *testing.T) {

@@ -50,6 +50,8 @@ type api struct {
 	reports []hosts.HostReport
 	// refused answers paths that end so with a status.
 	refused map[string]int
+	// page is how much a page has at most; 0 is as much as is asked for.
+	page int
 
 	mu    sync.Mutex
 	asked []string
@@ -126,6 +128,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list("v1", "PodList", items, "")
 	case p == "/apis/plumbline.dev/v1alpha1/hostreports":
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		if a.page > 0 {
+			limit = a.page
+		}
 		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 		to, next := len(a.reports), ""
 		if limit > 0 && from+limit < to {

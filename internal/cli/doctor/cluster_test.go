@@ -48,13 +48,18 @@ func pool(t *testing.T) *api {
 	a.add("gpu-6", r["not-root"])
 	cpu := hosts.Report{Changed: r["ready"].Changed, OK: 2, Checks: []string{"runtime", "numa-balancing"}, Profile: hosts.HostProfile{Kernel: "6.8.0-1007"}}
 	a.add("cpu-0", cpu)
+	cpu.Profile.Kernel = "6.12.0-3"
+	cpu.Profile.Settings = map[string]string{"numa_balancing": "1"}
+	a.add("cpu-1", cpu)
+	cpu.Profile.Settings = map[string]string{"machine": "GIGABYTE R133"}
+	a.add("arm-0", cpu)
 	a.without("new-0")
 	return a
 }
 
 func TestNodes(t *testing.T) {
 	for name, args := range map[string][]string{
-		"all": {"-A"}, "all-right": {"-A", "--all"}, "labels": {"-l", "pool=cpu"}, "one": {"--node", "gpu-3"}, "one-without": {"--node", "new-0"},
+		"all": {"-A"}, "labels": {"-l", "pool=cpu"}, "one": {"--node", "gpu-3"}, "one-without": {"--node", "new-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, code, err := pool(t).run(t, args...)
@@ -64,6 +69,15 @@ func TestNodes(t *testing.T) {
 			clitest.Golden(t, name+".txt", fmt.Sprintf("%sexit code %d\n", text, code))
 		})
 	}
+	t.Run("page by page", func(t *testing.T) {
+		a, paged := pool(t), pool(t)
+		paged.page = 2
+		want, _, _ := a.run(t, "-A")
+		got, _, err := paged.run(t, "-A")
+		if err != nil || got != want || len(paged.asked) <= len(a.asked) {
+			t.Errorf("error %v after %d requests, want what is printed of one page:\n%s", err, len(paged.asked), got)
+		}
+	})
 	for _, format := range []string{"json", "yaml"} {
 		t.Run(format, func(t *testing.T) {
 			text, code, err := pool(t).run(t, "-A", "-o", format)

@@ -15,6 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/doctor"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/inventory"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // Report is what the command prints of one host.
@@ -29,7 +30,7 @@ func (o *options) runHost(ctx context.Context, want *hosts.HostProfile, out io.W
 	if err != nil {
 		return err
 	}
-	report := Report{Node: name, Findings: doctor.Run(host)}
+	report := Report{Node: printable.Text(name), Findings: doctor.Run(host)}
 	if o.learn != "" {
 		return o.write(name, doctor.Profile(host), countOf(report.Findings, hosts.Wrong), out)
 	}

@@ -13,12 +13,11 @@ import (
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/doctor"
 	"plumbline.dev/plumbline/internal/plural"
-	"plumbline.dev/plumbline/internal/printable"
 )
 
 // writeHost prints a line for each finding, and below what would be right.
 func writeHost(out io.Writer, report Report, all bool) error {
-	of := []Node{{Node: printable.Text(report.Node), Findings: report.Findings}}
+	of := []Node{{Node: report.Node, Findings: report.Findings}}
 	if err := writeFindings(out, of, all, false); err != nil {
 		return err
 	}
@@ -26,7 +25,7 @@ func writeHost(out io.Writer, report Report, all bool) error {
 		return err
 	}
 	n := doctor.Count(report.Findings)
-	_, err := fmt.Fprintf(out, "%s: %d ok, %d wrong, %d unknown\n", printable.Text(report.Node), n[hosts.OK], n[hosts.Wrong], n[hosts.Unknown])
+	_, err := fmt.Fprintf(out, "%s: %d ok, %d wrong, %d unknown\n", report.Node, n[hosts.OK], n[hosts.Wrong], n[hosts.Unknown])
 	return err
 }
 
@@ -135,7 +134,7 @@ func writeGroups(out io.Writer, c Cluster) error {
 			for _, s := range u.Values {
 				shares = append(shares, fmt.Sprintf("%s on %s", s.Value, some(s.Hosts)))
 			}
-			fmt.Fprintf(out, "%s: %s: no majority of %s of %s: %s\n", doctor.CheckAlike, plural.Count(len(g.Hosts), "node", "nodes"), what, g, strings.Join(shares, "; "))
+			fmt.Fprintf(out, "%s: %s, %s: no majority of %s: %s\n", doctor.CheckAlike, g, plural.Count(len(g.Hosts), "node", "nodes"), what, strings.Join(shares, "; "))
 		}
 	}
 	if len(alone) > 0 {
