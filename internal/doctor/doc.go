@@ -9,13 +9,13 @@
 // Each check says what is so, from which file, and where that is not right, what would
 // be and how to get there. What cannot be read is neither right nor wrong.
 //
-//	report.go    what findings come to in a HostReport
-//	host.go      a host's files and devices
-//	checks.go    the checks, in order
-//	profile.go   what hosts of one kind are compared by
-//	fields.go    a profile field by field, and what each field means
-//	expect.go    a host against the profile that it should have
-//	peers.go     hosts of one kind against each other
+//	report.go        what findings come to in a HostReport
+//	host.go          a host's files and devices
+//	checks.go        the checks, in order
+//	profile.go       what hosts of one kind are compared by
+//	fields.go        a profile field by field, and what each field means
+//	expect.go        a host against the profile that it should have
+//	peers.go         hosts of one kind against each other
 //	profile_file.go  profiles as files
 //	modules.go, pcie.go, config_space.go, rdma.go, interfaces.go: what they look at
 package doctor

@@ -19,7 +19,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 )
 
@@ -162,14 +161,4 @@ func wrongIs(n int) error {
 		return cmdutil.ExitError{Code: exitWrong}
 	}
 	return nil
-}
-
-func countOf(findings []hosts.Finding, v hosts.Verdict) int {
-	n := 0
-	for _, f := range findings {
-		if f.Verdict == v {
-			n++
-		}
-	}
-	return n
 }

@@ -32,7 +32,7 @@ func (o *options) runHost(ctx context.Context, want *hosts.HostProfile, out io.W
 	}
 	report := Report{Node: printable.Text(name), Findings: doctor.Run(host)}
 	if o.learn != "" {
-		return o.write(name, doctor.Profile(host), countOf(report.Findings, hosts.Wrong), out)
+		return o.write(name, doctor.Profile(host), doctor.Count(report.Findings)[hosts.Wrong], out)
 	}
 	if want != nil {
 		report.Findings = append(report.Findings, doctor.Expect(*want, doctor.Profile(host))...)
@@ -48,7 +48,7 @@ func (o *options) runHost(ctx context.Context, want *hosts.HostProfile, out io.W
 	if err != nil {
 		return err
 	}
-	return wrongIs(countOf(report.Findings, hosts.Wrong))
+	return wrongIs(doctor.Count(report.Findings)[hosts.Wrong])
 }
 
 // examine scans this host.
