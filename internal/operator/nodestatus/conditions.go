@@ -108,7 +108,7 @@ func message(findings []hosts.Finding) string {
 	if first.Subject != "" {
 		text += first.Subject + ": "
 	}
-	text += first.Found
+	text += first.Found + " (" + first.Source + ")"
 	if first.Want != "" {
 		text += "; want " + first.Want
 	}

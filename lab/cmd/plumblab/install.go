@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
@@ -79,6 +80,10 @@ func (g *global) installConfig(cmd *cobra.Command, options cluster.Options) (con
 	if err != nil {
 		return config, err
 	}
+	plumbline, err := builder.Program("plumbline")
+	if err != nil {
+		return config, err
+	}
 	values, err := c.ChartValues(options)
 	if err != nil {
 		return config, err
@@ -96,6 +101,7 @@ func (g *global) installConfig(cmd *cobra.Command, options cluster.Options) (con
 	}
 	config.Kubectl = scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig}
 	config.Listen, config.Folder = c.ListenOnHost, folder
-	config.Environment = append(env, "PATH="+filepath.Dir(helm[0])+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	path := []string{filepath.Dir(helm[0]), filepath.Dir(plumbline), os.Getenv("PATH")}
+	config.Environment = append(env, "PATH="+strings.Join(path, string(filepath.ListSeparator)))
 	return config, nil
 }

@@ -22,7 +22,7 @@ import (
 // is left out, and directories that are empty.
 const hostFiles = `find / \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /var/log \
 	-o -path /var/lib/containerd -o -path /run/containerd -o -path /run/netns -o -path /var/lib/cni \
-	-o -path /var/lib/kubelet/pods -o -path /var/lib/kubelet/checkpoints \) -prune -o ! -type d -print 2>/dev/null
+	-o -path /var/lib/kubelet/pods -o -path '/var/lib/kubelet/*_state' -o -path /var/lib/kubelet/image_manager -o -path /var/lib/kubelet/checkpoints \) -prune -o ! -type d -print 2>/dev/null
 grep -r . /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/core 2>/dev/null | grep -v '/veth'
 ip -o link | grep -v ' veth' | sed 's/^[0-9]*: //'
 ip -o address | grep -v ' veth' | sed 's/^[0-9]*: //; s/valid_lft.*//'
@@ -35,7 +35,11 @@ var changing = map[string]bool{
 	"componentstatuses": true, "endpoints": true, "nodes": true, "csinodes.storage.k8s.io": true,
 }
 
-// before is what a cluster and its node have.
+// ofNamespaces are the names of the account and the certificate that each namespace is
+// given some time after it is made.
+var ofNamespaces = map[string]bool{"default": true, "kube-root-ca.crt": true}
+
+// state is what a cluster and its node have.
 func (r *run) state(ctx context.Context) ([]string, error) {
 	files, err := r.Shell(ctx, hostFiles)
 	if err != nil {
@@ -82,7 +86,7 @@ func (r *run) objects(ctx context.Context) ([]string, error) {
 			}
 			for _, object := range objects.Items {
 				name := resource.GroupResource().String() + "/" + object.GetNamespace()
-				if !changing[name] {
+				if !changing[name] && (object.GetNamespace() == "" || !ofNamespaces[object.GetName()]) {
 					names = append(names, name+"/"+object.GetName())
 				}
 			}

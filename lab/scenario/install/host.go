@@ -22,7 +22,8 @@ const (
 	mendHost  = "[ ! -e /run/nri/nri.sock.away ] || mv /run/nri/nri.sock.away /run/nri/nri.sock"
 )
 
-// breakHost breaks the host and mends it: the node must say so each time.
+// breakHost breaks the host and mends it: the node must say so each time, and so must
+// plumbline doctor.
 func (r *run) breakHost(ctx context.Context) error {
 	for _, step := range []struct {
 		what, script string
@@ -46,8 +47,17 @@ func (r *run) breakHost(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", step.what, err)
 		}
 		r.report.Finding(err == nil, step.what, "node %s has %s=%s: %s", r.Node, condition.Type, condition.Status, condition.Message)
+		out, err := r.typed(ctx, "plumbline doctor -A")
+		// It says by its exit status whether something is wrong.
+		told := (err == nil) == (step.ready == corev1.ConditionTrue) && strings.Contains(out, step.told)
+		r.report.Finding(told, "plumbline doctor", "%s", lastLine(out))
 	}
 	return nil
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
 }
 
 // hostReady is the node's condition of what its agent found.
