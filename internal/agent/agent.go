@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
+	"plumbline.dev/plumbline/internal/agent/hostreport"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/registration"
 	"plumbline.dev/plumbline/internal/agent/runtimehooks"
@@ -52,6 +53,8 @@ type agent struct {
 	metrics   *metrics.Metrics
 	preparers []*claims.Preparer
 	clouds    clouds
+	// offer is what the host's checks say of the NICs that are offered.
+	offer *hostreport.Offer
 	// heldChanged has a value when a record came or went.
 	heldChanged chan struct{}
 	// wanted has a value when a claim waits for what others hold.

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/hostreport"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/registration"
 	"plumbline.dev/plumbline/internal/devicehealth"
@@ -26,6 +27,9 @@ func (a *agent) newPublishLoop(ctx context.Context, scans <-chan inventory.Snaps
 		return nil, fmt.Errorf("--filter: %w", err)
 	}
 	a.merged.Withhold = offer.Apply
+	a.offer = hostreport.NewOffer()
+	byCloud := a.merged.Describe
+	a.merged.Describe = func(m *model.Machine) *model.Machine { return a.offer.Describe(byCloud(m)) }
 	watcher := devicehealth.New(devicehealth.Options{})
 	context.AfterFunc(ctx, watcher.Close)
 	a.runtime.Observe(heldInPods{logger: klog.FromContext(ctx), watcher: watcher, nics: netdev.HeldNICs})
@@ -33,7 +37,7 @@ func (a *agent) newPublishLoop(ctx context.Context, scans <-chan inventory.Snaps
 	a.nicHealth = &registration.Health{Devices: watcher.Devices, Faults: watcher.Faults, Changed: watcher.Subscribe()}
 	loop := &publish.Loop{
 		MergedMachine: a.merged, Scans: scans, Held: a.heldNICs, HeldChanged: a.heldChanged,
-		Described: a.clouds.cache.Changed(), Scanned: watcher.Scanned,
+		Described: a.clouds.cache.Changed(), HostChecked: a.offer.Changed(), Scanned: watcher.Scanned,
 		Taken: func() {
 			a.clouds.cache.Watch(a.merged.Current())
 			a.runtime.Repin()

@@ -12,6 +12,7 @@ import (
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/agent/hostreport"
 	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -21,17 +22,16 @@ func (a *agent) reportHost(ctx context.Context, config *rest.Config) (machineCha
 	if a.HostReportInterval == 0 {
 		return func() {}, nil
 	}
+	// Before the first slice is written: a start must not take from it what the agent
+	// before this one said.
+	a.lookAtHost(ctx)
+	a.merged.Redescribe()
 	changed := make(chan struct{}, 1)
 	devices := hostreport.Devices{Tell: func(found map[string]status.Answer) { a.status.SetHost(slicecodec.DriverNet, found) }}
 	reporter, err := hostreport.New(hostreport.Options{
 		Node: a.NodeName, Client: a.client, Config: config, Interval: a.HostReportInterval, Changed: changed,
 		Look: func() hosts.Report {
-			held, err := a.heldNICs(ctx)
-			if err != nil { // told where records are read for slices
-				held = nil
-			}
-			machine := a.merged.Current()
-			report := hostreport.Look(machine, held, hostreport.Paths{Sys: a.SysfsRoot, Proc: a.ProcRoot, NRI: filepath.Dir(a.NRISocket)})
+			report, machine := a.lookAtHost(ctx)
 			devices.Looked(report, machine.NICs)
 			return report
 		},
@@ -46,4 +46,16 @@ func (a *agent) reportHost(ctx context.Context, config *rest.Config) (machineCha
 		default: // one is pending, and covers this change too
 		}
 	}, nil
+}
+
+// lookAtHost looks, and has slices and figures say what was found.
+func (a *agent) lookAtHost(ctx context.Context) (hosts.Report, *model.Machine) {
+	held, err := a.heldNICs(ctx)
+	if err != nil { // told where records are read for slices
+		held = nil
+	}
+	machine := a.merged.Current()
+	report := hostreport.Look(machine, held, hostreport.Paths{Sys: a.SysfsRoot, Proc: a.ProcRoot, NRI: filepath.Dir(a.NRISocket)})
+	a.offer.Looked(report)
+	return report, machine
 }

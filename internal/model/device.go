@@ -32,6 +32,10 @@ type NIC struct {
 	Simulated *string `json:"simulated,omitempty"`
 	// Published is the device that this was read from; nil where the host was.
 	Published *DeviceID `json:"published,omitempty"`
+	// GPUDirect says whether its RDMA reaches the memory of the host's GPUs; nil where
+	// there is nothing to reach or nobody can tell. It is the host's software that
+	// decides, so that no record keeps it.
+	GPUDirect *bool `json:"-"`
 	// Attributes are what a cloud's metadata says of the NIC, by name with
 	// domain, such as gce.dra.net/networkName; nil for none. The host's own facts are
 	// in the fields above, never here.

@@ -28,6 +28,9 @@ type Loop struct {
 	HeldChanged <-chan struct{}
 	// Described has a value when MergedMachine.Describe says something new.
 	Described <-chan struct{}
+	// HostChecked has a value when MergedMachine.Describe says something new because
+	// of the host's checks.
+	HostChecked <-chan struct{}
 	// Faults are those of devices by name; FaultsChanged has a value when there
 	// are others.
 	Faults        func() map[string][]model.Fault
@@ -121,6 +124,8 @@ func (l *Loop) next(ctx context.Context, timer <-chan time.Time) error {
 	case <-timer:
 		return l.remerge(ctx)
 	case <-l.Described:
+		l.MergedMachine.Redescribe()
+	case <-l.HostChecked:
 		l.MergedMachine.Redescribe()
 	case <-l.FaultsChanged:
 	case p := <-l.Registered:

@@ -6,6 +6,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,5 +185,50 @@ func TestPublisherThatComesLater(t *testing.T) {
 		if len(l.Publishers) != 1 {
 			t.Errorf("%d publishers to stop, want 1", len(l.Publishers))
 		}
+	})
+}
+
+// What the host's checks say of NICs is written when it changes, of those that pods
+// hold, too, and not when it is said again.
+func TestHostChecksReachSlices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scans, checked := make(chan inventory.Snapshot), make(chan struct{})
+		var says *bool
+		l := &Loop{
+			MergedMachine: &MergedMachine{Describe: func(m *model.Machine) *model.Machine {
+				described := *m
+				described.NICs = slices.Clone(m.NICs)
+				for i := range described.NICs {
+					described.NICs[i].GPUDirect = says
+				}
+				return &described
+			}},
+			HostChecked: checked, Scans: scans,
+			Held: func(context.Context) ([]model.NIC, error) { return []model.NIC{nic("eth1", 2, "up")}, nil },
+		}
+		f := &fakeHelper{}
+		l.Publishers = []*Publisher{netPublisher(f)}
+		if err := l.Take(t.Context(), inventory.Snapshot{Machine: machineWith(t, nic("eth0", 1, "up"))}); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); l.Run(t.Context()) }()
+		for i, c := range []struct {
+			says   *bool
+			writes int
+		}{{nil, 1}, {new(true), 2}, {new(true), 2}, {new(false), 3}, {nil, 4}} {
+			time.Sleep(time.Minute)
+			says = c.says
+			checked <- struct{}{}
+			synctest.Wait()
+			for _, d := range f.last[0].Devices {
+				got := d.Attributes["plumbline.dev/gpuDirect"].BoolValue
+				if f.writes != c.writes || (got == nil) != (c.says == nil) || got != nil && *got != *c.says {
+					t.Errorf("step %d, %s: %d writes, gpuDirect %v; want %d and %v", i, d.Name, f.writes, got, c.writes, c.says)
+				}
+			}
+		}
+		close(scans)
+		<-done
 	})
 }

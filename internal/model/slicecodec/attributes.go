@@ -64,6 +64,9 @@ const (
 	attrEBPF        = "dra.net/ebpf"
 	attrTCFilters   = "dra.net/tcFilterNames"
 	attrTCXPrograms = "dra.net/tcxProgramNames"
+	// attrGPUDirect: whether the NIC's RDMA reaches the memory of the host's GPUs;
+	// absent where nobody can tell.
+	attrGPUDirect = "plumbline.dev/gpuDirect"
 )
 
 // Attributes and capacities of CPUs.
@@ -124,6 +127,7 @@ var ownAttributes = map[string]bool{
 	attrPFName: true, attrPFAddress: true, attrVirtual: true, attrPCIAddress: true, attrPCIVendor: true,
 	attrPCIDevice: true, attrPCISubsystem: true, attrRDMADevice: true, attrRDMALinkLayer: true,
 	attrLinkSpeed: true, attrKernelDriver: true, attrEBPF: true, attrTCFilters: true, attrTCXPrograms: true,
+	attrGPUDirect: true,
 }
 
 // AttributeNames lists, sorted and with their domains, the attributes that plumbline's

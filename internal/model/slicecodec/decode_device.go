@@ -33,6 +33,9 @@ func (d *decoder) nic(id model.DeviceID, read Reading, r *reader) {
 			n.Interface = r.netInterface(*ifName)
 		}
 	}
+	if _, told := r.get(attrGPUDirect); told {
+		n.GPUDirect = ptr.To(r.flag(attrGPUDirect))
+	}
 	if r.flag(AttrSimulated) {
 		n.Simulated = ptr.To("stand-in")
 	}

@@ -25,6 +25,9 @@ func encodeNIC(m *model.Machine, n model.NIC) *builder {
 	if n.PCI != nil {
 		b.pci(m, *n.PCI)
 	}
+	if n.GPUDirect != nil {
+		b.flag(attrGPUDirect, *n.GPUDirect)
+	}
 	if n.Simulated != nil {
 		b.flag(AttrSimulated, true)
 	}
