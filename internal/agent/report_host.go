@@ -57,5 +57,8 @@ func (a *agent) lookAtHost(ctx context.Context) (hosts.Report, *model.Machine) {
 	machine := a.merged.Current()
 	report := hostreport.Look(machine, held, hostreport.Paths{Sys: a.SysfsRoot, Proc: a.ProcRoot, NRI: filepath.Dir(a.NRISocket)})
 	a.offer.Looked(report)
+	for _, f := range hostreport.Figures(report) {
+		a.metrics.HostChecked(f.Check, string(f.Severity), f.Wrong)
+	}
 	return report, machine
 }

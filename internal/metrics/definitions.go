@@ -83,6 +83,7 @@ var (
 	misalignments  = Definition{prefix + "misalignments_total", counter, []string{"reason"}, "Pods that were found not to be as claimed and had not been found so before, by the reason in their claims' condition AsClaimed."}
 	verifySeconds  = Definition{prefix + "verify_seconds", histogram, nil, "Time that one look at all pods with claims took."}
 	unansweredPods = Definition{prefix + "verify_unanswered_pods", gauge, nil, "Pods whose file system or memory does not answer, each of which keeps a thread of the agent waiting; their verdict is Unknown."}
+	hostFindings   = Definition{prefix + "host_findings", gauge, []string{"check", "severity"}, "What checks of the host found wrong at the last look, by check and by its severity: functional, performance or information. Each check has a series, zero where nothing is wrong; no series where hosts are not checked."}
 	statusFailures = Definition{prefix + "status_write_failures_total", counter, nil, "Writes of claim status that failed and are tried again."}
 )
 
@@ -90,7 +91,7 @@ var (
 func Definitions() []Definition {
 	return []Definition{
 		attachSeconds, detachSeconds, prepareSeconds, claimCalls, claimsPrepared, devicesHeld, nodeCPUs, cpusPerClaim, restores, repairs, pinWrites, pinRepairs, quotasLifted, hookRefusals,
-		devicesOffered, devicesTainted, publishWrites, netlinkResyncs, runtimeJoins, statusFailures,
+		devicesOffered, devicesTainted, hostFindings, publishWrites, netlinkResyncs, runtimeJoins, statusFailures,
 		verifiedPods, misalignments, verifySeconds, unansweredPods,
 	}
 }

@@ -18,7 +18,7 @@ type Metrics struct {
 	attach, detach, prepare                                               *prometheus.HistogramVec
 	restores, repairs, pinRepairs, publishWrites, hookRefusals            *prometheus.CounterVec
 	pinWrites, quotasLifted, netlinkResyncs, runtimeJoins, statusFailures prometheus.Counter
-	devicesOffered, devicesTainted                                        *prometheus.GaugeVec
+	devicesOffered, devicesTainted, hostFindings                          *prometheus.GaugeVec
 	claimCalls                                                            *prometheus.CounterVec
 	holdings                                                              *holdings
 	cpus                                                                  *cpus
@@ -41,7 +41,7 @@ func New() *Metrics {
 		netlinkResyncs: newCounter(r, netlinkResyncs).WithLabelValues(),
 		runtimeJoins:   newCounter(r, runtimeJoins).WithLabelValues(),
 		statusFailures: newCounter(r, statusFailures).WithLabelValues(),
-		devicesOffered: newGauge(r, devicesOffered), devicesTainted: newGauge(r, devicesTainted),
+		devicesOffered: newGauge(r, devicesOffered), devicesTainted: newGauge(r, devicesTainted), hostFindings: newGauge(r, hostFindings),
 		claimCalls: newCounter(r, claimCalls), holdings: newHoldings(), cpus: newCPUs(),
 		verified: newGauge(r, verifiedPods), misalignments: newCounter(r, misalignments),
 		verify: newHistogram(r, verifySeconds).WithLabelValues(), unanswered: newGauge(r, unansweredPods).WithLabelValues(),
@@ -138,6 +138,14 @@ func (m *Metrics) Published(driver string, devices, unhealthy int) {
 		m.publishWrites.WithLabelValues(driver).Inc()
 		m.devicesOffered.WithLabelValues(driver).Set(float64(devices))
 		m.devicesTainted.WithLabelValues(driver).Set(float64(unhealthy))
+	}
+}
+
+// HostChecked remembers what one check of the host found wrong. Every check has to be
+// told of, as zero where there is nothing.
+func (m *Metrics) HostChecked(check, severity string, wrong int) {
+	if m != nil {
+		m.hostFindings.WithLabelValues(check, severity).Set(float64(wrong))
 	}
 }
 

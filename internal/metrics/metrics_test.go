@@ -41,6 +41,7 @@ func used() *Metrics {
 	m.Refused(HookPrepare)
 	m.Refused(HookPrepare)
 	m.Published("dra.net", 9, 1)
+	m.HostChecked("links", "functional", 2)
 	m.Resynced()
 	m.Joined()
 	m.StatusFailed()

@@ -10,6 +10,7 @@
 //	same.go     which differences are worth a write
 //	devices.go  what of it is about the very devices that pods hold
 //	offer.go    what of it the published devices say
+//	figures.go  how much of it there is
 //	reporter.go when to look, when to write, and what to do where it fails
 //	store.go    HostReports of the API server
 package hostreport
