@@ -30,6 +30,7 @@ drivers:
 metrics: {enabled: true, tlsSecret: plumbline-metrics}
 http: {bindAddress: "127.0.0.1:9177"}
 deviceTaints: NoExecute
+hostReport: {deviceTaints: false}
 cloud: {provider: webhook, profileProvider: webhook, webhookURL: "https://w:1", metadataEndpoint: "m:2"}
 logLevel: 5
 `

@@ -153,6 +153,11 @@ func TestArgumentsAndNodes(t *testing.T) {
 			args:   []string{"--device-taints=NoExecute"},
 		},
 		{
+			name:   "host checks that taint nothing",
+			values: "hostReport: {deviceTaints: false}",
+			args:   []string{"--host-report-interval=1m", "--host-taints=false"},
+		},
+		{
 			name:   "a listener for everybody",
 			values: "http: {bindAddress: '[::1]:9177'}",
 			args:   []string{"--bind-address=[::1]:9177"},

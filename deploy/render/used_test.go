@@ -51,6 +51,7 @@ var others = map[string]string{
 	"deviceTaints":                                "deviceTaints: NoExecute",
 	"verify.interval":                             "verify: {interval: 1m}",
 	"hostReport.interval":                         "hostReport: {interval: 5m}",
+	"hostReport.deviceTaints":                     "hostReport: {deviceTaints: false}",
 	"operator.enabled":                            "operator: {enabled: false}",
 	"operator.replicas":                           "operator: {replicas: 1}",
 	"operator.nodeSelector":                       "operator: {nodeSelector: {a: b}}",

@@ -26,6 +26,7 @@ func TestRefusedValues(t *testing.T) {
 		{"unknown setting to deny", "claimPolicy: {deny: [umad, mtu]}", "claimPolicy/deny/1"},
 		{"unknown action", "claimPolicy: {action: Refuse}", "claimPolicy/action"},
 		{"unknown taint", "deviceTaints: PreferNoSchedule", "deviceTaints"},
+		{"a taint of host checks that is an effect", "hostReport: {deviceTaints: NoSchedule}", "hostReport/deviceTaints"},
 		{"no listener's address", "http: {bindAddress: '9177'}", "http/bindAddress"},
 		{"a listener's name", "http: {bindAddress: 'node-1:9177'}", "http/bindAddress"},
 		{"no port of metrics", "metrics: {address: '127.0.0.1'}", "metrics/address"},

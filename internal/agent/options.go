@@ -47,6 +47,9 @@ type Options struct {
 	// HostReportInterval is how often the host is checked for its HostReport without
 	// a change of the machine; 0: never, and there is no report.
 	HostReportInterval time.Duration
+	// HostTaints taints single devices that those checks find broken, where
+	// DeviceTaints is not TaintNone.
+	HostTaints bool
 	// SysfsRoot is /sys of the host; ProcRoot is its /proc, for the boot id, and
 	// for the processes of pods where those are verified.
 	SysfsRoot, ProcRoot string
@@ -137,6 +140,7 @@ func DefaultOptions() Options {
 
 		MoveIBInterfaces:   true,
 		HostReportInterval: time.Minute,
+		HostTaints:         true,
 	}
 }
 

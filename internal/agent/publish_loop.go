@@ -27,7 +27,7 @@ func (a *agent) newPublishLoop(ctx context.Context, scans <-chan inventory.Snaps
 		return nil, fmt.Errorf("--filter: %w", err)
 	}
 	a.merged.Withhold = offer.Apply
-	a.offer = hostreport.NewOffer()
+	a.offer = hostreport.NewOffer(a.HostTaints)
 	byCloud := a.merged.Describe
 	a.merged.Describe = func(m *model.Machine) *model.Machine { return a.offer.Describe(byCloud(m)) }
 	watcher := devicehealth.New(devicehealth.Options{})
@@ -44,7 +44,8 @@ func (a *agent) newPublishLoop(ctx context.Context, scans <-chan inventory.Snaps
 		},
 	}
 	if a.DeviceTaints != TaintNone {
-		loop.Faults, loop.FaultsChanged = watcher.Faults, watcher.Subscribe()
+		loop.Faults = func() map[string][]model.Fault { return a.offer.AddFaults(watcher.Faults()) }
+		loop.FaultsChanged = watcher.Subscribe()
 	}
 	return loop, nil
 }

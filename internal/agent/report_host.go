@@ -56,7 +56,8 @@ func (a *agent) lookAtHost(ctx context.Context) (hosts.Report, *model.Machine) {
 	}
 	machine := a.merged.Current()
 	report := hostreport.Look(machine, held, hostreport.Paths{Sys: a.SysfsRoot, Proc: a.ProcRoot, NRI: filepath.Dir(a.NRISocket)})
-	a.offer.Looked(report)
+	// The scan as it was: a NIC that has just come back is down, whatever it was before.
+	a.offer.Looked(report, a.merged.Scan(), held)
 	for _, f := range hostreport.Figures(report) {
 		a.metrics.HostChecked(f.Check, string(f.Severity), f.Wrong)
 	}

@@ -21,6 +21,10 @@ const (
 	FaultPCIe FaultKind = "PCIeDegraded"
 	// FaultGone: the machine does not have the device any more.
 	FaultGone FaultKind = "DeviceGone"
+	// FaultRDMAPort: the RDMA port carries nothing, although nobody set it down.
+	FaultRDMAPort FaultKind = "RDMAPortDown"
+	// FaultRDMAFiles: programs cannot open the RDMA device.
+	FaultRDMAFiles FaultKind = "RDMAFilesMissing"
 )
 
 // Fault is one thing that is wrong with a device. Moves into pods, and what an
@@ -30,7 +34,7 @@ type Fault struct {
 	// Message is one clause with the values, such as "runs at 100000 Mbit/s,
 	// usually at 400000".
 	Message string
-	// Since is when it was first seen, in whole seconds.
+	// Since is when it was first seen, in whole seconds; zero where nobody watched.
 	Since time.Time
 }
 

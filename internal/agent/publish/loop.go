@@ -28,8 +28,8 @@ type Loop struct {
 	HeldChanged <-chan struct{}
 	// Described has a value when MergedMachine.Describe says something new.
 	Described <-chan struct{}
-	// HostChecked has a value when MergedMachine.Describe says something new because
-	// of the host's checks.
+	// HostChecked has a value when MergedMachine.Describe or Faults says something new
+	// because of the host's checks.
 	HostChecked <-chan struct{}
 	// Faults are those of devices by name; FaultsChanged has a value when there
 	// are others.

@@ -402,11 +402,14 @@ func TestTaints(t *testing.T) {
 	devices := []resourceapi.Device{{Name: "pci-0000-91-00-0"}, {Name: "pci-0000-92-00-0"}}
 	faults := map[string][]model.Fault{"pci-0000-92-00-0": {
 		{Kind: model.FaultPCIe, Message: "x", Since: since}, {Kind: model.FaultCarrier, Since: since}, {Kind: "Unheard"},
+		{Kind: model.FaultRDMAPort}, {Kind: model.FaultRDMAFiles},
 	}}
-	got := Taint(devices, faults, resourceapi.DeviceTaintEffectNoSchedule)
+	got := Taint(devices, faults, resourceapi.DeviceTaintEffectNoExecute)
 	want := []resourceapi.DeviceTaint{
-		{Key: "plumbline.dev/carrier-lost", Effect: "NoSchedule", TimeAdded: ptr.To(metav1.NewTime(since))},
-		{Key: "plumbline.dev/pcie-degraded", Effect: "NoSchedule", TimeAdded: ptr.To(metav1.NewTime(since))},
+		{Key: "plumbline.dev/carrier-lost", Effect: "NoExecute", TimeAdded: ptr.To(metav1.NewTime(since))},
+		{Key: "plumbline.dev/pcie-degraded", Effect: "NoExecute", TimeAdded: ptr.To(metav1.NewTime(since))},
+		{Key: "plumbline.dev/rdma-files-missing", Effect: "NoSchedule"},
+		{Key: "plumbline.dev/rdma-port-down", Effect: "NoSchedule"},
 	}
 	if diff := cmp.Diff(want, got[1].Taints); diff != "" {
 		t.Errorf("taints (-want +got):\n%s", diff)

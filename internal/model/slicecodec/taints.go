@@ -21,11 +21,18 @@ var taintKeys = map[model.FaultKind]string{
 	model.FaultSpeed:   "plumbline.dev/link-speed-degraded",
 	model.FaultPCIe:    "plumbline.dev/pcie-degraded",
 	model.FaultGone:    "plumbline.dev/device-gone",
+
+	model.FaultRDMAPort:  "plumbline.dev/rdma-port-down",
+	model.FaultRDMAFiles: "plumbline.dev/rdma-files-missing",
 }
+
+// hostFaults are those that checks of the host find, which look now and then: they keep
+// new pods away and never evict one.
+var hostFaults = []model.FaultKind{model.FaultRDMAPort, model.FaultRDMAFiles}
 
 // Taint returns the devices with a taint for each of their faults, which are
 // listed by device name. NoSchedule keeps new pods away from a device; NoExecute
-// also evicts those that hold it.
+// also evicts those that hold it, but for faults that checks of the host found.
 func Taint(devices []resourceapi.Device, faults map[string][]model.Fault, effect resourceapi.DeviceTaintEffect) []resourceapi.Device {
 	tainted := slices.Clone(devices)
 	for i := range tainted {
@@ -35,9 +42,15 @@ func Taint(devices []resourceapi.Device, faults map[string][]model.Fault, effect
 			if !known {
 				continue
 			}
-			tainted[i].Taints = append(tainted[i].Taints, resourceapi.DeviceTaint{
-				Key: key, Effect: effect, TimeAdded: ptr.To(metav1.NewTime(f.Since)),
-			})
+			taint := resourceapi.DeviceTaint{Key: key, Effect: effect}
+			if slices.Contains(hostFaults, f.Kind) {
+				taint.Effect = resourceapi.DeviceTaintEffectNoSchedule
+			}
+			// Without a time the API server sets one, and a taint that is there keeps its.
+			if !f.Since.IsZero() {
+				taint.TimeAdded = ptr.To(metav1.NewTime(f.Since))
+			}
+			tainted[i].Taints = append(tainted[i].Taints, taint)
 		}
 	}
 	return tainted
