@@ -18,9 +18,9 @@ const originals = `!("dra.net/type" in attributes) || attributes["dra.net/type"]
 
 func machine(t *testing.T) *model.Machine {
 	t.Helper()
-	veth, speed := "veth", 400000
+	veth, speed, reaches := "veth", 400000, true
 	m, err := model.New(model.Machine{NICs: []model.NIC{
-		{Interface: &model.Interface{Name: "eth0", SpeedMbps: &speed}, RDMA: &model.RDMADevice{Name: "mlx5_0"},
+		{Interface: &model.Interface{Name: "eth0", SpeedMbps: &speed}, RDMA: &model.RDMADevice{Name: "mlx5_0"}, GPUDirect: &reaches,
 			Attributes: map[string]model.Attribute{"gce.dra.net/networkName": model.TextAttribute("gpu-net-1")}},
 		{Interface: &model.Interface{Name: "veth0", Kind: &veth, Virtual: true}},
 		{RDMA: &model.RDMADevice{Name: "ib0"}},
@@ -51,6 +51,7 @@ func TestFilter(t *testing.T) {
 		{"a boolean", `attributes["dra.net/rdma"].BoolValue`, "eth0 ib0"},
 		{"a number", `"dra.net/linkSpeed" in attributes && attributes["dra.net/linkSpeed"].IntValue >= 100000`, "eth0"},
 		{"the cloud's", `"gce.dra.net/networkName" in attributes && attributes["gce.dra.net/networkName"].StringValue.startsWith("gpu-")`, "eth0"},
+		{"the host checks'", `"plumbline.dev/gpuDirect" in attributes && attributes["plumbline.dev/gpuDirect"].BoolValue`, "eth0"},
 		{"what it cannot judge", `attributes["dra.net/ifName"].StringValue != "nobody"`, "eth0 veth0"},
 		{"a field of another type", `attributes["dra.net/rdma"].StringValue != "x"`, "eth0 ib0 veth0"},
 	} {
