@@ -163,6 +163,16 @@ func causesOfHolders() []cause {
 			requests: []resourceapi.DeviceRequest{gpus(1)}, code: reason.Tainted, says: []string{"tainted xid=79:NoSchedule (8)"}, fix: fixes.Tolerate,
 		},
 		{
+			name: "tainted by a check of the host",
+			seed: func(s *snapshot.Objects) {
+				devices(s, "dra.net", func(_ int, d *resourceapi.Device) {
+					d.Taints = []resourceapi.DeviceTaint{{Key: "plumbline.dev/rdma-port-down", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+				})
+			},
+			requests: []resourceapi.DeviceRequest{nics(1)}, code: reason.Tainted,
+			says: []string{"tainted plumbline.dev/rdma-port-down=:NoSchedule (8)"}, fix: fixes.Tolerate,
+		},
+		{
 			name: "tainted by a rule",
 			seed: func(s *snapshot.Objects) {
 				rule := &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: "drain-gpus"}}
@@ -241,6 +251,16 @@ func causesOfNames() []cause {
 		{
 			name: "selector wants a value that is not there", requests: []resourceapi.DeviceRequest{nics(1, `"numaNode" in `+net+` && `+net+`.numaNode == 7`)},
 			code: reason.SelectorMatchesNothing, says: []string{"their dra.net/numaNode is 0 (4), 1 (4)"},
+		},
+		{
+			name: "the host's software does not let NICs reach GPUs",
+			seed: func(s *snapshot.Objects) {
+				devices(s, "dra.net", func(_ int, d *resourceapi.Device) {
+					d.Attributes["plumbline.dev/gpuDirect"] = resourceapi.DeviceAttribute{BoolValue: ptr.To(false)}
+				})
+			},
+			requests: []resourceapi.DeviceRequest{nics(1, `"gpuDirect" in device.attributes["plumbline.dev"] && device.attributes["plumbline.dev"].gpuDirect`)},
+			code:     reason.SelectorMatchesNothing, says: []string{"their plumbline.dev/gpuDirect is false (8)"},
 		},
 		{
 			name: "selector leaves too few", requests: []resourceapi.DeviceRequest{nics(5, `"numaNode" in `+net+` && `+net+`.numaNode == 0`)},
