@@ -44,14 +44,14 @@ func TestConditions(t *testing.T) {
 		}}, "HostReady=True RDMAReady=True GPUDirectReady=True"},
 		{"a port is down", hosts.Report{Checks: rdma, Findings: []hosts.Finding{
 			finding("rdma-ports", "mlx5_1", hosts.Functional, hosts.Wrong), finding("rdma-ports", "mlx5_2", hosts.Functional, hosts.Wrong),
-		}}, "HostReady=False(rdma-ports: mlx5_1: it is so (and 1 finding more)) RDMAReady=False(rdma-ports: mlx5_1: it is so (and 1 finding more)) GPUDirectReady=True"},
+		}}, "HostReady=False(rdma-ports: mlx5_1: it is so (sys/x) (and 1 finding more)) RDMAReady=False(rdma-ports: mlx5_1: it is so (sys/x) (and 1 finding more)) GPUDirectReady=True"},
 		{"a carrier is lost", hosts.Report{Checks: rdma, Findings: []hosts.Finding{finding("links", "eth1", hosts.Functional, hosts.Wrong)}},
-			"HostReady=False(links: eth1: it is so) RDMAReady=True GPUDirectReady=True"},
+			"HostReady=False(links: eth1: it is so (sys/x)) RDMAReady=True GPUDirectReady=True"},
 		{"nobody can tell", hosts.Report{Checks: rdma, Findings: []hosts.Finding{finding("dma-buf", "", hosts.Functional, hosts.Unknown)}},
-			"HostReady=Unknown(dma-buf: it is so) RDMAReady=True GPUDirectReady=Unknown(dma-buf: it is so)"},
+			"HostReady=Unknown(dma-buf: it is so (sys/x)) RDMAReady=True GPUDirectReady=Unknown(dma-buf: it is so (sys/x))"},
 		{"wrong counts more than unknown", hosts.Report{Checks: rdma, Findings: []hosts.Finding{
 			finding("runtime", "", hosts.Functional, hosts.Unknown), finding("memlock", "", hosts.Functional, hosts.Wrong),
-		}}, "HostReady=False(memlock: it is so) RDMAReady=False(memlock: it is so) GPUDirectReady=True"},
+		}}, "HostReady=False(memlock: it is so (sys/x)) RDMAReady=False(memlock: it is so (sys/x)) GPUDirectReady=True"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var words []string

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 // hostFiles prints each file, socket and link to one of the node, and each setting of its
@@ -25,7 +27,7 @@ const hostFiles = `find / \( -path /proc -o -path /sys -o -path /dev -o -path /t
 	-o -path /var/lib/kubelet/pods -o -path '/var/lib/kubelet/*_state' -o -path /var/lib/kubelet/image_manager -o -path /var/lib/kubelet/checkpoints \) -prune -o ! -type d -print 2>/dev/null
 grep -r . /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/core 2>/dev/null | grep -v '/veth'
 ip -o link | grep -v ' veth' | sed 's/^[0-9]*: //'
-ip -o address | grep -v ' veth' | sed 's/^[0-9]*: //; s/valid_lft.*//'
+ip -o address | grep -v -e ' veth' -e 'scope link' | sed 's/^[0-9]*: //; s/valid_lft.*//'
 exit 0`
 
 // changing are kinds that come and go with pods, nodes and time, and the kinds that hold
@@ -57,6 +59,18 @@ func (r *run) state(ctx context.Context) ([]string, error) {
 	state = append(append(state, objects...), marks(node)...)
 	slices.Sort(state)
 	return state, nil
+}
+
+// settled is the state of a cluster that may be young: its controllers are still making
+// their accounts then.
+func (r *run) settled(ctx context.Context) (last []string, err error) {
+	err = harness.WaitFor(ctx, settling, patience, func() (bool, error) {
+		now, err := r.state(ctx)
+		same := slices.Equal(now, last)
+		last = now
+		return same, err
+	})
+	return last, err
 }
 
 // objects names every object of the API server of which the administrator can list the

@@ -45,10 +45,12 @@ type Config struct {
 }
 
 // patience is how long anything may take but making a release, forgetting how long the
-// kubelet may take to forget a driver.
+// kubelet may take to forget a driver, and settling the time in which nothing changes in a
+// cluster that has started.
 const (
 	patience   = 2 * time.Minute
 	forgetting = 90 * time.Second
+	settling   = 5 * time.Second
 	poll       = 500 * time.Millisecond
 )
 
@@ -76,7 +78,7 @@ func Run(ctx context.Context, c Config) error {
 }
 
 func (r *run) all(ctx context.Context) error {
-	before, err := r.state(ctx)
+	before, err := r.settled(ctx)
 	if err != nil {
 		return err
 	}
