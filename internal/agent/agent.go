@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -59,6 +58,7 @@ type agent struct {
 	heldChanged chan struct{}
 	// wanted has a value when a claim waits for what others hold.
 	wanted    chan struct{}
+	labels    nodeLabels
 	health    progress
 	nicHealth *registration.Health
 	serving   sync.WaitGroup
@@ -162,7 +162,7 @@ func run(ctx context.Context, o Options) error {
 }
 
 // open connects to the API server, answers health probes from now on, and
-// learns what the node is: its labels choose the drivers, its addresses the
+// learns what the node is: its labels say which drivers offer devices, its addresses the
 // links that it cannot spare.
 func open(ctx context.Context, o Options) (*agent, *kube.AddressPoller, error) {
 	client, config, err := kube.Connect(o.Kubeconfig)
@@ -188,9 +188,11 @@ func open(ctx context.Context, o Options) (*agent, *kube.AddressPoller, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a.Drivers = o.served(labels.Set(node.Labels))
+	a.Drivers = o.served()
+	a.labels.set(node.Labels)
 	return a, &kube.AddressPoller{
 		Client: client, Config: config, Name: o.NodeName, File: kept, Addresses: kube.NeededAddresses(node, config),
+		Labels: a.labels.set,
 	}, nil
 }
 

@@ -96,7 +96,7 @@ const locateAtMost = 2 * time.Second
 // such as NVIDIA's of its GPUs: as they publish it, and as this machine knows the
 // address.
 func (a *agent) locate(ctx context.Context, c driver.Claim) driver.Claim {
-	if !spansNodes(a.CPUs.Mode) || !othersServe(c.Object, a.Drivers) {
+	if !spansNodes(a.CPUs.Mode) || !othersServe(c.Object, a.offered()) {
 		return c
 	}
 	ctx, cancel := context.WithTimeout(ctx, locateAtMost)

@@ -265,15 +265,12 @@ func (o Options) validateOffer() error {
 	return errors.Join(errs...)
 }
 
-// served drops gpu.nvidia.com where another driver owns it, and drivers whose
-// selector the node's labels do not match.
-func (o Options) served(nodeLabels labels.Set) []string {
+// served drops gpu.nvidia.com where another driver owns it. The node's labels choose
+// among the others while the agent runs.
+func (o Options) served() []string {
 	var names []string
 	for _, name := range o.Drivers {
 		if name == slicecodec.DriverGPU && o.GPUMode == GPUExternal {
-			continue
-		}
-		if s := o.NodeSelectors[name]; s != nil && !s.Matches(nodeLabels) {
 			continue
 		}
 		names = append(names, name)

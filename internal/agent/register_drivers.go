@@ -5,8 +5,8 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,42 +24,33 @@ import (
 // rivalPause is how often to look whether another server of a driver has left.
 const rivalPause = 5 * time.Second
 
-// register offers every driver to the kubelet, each as soon as it can be; the
-// agent is ready when all are.
+// register has every driver follow the node's labels; the agent is ready when each
+// has once.
 func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) <-chan *publish.Publisher {
-	node := registration.Node{
-		Name: a.NodeName, KubeletRoot: a.KubeletRoot, AgentsDir: filepath.Join(a.StateDir, "agents"),
-		PodUID: types.UID(a.PodUID), Client: a.client, Manager: kube.Manager,
-	}
-	registered := make(chan *publish.Publisher)
+	publishers := make(chan *publish.Publisher)
 	var all sync.WaitGroup
 	for _, p := range a.preparers {
 		if p.Name() == slicecodec.DriverCPU {
 			if err := a.refuseStatic(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "not registered")
-				a.events.Node(true, "StaticCPUManager", err.Error())
+				if slices.Contains(a.offered(), p.Name()) {
+					a.events.Node(true, "StaticCPUManager", err.Error())
+				}
 				continue // the other drivers go on
 			}
 			go a.watchPolicy(ctx, stop)
 		}
 		all.Add(1)
+		l := a.lifecycleOf(p, publishers, sync.OnceFunc(all.Done), stop)
 		a.serving.Go(func() {
-			defer all.Done()
-			ctx := klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name()))
-			offered, err := a.registerOne(ctx, p, node, stop)
-			if err != nil {
+			defer l.settled()
+			if err := l.run(klog.NewContext(ctx, klog.FromContext(ctx).WithName(p.Name()))); err != nil {
 				stop(err)
-				return
-			}
-			select {
-			case registered <- &publish.Publisher{
-				Driver: p.Name(), Pool: a.NodeName, CPUs: a.CPUs, Helper: offered,
-				Effect: resourceapi.DeviceTaintEffect(a.DeviceTaints), Counter: a.metrics,
-			}:
-			case <-ctx.Done():
-				offered.Stop()
 			}
 		})
+		if p.Name() == slicecodec.DriverNet {
+			go a.tellManaged(ctx)
+		}
 	}
 	a.serving.Go(func() {
 		all.Wait()
@@ -67,31 +58,46 @@ func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) <-ch
 			a.health.done()
 		}
 	})
-	return registered
+	return publishers
 }
 
-// registerOne waits while another server of the driver is on the node: two would
+// lifecycleOf waits while another server of the driver is on the node: two would
 // give one device away twice. The pods that have devices of ours are served
 // meanwhile.
-func (a *agent) registerOne(ctx context.Context, p *claims.Preparer, node registration.Node, stop context.CancelCauseFunc) (*registration.Registration, error) {
+func (a *agent) lifecycleOf(p *claims.Preparer, publishers chan<- *publish.Publisher, settled func(), stop context.CancelCauseFunc) *lifecycle {
+	node := registration.Node{
+		Name: a.NodeName, KubeletRoot: a.KubeletRoot, AgentsDir: filepath.Join(a.StateDir, "agents"),
+		PodUID: types.UID(a.PodUID), Client: a.client, Manager: kube.Manager,
+	}
 	var health *registration.Health
 	if p.HeldNICs != nil { // what is watched are NICs
 		health = a.nicHealth
 	}
-	for said := false; ; said = true {
-		offered, err := registration.Register(ctx, p, node, health, func(err error) { stop(err) })
-		if !errors.Is(err, registration.ErrRival) {
-			return offered, err
-		}
-		a.health.waitFor("the end of another driver: " + err.Error())
-		if !said {
-			klog.FromContext(ctx).Error(err, "not registered")
-			a.events.Node(true, "AnotherDriver", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(rivalPause):
-		}
+	said := false
+	return &lifecycle{
+		node: a.NodeName, preparer: p, selector: a.NodeSelectors[p.Name()], labels: &a.labels,
+		publishers: publishers, settled: settled, pause: rivalPause,
+		register: func(ctx context.Context) (publish.Helper, error) {
+			r, err := registration.Register(ctx, p, node, health, func(err error) { stop(err) })
+			if err != nil {
+				return nil, err // not r: a nil pointer is no nil Helper
+			}
+			said = false
+			return r, nil
+		},
+		publisher: func(h publish.Helper) *publish.Publisher {
+			return &publish.Publisher{
+				Driver: p.Name(), Pool: a.NodeName, CPUs: a.CPUs, Helper: h,
+				Effect: resourceapi.DeviceTaintEffect(a.DeviceTaints), Counter: a.metrics,
+			}
+		},
+		waits: func(err error) {
+			a.health.waitFor("the end of another driver: " + err.Error())
+			if !said {
+				said = true
+				klog.Background().Error(err, "not registered", "driver", p.Name())
+				a.events.Node(true, "AnotherDriver", err.Error())
+			}
+		},
 	}
 }

@@ -31,7 +31,7 @@ func TestFollower(t *testing.T) {
 			return true, nil, errors.New("away")
 		}
 		return true, &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+			ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"at": address}},
 			Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}},
 		}, nil
 	})
@@ -40,6 +40,14 @@ func TestFollower(t *testing.T) {
 		Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.9")},
 	}
 	var told []string
+	var at []string
+	f.Labels = func(now map[string]string) {
+		at = append(at, now["at"])
+		// An agent that is killed when it has heard starts by the same labels.
+		if node, err := readNode(file, "n1"); err != nil || node.Labels["at"] != now["at"] {
+			t.Errorf("heard %v, and %v is kept: %v", now, node, err)
+		}
+	}
 	for _, step := range []struct {
 		address string
 		away    bool
@@ -58,6 +66,9 @@ func TestFollower(t *testing.T) {
 	}
 	if node, err := readNode(file, "n1"); err != nil || node == nil || node.Status.Addresses[0].Address != "192.0.2.2" {
 		t.Errorf("kept %+v, %v", node, err)
+	}
+	if want := []string{"192.0.2.1", "192.0.2.2"}; !slices.Equal(at, want) {
+		t.Errorf("heard labels %q, want %q", at, want)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

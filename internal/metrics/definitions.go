@@ -63,7 +63,7 @@ var (
 	attachSeconds  = Definition{prefix + "attach_seconds", histogram, []string{"driver", "result"}, "Time to bring the devices of one claim into a pod; repairs that found nothing to do are in it."}
 	detachSeconds  = Definition{prefix + "detach_seconds", histogram, []string{"driver", "result"}, "Time to bring the devices of one claim back to the host, as they were."}
 	prepareSeconds = Definition{prefix + "prepare_seconds", histogram, []string{"driver", "step"}, "Time that preparing one claim took, by step; total is the whole."}
-	claimCalls     = Definition{prefix + "claims_total", counter, []string{"driver", "call", "result", "reason"}, "Claims that the kubelet asked to prepare or to unprepare; reason is the step of preparing that failed, runtime where the container runtime was away, other, or nothing."}
+	claimCalls     = Definition{prefix + "claims_total", counter, []string{"driver", "call", "result", "reason"}, "Claims that the kubelet asked to prepare or to unprepare; reason is the step of preparing that failed, runtime where the container runtime was away, withdrawn where the node's labels no longer match, other, or nothing."}
 	nodeCPUs       = Definition{prefix + "cpus", gauge, []string{"numa_node", "state"}, "CPUs of each NUMA node by what they are for: allocated to claims, available to claims, reserved, or offline."}
 	cpusPerClaim   = Definition{prefix + "claim_cpus", gauge, []string{"cpus"}, "Prepared claims by how many CPUs they hold."}
 	claimsPrepared = Definition{prefix + "claims_prepared", gauge, []string{"driver"}, "Claims that are prepared on this node now."}

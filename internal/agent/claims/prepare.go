@@ -59,6 +59,7 @@ type Preparer struct {
 	// OnStep is called after every step; nil outside of tests.
 	OnStep func(Step)
 
+	gate     gate
 	working  working
 	releases releases
 }
@@ -82,9 +83,15 @@ type Prepared struct {
 // PrepareAll makes claims ready to be used, in their order. One that waits for
 // other claims to let go of its devices holds up none of the rest.
 func (p *Preparer) PrepareAll(ctx context.Context, all []driver.Claim) []Prepared {
+	closed, leave := p.gate.enter()
+	defer leave()
 	out := make([]Prepared, len(all))
 	var waiting sync.WaitGroup
 	for i, c := range all {
+		if err := p.admitted(c.UID, closed); err != nil {
+			out[i].Record, out[i].Err = p.report(c, driver.Record{}, withReason(reasonWithdrawn, fmt.Errorf("prepare claim %s for %s: %w", c.ClaimRef, p.Name(), err)))
+			continue
+		}
 		r, err := p.tryPrepare(ctx, c)
 		if driver.OnlyHeld(err) {
 			waiting.Go(func() {

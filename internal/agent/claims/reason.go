@@ -8,7 +8,9 @@ import "errors"
 // Reasons of failed calls beside the steps of preparing, for the figures.
 const (
 	reasonRuntime = "runtime"
-	reasonOther   = "other"
+	// reasonWithdrawn: the node's labels do not have the driver served.
+	reasonWithdrawn = "withdrawn"
+	reasonOther     = "other"
 )
 
 // failure is an error with the step at which it came.

@@ -6,6 +6,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -18,7 +19,9 @@ import (
 type Loop struct {
 	MergedMachine *MergedMachine
 	Publishers    []*Publisher
-	// Registered are further publishers, as they come.
+	// Registered are further publishers, as they come. One takes the place of another
+	// of its driver; one without a Helper ends it, and the loop uses that no more once
+	// it took this one.
 	Registered <-chan *Publisher
 	// Scans are those of inventory.Watch; their end is the loop's.
 	Scans <-chan inventory.Snapshot
@@ -129,9 +132,16 @@ func (l *Loop) next(ctx context.Context, timer <-chan time.Time) error {
 		l.MergedMachine.Redescribe()
 	case <-l.FaultsChanged:
 	case p := <-l.Registered:
-		l.Publishers = append(l.Publishers, p)
+		l.replace(p)
 	}
 	return nil
+}
+
+func (l *Loop) replace(p *Publisher) {
+	l.Publishers = slices.DeleteFunc(l.Publishers, func(o *Publisher) bool { return o.Driver == p.Driver })
+	if p.Helper != nil {
+		l.Publishers = append(l.Publishers, p)
+	}
 }
 
 func (l *Loop) remerge(ctx context.Context) error {

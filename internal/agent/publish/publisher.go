@@ -51,6 +51,8 @@ type Publisher struct {
 	Effect resourceapi.DeviceTaintEffect
 	// Counter may be nil.
 	Counter Counter
+	// Withdrawn has the driver offer nothing: its slices are deleted.
+	Withdrawn bool
 
 	writeInterval time.Duration // defaultWriteInterval when zero
 	limiter       *rate.Limiter // nil before the first time
@@ -62,6 +64,9 @@ type Publisher struct {
 // publish writes if there is something new, and returns how long that has to
 // wait otherwise; 0 when nothing is new.
 func (p *Publisher) publish(ctx context.Context, m *model.Machine, faults map[string][]model.Fault) (time.Duration, error) {
+	if p.Withdrawn {
+		return p.withdraw(ctx)
+	}
 	devices, omitted := slicecodec.Explain(m, p.Driver, p.CPUs)
 	devices = slicecodec.Taint(devices, faults, p.effect())
 	if p.wrote && apiequality.Semantic.DeepEqual(devices, p.last) {
@@ -91,6 +96,22 @@ func (p *Publisher) publish(ctx context.Context, m *model.Machine, faults map[st
 		p.Counter.Published(p.Driver, len(devices), unhealthy)
 	}
 	p.last, p.wrote = devices, true
+	return 0, nil
+}
+
+// withdraw deletes the driver's slices. A pool of no device would still be a slice.
+func (p *Publisher) withdraw(ctx context.Context) (time.Duration, error) {
+	if p.wrote {
+		return 0, nil
+	}
+	if err := p.Helper.PublishResources(ctx, resourceslice.DriverResources{}); err != nil {
+		return p.interval(), fmt.Errorf("withdraw %s: %w", p.Driver, err)
+	}
+	klog.FromContext(ctx).Info("devices are not offered any more", "driver", p.Driver)
+	if p.Counter != nil {
+		p.Counter.Published(p.Driver, 0, 0)
+	}
+	p.wrote = true
 	return 0, nil
 }
 

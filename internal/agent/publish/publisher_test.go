@@ -232,3 +232,27 @@ func TestHostChecksReachSlices(t *testing.T) {
 		<-done
 	})
 }
+
+// A driver that is withdrawn has its slices deleted, once, and leaves the loop alone.
+func TestWithdrawnDriverHasNoSlices(t *testing.T) {
+	f := &fakeHelper{}
+	m := machineWith(t, nic("eth0", 1, "up"))
+	l := &Loop{Publishers: []*Publisher{netPublisher(f), {Driver: slicecodec.DriverCPU, Pool: "node1", Helper: &fakeHelper{}}}}
+	All(t.Context(), l.Publishers, m, nil)
+	if len(f.last) != 1 {
+		t.Fatalf("%d slices, want 1", len(f.last))
+	}
+	withdrawn := netPublisher(f)
+	withdrawn.Withdrawn = true
+	l.replace(withdrawn)
+	for range 3 {
+		All(t.Context(), l.Publishers, m, nil)
+	}
+	if len(l.Publishers) != 2 || f.writes != 2 || len(f.last) != 0 {
+		t.Errorf("%d drivers, %d writes, slices %v; want 2 drivers, 2 writes, none", len(l.Publishers), f.writes, f.last)
+	}
+	l.replace(&Publisher{Driver: slicecodec.DriverNet})
+	if len(l.Publishers) != 1 || l.Publishers[0].Driver != slicecodec.DriverCPU {
+		t.Errorf("%v is left, want the driver of CPUs", l.Publishers)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,17 +44,21 @@ type plugin struct {
 	health *Health
 	// fatal stops the agent: something that no retry mends.
 	fatal func(error)
+	// stopped is set before the servers end, which is no fault then.
+	stopped atomic.Bool
 }
 
 // Registration is a driver that the kubelet knows.
 type Registration struct {
 	*kubeletplugin.Helper
+	plugin *plugin
 	unmark func()
 }
 
 // Stop ends it. The kubelet may call until then, so other agents see the sockets
 // marked until then.
 func (r *Registration) Stop() {
+	r.plugin.stopped.Store(true)
 	r.Helper.Stop()
 	r.unmark()
 }
@@ -75,7 +80,8 @@ func Register(ctx context.Context, p *claims.Preparer, n Node, health *Health, f
 	if err != nil {
 		return nil, fmt.Errorf("register %s with the kubelet: %w", p.Name(), err)
 	}
-	helper, err := kubeletplugin.Start(ctx, &plugin{Preparer: p, pool: n.Name, health: health, fatal: fatal},
+	served := &plugin{Preparer: p, pool: n.Name, health: health, fatal: fatal}
+	helper, err := kubeletplugin.Start(ctx, served,
 		kubeletplugin.DriverName(p.Name()),
 		kubeletplugin.NodeName(n.Name),
 		kubeletplugin.KubeClient(n.Client),
@@ -91,7 +97,7 @@ func Register(ctx context.Context, p *claims.Preparer, n Node, health *Health, f
 		unmark()
 		return nil, fmt.Errorf("register %s with the kubelet: %w", p.Name(), err)
 	}
-	return &Registration{Helper: helper, unmark: unmark}, nil
+	return &Registration{Helper: helper, plugin: served, unmark: unmark}, nil
 }
 
 // PrepareResourceClaims answers every claim by itself: one that is refused
@@ -139,7 +145,7 @@ func (p *plugin) UnprepareResourceClaims(ctx context.Context, all []kubeletplugi
 // HandleError is called with what fails in the background, such as publishing.
 func (p *plugin) HandleError(ctx context.Context, err error, msg string) {
 	runtime.HandleErrorWithContext(ctx, err, msg, "driver", p.Name())
-	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) && !p.stopped.Load() {
 		p.fatal(fmt.Errorf("%s: %s: %w", p.Name(), msg, err))
 	}
 }
