@@ -262,3 +262,30 @@ func TestMarksDoNotPileUp(t *testing.T) {
 		t.Errorf("%d marks are left of agents that have ended", got)
 	}
 }
+
+// A driver that left the kubelet because its label went comes back in the same
+// agent, and its leaving is no fault that would end the agent.
+func TestADriverLeavesAndComesBack(t *testing.T) {
+	n := kubeletOf(t)
+	n.PodUID = "uid"
+	for range 2 {
+		p := &claims.Preparer{Driver: claims.Of(&agenttest.FakeDriver{DriverName: "dra.net"})}
+		r, err := Register(t.Context(), p, n, nil, func(err error) { t.Errorf("fatal: %v", err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := aliveIn(n.registry(), "dra.net-")
+		if err != nil || len(found) != 1 {
+			t.Fatalf("registration sockets %v, %v; want one", found, err)
+		}
+		if info, err := askInfo(t.Context(), found[0]); err != nil || dial(info.GetEndpoint()) != nil {
+			t.Errorf("the driver does not answer: %v", err)
+		}
+		r.Stop()
+		for _, dir := range []string{n.registry(), n.data("dra.net"), n.AgentsDir} {
+			if left, err := filepath.Glob(filepath.Join(dir, "*.sock")); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		}
+	}
+}
