@@ -215,6 +215,13 @@ func (a *agent) readJournal(ctx context.Context) error {
 	}
 	guardPath := a.installGuard(ctx)
 	for _, name := range a.Drivers {
+		opened, err := opens(name, a.offered(), records)
+		if err != nil {
+			return err
+		}
+		if !opened {
+			continue
+		}
 		served, err := newDriver(name, a.Options, bootID)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/publish"
 	"plumbline.dev/plumbline/internal/agent/registration"
+	"plumbline.dev/plumbline/internal/journal"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // nodeLabels are the labels that the node has now.
@@ -74,6 +77,35 @@ func decide(labelled, holds bool) phase {
 	return unregistered
 }
 
+// opens says whether a driver is opened at the start. All are, so that a label that comes
+// needs no new start, but that of CPUs: opened, it keeps every container of the node off
+// the CPUs that claims hold and on the others, where the CPUs may be another driver's. It
+// is opened where its devices are offered, or claims are held that somebody must end.
+func opens(name string, offered []string, records *journal.Journal) (bool, error) {
+	if name != slicecodec.DriverCPU || slices.Contains(offered, name) {
+		return true, nil
+	}
+	held, problems, err := records.List(name)
+	return len(held)+len(problems) > 0, err
+}
+
+// awaitCPUs ends the agent, which starts anew and opens the driver of CPUs then, when the
+// node's labels have it offered.
+func (a *agent) awaitCPUs(ctx context.Context, stop context.CancelCauseFunc) {
+	for {
+		_, changed := a.labels.get()
+		if slices.Contains(a.offered(), slicecodec.DriverCPU) {
+			stop(fmt.Errorf("the node's labels have %s served now: the agent starts anew to do so", slicecodec.DriverCPU))
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
 // lifecycle follows the node's labels for one driver.
 type lifecycle struct {
 	node     string
@@ -90,6 +122,9 @@ type lifecycle struct {
 	// waits is told of a rival; settled is called when the labels have been followed.
 	waits   func(error)
 	settled func()
+	// left is called when the driver is not served any more, nil where nothing is to be
+	// done then.
+	left func()
 	// pause is how often to look whether a rival left, or the last claim ended.
 	pause time.Duration
 
@@ -135,6 +170,9 @@ func (l *lifecycle) follow(ctx context.Context, now labels.Set) (again bool, err
 	}
 	if next == unregistered {
 		l.unregister(ctx)
+		if l.left != nil {
+			l.left()
+		}
 		l.settled()
 		return false, nil
 	}

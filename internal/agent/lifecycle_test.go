@@ -5,11 +5,14 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +78,7 @@ type followed struct {
 	*registrations
 	labels   nodeLabels
 	preparer *claims.Preparer
+	hasLeft  atomic.Bool
 	settled  chan struct{} // closed when the labels have been followed
 	end      func()
 }
@@ -112,6 +116,7 @@ func follow(t *testing.T, dir string, now map[string]string, rivals int) *follow
 			return f.registrations, nil
 		},
 		publisher: func(h publish.Helper) *publish.Publisher { return &publish.Publisher{Driver: "dra.net", Helper: h} },
+		left:      func() { f.hasLeft.Store(true) },
 		waits:     func(error) { f.add("wait") }, settled: sync.OnceFunc(func() { close(f.settled) }), pause: 10 * time.Millisecond,
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -151,6 +156,57 @@ func (f *followed) prepare(t *testing.T, c driver.Claim) error {
 	t.Helper()
 	_, err := f.preparer.Prepare(t.Context(), c)
 	return err
+}
+
+// The driver of CPUs touches containers that have no claim: where it is not wanted it is
+// opened only to end what is held.
+func TestDriverOfCPUsIsOpenedWhereItIsWanted(t *testing.T) {
+	for name, tt := range map[string]struct {
+		driver  string
+		offered []string
+		file    string
+		want    bool
+	}{
+		"NICs, not offered":             {"dra.net", nil, "", true},
+		"CPUs, offered":                 {"dra.cpu", []string{"dra.net", "dra.cpu"}, "", true},
+		"CPUs, not offered":             {"dra.cpu", []string{"dra.net"}, "", false},
+		"CPUs, a NIC is held":           {"dra.cpu", []string{"dra.net"}, "dra.net/uid.json", false},
+		"CPUs, something is held still": {"dra.cpu", []string{"dra.net"}, "dra.cpu/uid.json", true},
+	} {
+		dir := t.TempDir()
+		if tt.file != "" {
+			path := filepath.Join(dir, tt.file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("{"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		records, err := journal.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := opens(tt.driver, tt.offered, records); err != nil || got != tt.want {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, tt.want)
+		}
+	}
+}
+
+// Somebody is told when a driver is not served any more, and only then.
+func TestDriverThatLeft(t *testing.T) {
+	f := follow(t, t.TempDir(), labelled, 0)
+	f.await(t, "register", "offer")
+	held := agenttest.ClaimFor("held", "nic0")
+	if err := f.prepare(t, held); err != nil {
+		t.Fatal(err)
+	}
+	f.labels.set(nil)
+	f.await(t, "register", "offer", "withdraw")
+	if f.hasLeft.Load() {
+		t.Error("left with a claim held")
+	}
+	if err := f.preparer.Unprepare(t.Context(), held.ClaimRef); err != nil {
+		t.Fatal(err)
+	}
+	agenttest.Eventually(t, "that it left", f.hasLeft.Load)
 }
 
 // A label that goes and comes back, with a claim held meanwhile.

@@ -5,6 +5,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -29,6 +30,9 @@ const rivalPause = 5 * time.Second
 func (a *agent) register(ctx context.Context, stop context.CancelCauseFunc) <-chan *publish.Publisher {
 	publishers := make(chan *publish.Publisher)
 	var all sync.WaitGroup
+	if slices.Contains(a.Drivers, slicecodec.DriverCPU) && !slices.ContainsFunc(a.preparers, func(p *claims.Preparer) bool { return p.Name() == slicecodec.DriverCPU }) {
+		go a.awaitCPUs(ctx, stop)
+	}
 	for _, p := range a.preparers {
 		if p.Name() == slicecodec.DriverCPU {
 			if err := a.refuseStatic(ctx); err != nil {
@@ -74,7 +78,14 @@ func (a *agent) lifecycleOf(p *claims.Preparer, publishers chan<- *publish.Publi
 		health = a.nicHealth
 	}
 	said := false
+	var left func()
+	if p.Name() == slicecodec.DriverCPU {
+		left = func() {
+			stop(fmt.Errorf("%s is served on this node no more: the agent starts anew, and leaves containers' CPUs alone then", p.Name()))
+		}
+	}
 	return &lifecycle{
+		left: left,
 		node: a.NodeName, preparer: p, selector: a.NodeSelectors[p.Name()], labels: &a.labels,
 		publishers: publishers, settled: settled, pause: rivalPause,
 		register: func(ctx context.Context) (publish.Helper, error) {
