@@ -19,14 +19,23 @@ type gate struct {
 
 // enter says why new claims are kept out, or nil; the function is called when
 // those that came in are done.
-func (g *gate) enter() (closed error, leave func()) {
+func (g *gate) enter() (leave func(), closed error) {
 	g.mu.RLock()
-	return g.closed, g.mu.RUnlock
+	return g.mu.RUnlock, g.closed
+}
+
+func (g *gate) isOpen() bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.closed == nil
 }
 
 // Withdraw refuses claims that are not prepared yet, for a reason, and returns when
 // no other is being prepared; nil lets them in again.
 func (p *Preparer) Withdraw(reason error) {
+	if reason == nil && p.gate.isOpen() {
+		return // whoever waits for the gate keeps others waiting
+	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	p.gate.closed = reason

@@ -83,7 +83,7 @@ type Prepared struct {
 // PrepareAll makes claims ready to be used, in their order. One that waits for
 // other claims to let go of its devices holds up none of the rest.
 func (p *Preparer) PrepareAll(ctx context.Context, all []driver.Claim) []Prepared {
-	closed, leave := p.gate.enter()
+	leave, closed := p.gate.enter()
 	defer leave()
 	out := make([]Prepared, len(all))
 	var waiting sync.WaitGroup

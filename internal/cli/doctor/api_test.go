@@ -108,8 +108,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	list := func(version, kind string, items any, next string) {
 		answer(w, http.StatusOK, map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]string{"continue": next}, "items": items})
 	}
-	switch p := r.URL.Path; {
-	case p == "/api/v1/nodes":
+	switch r.URL.Path {
+	case "/api/v1/nodes":
 		items := []corev1.Node{}
 		for _, n := range a.nodes {
 			if selector.Matches(labels.Set(n.Labels)) {
@@ -117,7 +117,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		list("v1", "NodeList", items, "")
-	case p == "/api/v1/namespaces/plumbline-system/pods":
+	case "/api/v1/namespaces/plumbline-system/pods":
 		items := []corev1.Pod{}
 		on, _ := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "spec.nodeName=")
 		for _, pod := range a.pods {
@@ -126,7 +126,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		list("v1", "PodList", items, "")
-	case p == "/apis/plumbline.dev/v1alpha1/hostreports":
+	case "/apis/plumbline.dev/v1alpha1/hostreports":
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 		if a.page > 0 {
 			limit = a.page
@@ -138,7 +138,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		list("plumbline.dev/v1alpha1", "HostReportList", a.reports[from:to], next)
 	default:
-		a.one(w, path.Dir(p), path.Base(p))
+		a.one(w, path.Dir(r.URL.Path), path.Base(r.URL.Path))
 	}
 }
 
