@@ -36,6 +36,7 @@ var importTable = []struct {
 	{"internal/inventory/inventorytest", []string{"internal/inventory", "internal/machine", "internal/model"}},
 	{"internal/inventory/filter", []string{"internal/model/..."}},
 	{"internal/devicehealth", []string{"internal/model/...", "internal/host/..."}},
+	{"internal/hostpolicy", []string{"internal/model", "internal/host/...", "internal/atomicfile"}},
 	{"internal/machine/...", []string{"internal/machine/...", "internal/model/...", "internal/host/...", "machines"}},
 	{"machines", nil},
 	{"api/...", []string{"internal/suggest"}},

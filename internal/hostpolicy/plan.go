@@ -1,0 +1,274 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hostpolicy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// Link is a link of the host.
+type Link struct {
+	// Key stays the same over reboots: PCI address and port, or the name of what is no
+	// PCI function.
+	Key   string
+	Name  string
+	Index int
+	// needed says why no policy may change it; empty where one may.
+	needed string
+}
+
+// State is what became of one wish of a policy.
+type State string
+
+const (
+	// Applied is as wanted.
+	Applied State = "applied"
+	// Planned would be changed, or was not yet.
+	Planned State = "planned"
+	// Pending waits for a link: it is not there, or a pod has it.
+	Pending State = "pending"
+	// Refused will not be done; Reason says why.
+	Refused State = "refused"
+	// Failed was tried; Reason is the kernel's.
+	Failed State = "failed"
+)
+
+// Result is what became of one field of one link.
+type Result struct {
+	Policy     string
+	Generation int64
+	// Link is the key of the link, or what the policy finds it by.
+	Link, Field  string
+	Before, Want string
+	State        State
+	Reason       string
+}
+
+// Step is one change of the host.
+type Step struct {
+	Link         Link
+	Field        string
+	Before, Want string
+	// Undo puts back what nobody wants any more, and Forget only drops its record.
+	Undo, Forget bool
+}
+
+// Plan is what to do, undoing first, and what becomes of each wish.
+type Plan struct {
+	Steps   []Step
+	Results []Result
+}
+
+type target struct{ link, field string }
+
+type planner struct {
+	links   map[string]Link
+	record  Record
+	read    func(Link, string) (string, error)
+	kept    map[target]bool
+	claims  map[target][]int // results of policies that act, by what they want
+	shown   map[target][]int // and of those that only tell
+	results []Result
+}
+
+// NewPlan holds policies against the links of a scan, which has none that a pod holds.
+// It reads values by read, and changes nothing. Policies must be valid.
+func NewPlan(policies []Policy, machine *model.Machine, record Record, read func(Link, string) (string, error)) Plan {
+	p := &planner{links: linksOf(machine), record: record, read: read, kept: map[target]bool{}, claims: map[target][]int{}, shown: map[target][]int{}}
+	for _, policy := range slices.SortedFunc(slices.Values(policies), func(a, b Policy) int { return cmp.Compare(a.Name, b.Name) }) {
+		for _, l := range policy.Links {
+			p.wish(policy, l, machine)
+		}
+	}
+	p.refuseSharedNames()
+	steps := p.change()
+	for at, indexes := range p.shown {
+		p.look(at, indexes)
+	}
+	return Plan{Steps: append(p.undo(), steps...), Results: p.results}
+}
+
+func linksOf(machine *model.Machine) map[string]Link {
+	links := map[string]Link{}
+	for i := range machine.NICs {
+		if l, ok := linkOf(&machine.NICs[i]); ok {
+			links[l.Key] = l
+		}
+	}
+	return links
+}
+
+func linkOf(n *model.NIC) (Link, bool) {
+	if n.Interface == nil {
+		return Link{}, false
+	}
+	l := Link{Key: n.Interface.Name, Name: n.Interface.Name, Index: n.Interface.Index}
+	if n.PCI != nil {
+		l.Key = n.PCI.String()
+		if n.Port != nil {
+			l.Key += "/" + *n.Port
+		}
+	}
+	if n.Withheld != nil {
+		l.needed = *n.Withheld
+	}
+	return l, true
+}
+
+// find returns the links that a policy means, and what it finds them by.
+func (l LinkPolicy) find(machine *model.Machine) (found []Link, by string) {
+	drivers := map[string]string{}
+	for _, f := range machine.Functions {
+		if f.Driver != nil {
+			drivers[f.Address.String()] = *f.Driver
+		}
+	}
+	for i := range machine.NICs {
+		n := &machine.NICs[i]
+		address := ""
+		if n.PCI != nil {
+			address = n.PCI.String()
+		}
+		matches := l.PCIAddress != "" && address == l.PCIAddress ||
+			l.RDMADevice != "" && n.RDMA != nil && n.RDMA.Name == l.RDMADevice ||
+			l.Driver != "" && drivers[address] == l.Driver
+		if link, ok := linkOf(n); ok && matches {
+			found = append(found, link)
+		}
+	}
+	switch {
+	case l.PCIAddress != "":
+		by = "pciAddress " + l.PCIAddress
+	case l.RDMADevice != "":
+		by = "rdmaDevice " + l.RDMADevice
+	default:
+		by = "driver " + l.Driver
+	}
+	return found, by
+}
+
+func (p *planner) wish(policy Policy, l LinkPolicy, machine *model.Machine) {
+	found, by := l.find(machine)
+	wants := l.wants()
+	for _, field := range slices.Sorted(maps.Keys(wants)) {
+		r := Result{Policy: policy.Name, Generation: policy.Generation, Link: by, Field: field, Want: wants[field], State: Planned}
+		name := strings.HasPrefix(field, fieldAltName)
+		switch {
+		case len(found) == 0:
+			r.State, r.Reason = Pending, "the host has no such link now: it is not there, or a pod has it"
+			p.results = append(p.results, r)
+			continue
+		case name && len(found) > 1:
+			r.State, r.Reason = Refused, fmt.Sprintf("%d links match, and a name is of one: want the link's pciAddress", len(found))
+			p.results = append(p.results, r)
+			continue
+		}
+		for _, link := range found {
+			r := r
+			r.Link = link.Key
+			at := target{link.Key, field}
+			p.kept[at] = true
+			if link.needed != "" {
+				r.State, r.Reason = Refused, fmt.Sprintf("link %s is the node's: %s", link.Name, link.needed)
+			}
+			by := p.claims
+			if policy.DryRun {
+				by = p.shown
+			}
+			by[at] = append(by[at], len(p.results))
+			p.results = append(p.results, r)
+		}
+	}
+}
+
+// refuseSharedNames refuses a name that several links would get.
+func (p *planner) refuseSharedNames() {
+	links := map[string]map[string]bool{}
+	for at := range p.claims {
+		if strings.HasPrefix(at.field, fieldAltName) {
+			if links[at.field] == nil {
+				links[at.field] = map[string]bool{}
+			}
+			links[at.field][at.link] = true
+		}
+	}
+	for at, indexes := range p.claims {
+		if len(links[at.field]) > 1 {
+			p.refuse(indexes, "policies want the name for several links: "+strings.Join(slices.Sorted(maps.Keys(links[at.field])), ", "))
+		}
+	}
+}
+
+func (p *planner) refuse(indexes []int, reason string) {
+	for _, i := range indexes {
+		p.results[i].State, p.results[i].Reason = Refused, reason
+	}
+}
+
+// change returns the steps towards what policies want and agree on.
+func (p *planner) change() []Step {
+	var steps []Step
+	order := slices.SortedFunc(maps.Keys(p.claims), func(a, b target) int {
+		return cmp.Or(cmp.Compare(a.link, b.link), cmp.Compare(a.field, b.field))
+	})
+	for _, at := range order {
+		indexes := p.claims[at]
+		first := p.results[indexes[0]]
+		for _, i := range indexes {
+			if r := p.results[i]; r.Want != first.Want && r.State != Refused {
+				p.refuse(indexes, fmt.Sprintf("policies %s and %s want %q and %q: neither is done", first.Policy, r.Policy, first.Want, r.Want))
+			}
+		}
+		p.look(at, indexes)
+		if r := p.results[indexes[0]]; r.State == Planned {
+			steps = append(steps, Step{Link: p.links[at.link], Field: at.field, Before: r.Before, Want: r.Want})
+		}
+	}
+	return steps
+}
+
+// look puts what is so into results that are not refused.
+func (p *planner) look(at target, indexes []int) {
+	have, err := p.read(p.links[at.link], at.field)
+	for _, i := range indexes {
+		r := &p.results[i]
+		switch {
+		case r.State == Refused:
+			continue
+		case err != nil:
+			r.State, r.Reason = Failed, err.Error()
+		case have == r.Want:
+			r.State = Applied
+		}
+		r.Before = have
+	}
+}
+
+// undo returns the steps back from what no policy names any more. A link that is away
+// or that the node needs by now is left alone, and its record kept.
+func (p *planner) undo() []Step {
+	var steps []Step
+	for _, e := range p.record.Entries {
+		link, there := p.links[e.Link]
+		if p.kept[target{e.Link, e.Field}] || !there || link.needed != "" {
+			continue
+		}
+		have, err := p.read(link, e.Field)
+		if err != nil {
+			continue // read again at the next look
+		}
+		steps = append(steps, Step{
+			Link: link, Field: e.Field, Before: have, Want: e.Before, Undo: true,
+			// Somebody else has set it since: it is theirs.
+			Forget: have == e.Before || !slices.Contains(e.Set, have),
+		})
+	}
+	return steps
+}

@@ -1,0 +1,147 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hostpolicy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"plumbline.dev/plumbline/internal/model"
+)
+
+// Policy is what the links of one node must be.
+type Policy struct {
+	Name       string
+	Generation int64
+	Links      []LinkPolicy
+	// DryRun only tells what would change. What the policy set before stays.
+	DryRun bool
+}
+
+// LinkPolicy is what the links must be that exactly one of PCIAddress, RDMADevice and
+// Driver finds. Nil leaves a setting as it is.
+type LinkPolicy struct {
+	PCIAddress, RDMADevice, Driver string
+
+	Up  *bool
+	MTU *int
+	// AltName is one more name of the link; it must match no more than one.
+	AltName string
+	// Sysctls are settings of the link by key, such as ipv4/conf/arp_ignore.
+	Sysctls map[string]string
+}
+
+// sysctls are the settings that a policy may set, each with its greatest value: those
+// that several NICs in one subnet need, so that each answers for its own addresses.
+// None of them opens the host to others, as forwarding would.
+var sysctls = map[string]int{
+	"ipv4/conf/arp_announce": 2,
+	"ipv4/conf/arp_filter":   1,
+	"ipv4/conf/arp_ignore":   8,
+	"ipv4/conf/arp_notify":   1,
+	"ipv4/conf/rp_filter":    2,
+}
+
+const (
+	minMTU = 68 // net/ipv4: the smallest that IPv4 can use
+	maxMTU = 65535
+)
+
+var (
+	// altName fits ALTIFNAMSIZ, 128 bytes with its end.
+	altName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`)
+	// word is a driver's or an RDMA device's name.
+	word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+)
+
+// Validate refuses what no link can be.
+func (p Policy) Validate() error {
+	var errs []error
+	for i, l := range p.Links {
+		if err := l.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("policy %q: links[%d]: %w", p.Name, i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (l LinkPolicy) validate() error {
+	var errs []error
+	given := 0
+	for _, s := range []string{l.PCIAddress, l.RDMADevice, l.Driver} {
+		if s != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		errs = append(errs, fmt.Errorf("has %d of pciAddress, rdmaDevice and driver: want exactly one", given))
+	}
+	if l.PCIAddress != "" {
+		if _, err := model.ParsePCIAddress(l.PCIAddress); err != nil {
+			errs = append(errs, fmt.Errorf("pciAddress: %w", err))
+		}
+	}
+	for field, s := range map[string]string{"rdmaDevice": l.RDMADevice, "driver": l.Driver} {
+		if s != "" && !word.MatchString(s) {
+			errs = append(errs, fmt.Errorf("%s: %q: want 1-63 letters, digits, '.', '_' and '-'", field, s))
+		}
+	}
+	if l.MTU != nil && (*l.MTU < minMTU || *l.MTU > maxMTU) {
+		errs = append(errs, fmt.Errorf("mtu: %d: want %d-%d", *l.MTU, minMTU, maxMTU))
+	}
+	if l.AltName != "" && !altName.MatchString(l.AltName) {
+		errs = append(errs, fmt.Errorf("altName: %q: want 1-127 letters, digits, '.', '_' and '-'", l.AltName))
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.Sysctls)) {
+		errs = append(errs, validateSysctl(key, l.Sysctls[key]))
+	}
+	return errors.Join(errs...)
+}
+
+func validateSysctl(key, value string) error {
+	most, ok := sysctls[key]
+	if !ok {
+		return fmt.Errorf("sysctls[%q]: a policy may not set it: want one of %s",
+			key, strings.Join(slices.Sorted(maps.Keys(sysctls)), ", "))
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > most || strconv.Itoa(n) != value {
+		return fmt.Errorf("sysctls[%q]: %q: want a number, 0-%d", key, value, most)
+	}
+	return nil
+}
+
+// Fields of a link. Those of names and sysctls end with them.
+const (
+	fieldAltName = "altName/"
+	fieldMTU     = "mtu"
+	fieldSysctl  = "sysctl/"
+	fieldUp      = "up"
+
+	present = "present"
+	absent  = "absent"
+)
+
+// wants are the values by field.
+func (l LinkPolicy) wants() map[string]string {
+	wants := map[string]string{}
+	if l.Up != nil {
+		wants[fieldUp] = strconv.FormatBool(*l.Up)
+	}
+	if l.MTU != nil {
+		wants[fieldMTU] = strconv.Itoa(*l.MTU)
+	}
+	if l.AltName != "" {
+		wants[fieldAltName+l.AltName] = present
+	}
+	for key, value := range l.Sysctls {
+		wants[fieldSysctl+key] = value
+	}
+	return wants
+}
