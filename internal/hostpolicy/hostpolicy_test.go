@@ -139,6 +139,27 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// FuzzValidate holds what passes against what the kernel takes for a name
+// (dev_valid_name, ALTIFNAMSIZ) and for a sysctl's path.
+func FuzzValidate(f *testing.F) {
+	f.Add("rail0", "ipv4/conf/arp_ignore", "2")
+	f.Add("a\nb", "ipv4/conf/../all", "1\n")
+	f.Add("..", "", "-1")
+	f.Add(strings.Repeat("é", 64), "ipv4/conf/rp_filter\x00", "+1")
+	f.Fuzz(func(t *testing.T, name, key, value string) {
+		p := Policy{Name: "p", Links: []LinkPolicy{{Driver: "d", AltName: name, Sysctls: map[string]string{key: value}}}}
+		if p.Validate() != nil {
+			return
+		}
+		if len(name) > 127 || name == "." || name == ".." || strings.ContainsAny(name, "/:% \t\r\n\x00") {
+			t.Errorf("name %q is let through", name)
+		}
+		if strings.Count(key, "/") != 2 || strings.Contains(key, "..") || len(value) != 1 || value < "0" || value > "8" {
+			t.Errorf("sysctl %q = %q is let through", key, value)
+		}
+	})
+}
+
 func random(r *rand.Rand) []Policy {
 	var list []Policy
 	for i := range r.IntN(4) {
