@@ -60,8 +60,9 @@ var importTable = []struct {
 	{"internal/cloud/providers", []string{"internal/cloud/..."}},
 	{"internal/agent", []string{
 		"internal/agent/...", "internal/kube", "internal/metrics/...", "internal/unixhttp", "internal/verify/...", "internal/model/...", "internal/machine", "internal/host/...", "internal/inventory/...", "internal/devicehealth",
-		"internal/cloud/...", "internal/driver/...", "internal/guard", "internal/journal", "internal/cdi", "api/hosts/...",
+		"internal/cloud/...", "internal/driver/...", "internal/guard", "internal/journal", "internal/cdi", "internal/hostpolicy", "api/hosts/...",
 	}},
+	{"internal/agent/hostpolicies", []string{"api/hosts/...", "internal/hostpolicy", "internal/kube", "internal/model", "internal/printable"}},
 	{"internal/agent/hostreport", []string{
 		"api/hosts/...", "internal/agent/status", "internal/doctor", "internal/kube", "internal/model/...", "internal/printable",
 	}},
@@ -77,7 +78,7 @@ var importTable = []struct {
 		"internal/printable",
 		"internal/kube", "internal/metrics", "internal/allocation", "internal/driver", "internal/explain/...",
 	}},
-	{"internal/operator/uninstall", []string{"internal/operator/nodestatus", "internal/plural"}},
+	{"internal/operator/uninstall", []string{"api/hosts/...", "internal/operator/nodestatus", "internal/plural"}},
 	{"internal/operator/nodestatus", []string{"api/hosts/...", "internal/kube", "internal/plural", "internal/printable"}},
 	{"internal/operator/installation", []string{"api/hosts/...", "internal/kube", "internal/model/slicecodec"}},
 	{"internal/version", nil},
@@ -85,7 +86,7 @@ var importTable = []struct {
 	{"internal/metrics", nil},
 	{"internal/metrics/endpoint", nil},
 	{"internal/guard", []string{"internal/driver/netdev/nslink", "internal/host/netns", "internal/host/rtnl", "internal/model", "internal/atomicfile"}},
-	{"internal/kube", []string{"internal/atomicfile", "internal/driver"}},
+	{"internal/kube", []string{"api/hosts/...", "internal/atomicfile", "internal/driver"}},
 	{"internal/agent/publish", []string{"internal/inventory", "internal/model/..."}},
 	{"internal/agent/podclaims", []string{"internal/agent/runtimestate", "internal/cdi", "internal/driver", "internal/kube"}},
 	{"internal/agent/pinning", []string{

@@ -33,6 +33,8 @@ func TestShippedRules(t *testing.T) {
 		"get plumbline.dev/hostreports",
 		"create plumbline.dev/hostreports",
 		"update plumbline.dev/hostreports",
+		"list plumbline.dev/hostpolicies",
+		"watch plumbline.dev/hostpolicies",
 		"create /events",
 		"patch /events",
 	)

@@ -5,13 +5,21 @@ package agent
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"k8s.io/client-go/rest"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	"plumbline.dev/plumbline/internal/agent/hostpolicies"
 	"plumbline.dev/plumbline/internal/agent/hostreport"
 	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/host/netns"
+	"plumbline.dev/plumbline/internal/host/procfs"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+	"plumbline.dev/plumbline/internal/host/sysctl"
+	"plumbline.dev/plumbline/internal/hostpolicy"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -26,26 +34,59 @@ func (a *agent) reportHost(ctx context.Context, config *rest.Config) (machineCha
 	// before this one said.
 	a.lookAtHost(ctx)
 	a.merged.Redescribe()
-	changed := make(chan struct{}, 1)
-	devices := hostreport.Devices{Tell: func(found map[string]status.Answer) { a.status.SetHost(slicecodec.DriverNet, found) }}
-	reporter, err := hostreport.New(hostreport.Options{
-		Node: a.NodeName, Client: a.client, Config: config, Interval: a.HostReportInterval, Changed: changed,
-		Look: func() hosts.Report {
-			report, machine := a.lookAtHost(ctx)
-			devices.Looked(report, machine.NICs)
-			return report
-		},
-	})
+	client, err := kube.HostsClient(config)
 	if err != nil {
 		return nil, err
 	}
-	a.serving.Go(func() { reporter.Run(ctx) })
-	return func() {
+	changed := make(chan struct{}, 1)
+	reportAgain := func() {
 		select {
 		case changed <- struct{}{}:
 		default: // one is pending, and covers this change too
 		}
-	}, nil
+	}
+	policies, err := a.keepPolicies(client, reportAgain)
+	if err != nil {
+		return nil, err
+	}
+	devices := hostreport.Devices{Tell: func(found map[string]status.Answer) { a.status.SetHost(slicecodec.DriverNet, found) }}
+	reporter := hostreport.New(hostreport.Options{
+		Node: a.NodeName, Client: a.client, Reports: client, Interval: a.HostReportInterval, Changed: changed,
+		Look: func() hosts.Report {
+			report, machine := a.lookAtHost(ctx)
+			devices.Looked(report, machine.NICs)
+			report.Policies = policies.Results()
+			return report
+		},
+	})
+	a.serving.Go(func() { reporter.Run(ctx) })
+	a.serving.Go(func() { policies.Run(ctx) })
+	return func() { reportAgain(); policies.Look() }, nil
+}
+
+// keepPolicies prepares to follow HostPolicies. told is called when there is something
+// new to report of them.
+func (a *agent) keepPolicies(client rest.Interface, told func()) (*hostpolicies.Keeper, error) {
+	bootID, err := procfs.BootID(os.DirFS(a.ProcRoot))
+	if err != nil {
+		return nil, err
+	}
+	reconciler := hostpolicy.Reconciler{File: filepath.Join(a.StateDir, "host-policies.json"), BootID: bootID}
+	return hostpolicies.New(hostpolicies.Options{
+		Client: client, Labels: a.labels.get, Machine: a.merged.Scan, Interval: a.HostReportInterval, Told: told,
+		Apply: func(policies []hostpolicy.Policy, machine *model.Machine) ([]hostpolicy.Result, error) {
+			if len(policies) == 0 && !reconciler.Changed() {
+				return nil, nil // no socket for nothing
+			}
+			conn, err := rtnl.Dial(netns.Current)
+			if err != nil {
+				return nil, err
+			}
+			defer conn.Close()
+			reconciler.Kernel = hostpolicy.Netlink{Conn: conn, Net: sysctl.New(a.ProcSys, netns.Current)}
+			return reconciler.Run(policies, machine)
+		},
+	}), nil
 }
 
 // lookAtHost looks, and has slices and figures say what was found.

@@ -66,6 +66,12 @@ func (r *Reconciler) Run(policies []Policy, machine *model.Machine) ([]Result, e
 	return plan.Results, nil
 }
 
+// Changed says whether there may be something to put back: the record is there.
+func (r *Reconciler) Changed() bool {
+	_, err := os.Stat(r.File)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // do takes one step; what the kernel refuses is failed.
 func (r *Reconciler) do(record *Record, s Step) (failed, err error) {
 	if s.Undo {

@@ -56,6 +56,7 @@ func TestClaimPolicies(t *testing.T) {
 	installDefaults(t, restConfig)
 	t.Run("names", func(t *testing.T) { tryNameClaims(t, restConfig) })
 	t.Run("operator", func(t *testing.T) { tryOperator(t, restConfig) })
+	t.Run("host policies", func(t *testing.T) { tryHostPolicies(t, restConfig) })
 	client := dynamic.NewForConfigOrDie(restConfig)
 
 	var cases struct {

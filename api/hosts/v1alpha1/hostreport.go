@@ -46,6 +46,12 @@ type Report struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Findings []Finding `json:"findings,omitempty"`
+	// Policies are the HostPolicies of the node, and what became of them, in the order of
+	// their names.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Policies []PolicyResult `json:"policies,omitempty"`
 	// Profile is what hosts that should be alike are compared by.
 	Profile HostProfile `json:"profile"`
 }

@@ -14,7 +14,8 @@ var GroupVersion = schema.GroupVersion{Group: "plumbline.dev", Version: "v1alpha
 
 // AddToScheme makes a scheme know the kinds.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &HostReport{}, &HostReportList{}, &Installation{}, &InstallationList{})
+	s.AddKnownTypes(GroupVersion, &HostReport{}, &HostReportList{}, &Installation{}, &InstallationList{},
+		&HostPolicy{}, &HostPolicyList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

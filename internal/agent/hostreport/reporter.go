@@ -38,7 +38,8 @@ const (
 type Options struct {
 	Node   string
 	Client kubernetes.Interface
-	Config *rest.Config
+	// Reports is kube.HostsClient.
+	Reports rest.Interface
 	// Interval is how often the host is looked at, and Changed has a value when it
 	// is to be looked at before.
 	Interval time.Duration
@@ -59,12 +60,8 @@ type Reporter struct {
 }
 
 // New returns a reporter that works from Run on.
-func New(o Options) (*Reporter, error) {
-	s, err := newStore(o.Config, o.Node)
-	if err != nil {
-		return nil, err
-	}
-	return &Reporter{Options: o, store: s}, nil
+func New(o Options) *Reporter {
+	return &Reporter{Options: o, store: &store{client: o.Reports, name: o.Node}}
 }
 
 // Run looks and writes until ctx ends. What fails is tried again with what is so by

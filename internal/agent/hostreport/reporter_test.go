@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // server is an API server with HostReports.
@@ -126,13 +127,11 @@ func start(t *testing.T, s *server) *bench {
 
 func (b *bench) run(t *testing.T) {
 	t.Helper()
-	r, err := New(Options{
-		Node: "a", Client: b.client, Config: &rest.Config{Host: "http://api", Transport: b.server, QPS: -1},
-		Interval: time.Minute, Changed: b.changed, Look: b.look,
-	})
+	reports, err := kube.HostsClient(&rest.Config{Host: "http://api", Transport: b.server, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := New(Options{Node: "a", Client: b.client, Reports: reports, Interval: time.Minute, Changed: b.changed, Look: b.look})
 	ctx, cancel := context.WithCancel(t.Context())
 	b.stop = cancel
 	go r.Run(ctx)

@@ -12,8 +12,10 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/plural"
 )
 
@@ -50,6 +52,9 @@ func RefuseHeld(ctx context.Context, c client.Client, drivers []string, out io.W
 			break
 		}
 	}
+	if err := refusePolicies(ctx, c); err != nil {
+		return err
+	}
 	if held > printed {
 		fmt.Fprintf(out, "and %d more\n", held-printed)
 	}
@@ -59,6 +64,48 @@ func RefuseHeld(ctx context.Context, c client.Client, drivers []string, out io.W
 	}
 	return fmt.Errorf("%w: %s of pods %s devices of %s: end the pods first", ErrHeld,
 		plural.Count(held, "claim", "claims"), map[bool]string{true: "holds", false: "hold"}[held == 1], strings.Join(drivers, ", "))
+}
+
+// refusePolicies returns ErrHeld while agents keep hosts as HostPolicies want them: when
+// these go with their kind, no agent is left to put back what was there.
+func refusePolicies(ctx context.Context, c client.Client) error {
+	var policies hosts.HostPolicyList
+	if err := c.List(ctx, &policies); err != nil && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("list HostPolicies: %w", err)
+	}
+	var names []string
+	for i := range policies.Items {
+		names = append(names, policies.Items[i].Name)
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%w: there are HostPolicies (%s): delete them first, so that agents put back what they set", ErrHeld, bounded(names))
+	}
+	for from := ""; ; {
+		var page hosts.HostReportList
+		if err := c.List(ctx, &page, client.Limit(pageSize), client.Continue(from)); err != nil && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("list HostReports: %w", err)
+		}
+		for i := range page.Items {
+			if len(page.Items[i].Report.Policies) > 0 {
+				names = append(names, page.Items[i].Name)
+			}
+		}
+		if from = page.Continue; from == "" {
+			break
+		}
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%w: agents have not put back yet what HostPolicies set on %s: wait a minute, or see their HostReports", ErrHeld, bounded(names))
+	}
+	return nil
+}
+
+// bounded is a list of names that is not longer than people read.
+func bounded(names []string) string {
+	if more := len(names) - printed; more > 0 {
+		return strings.Join(names[:printed], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // devicesOf are the allocated devices of the drivers, as DRIVER POOL/DEVICE.

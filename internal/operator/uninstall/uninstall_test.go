@@ -23,12 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 )
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), hosts.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	return scheme
@@ -76,6 +78,25 @@ func TestRefuseHeld(t *testing.T) {
 		}
 		if !strings.HasSuffix(said.String(), tt.said) || strings.Count(said.String(), "\n") > printed+1 {
 			t.Errorf("%s: says %q, want %q", name, said.String(), tt.said)
+		}
+	}
+}
+
+// What policies set is put back by agents alone.
+func TestRefusePolicies(t *testing.T) {
+	policy := &hosts.HostPolicy{ObjectMeta: metav1.ObjectMeta{Name: "jumbo"}}
+	report := func(policies ...hosts.PolicyResult) *hosts.HostReport {
+		return &hosts.HostReport{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Report: hosts.Report{Policies: policies}}
+	}
+	for want, there := range map[string][]client.Object{
+		"": {report()},
+		"there are HostPolicies (jumbo): delete them first":                       {policy, report()},
+		"agents have not put back yet what HostPolicies set on n1: wait a minute": {report(hosts.PolicyResult{Name: "jumbo", Applied: 1})},
+	} {
+		c := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(there...).Build()
+		err := RefuseHeld(t.Context(), c, []string{"dra.net"}, &strings.Builder{})
+		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }

@@ -1,0 +1,141 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// HostPolicy is what the links of nodes must be while no pod has them. The agent of each
+// node applies it, says in the node's HostReport what became of it, and puts back what was
+// there when it goes. Where two policies want different values of one field of one link,
+// neither is done.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=hp
+// +kubebuilder:printcolumn:name=DryRun,type=boolean,JSONPath=`.spec.dryRun`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+type HostPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec HostPolicySpec `json:"spec"`
+}
+
+// HostPolicySpec is the content of a HostPolicy.
+type HostPolicySpec struct {
+	// NodeSelector chooses nodes by their labels; empty is every node with an agent.
+	NodeSelector metav1.LabelSelector `json:"nodeSelector,omitempty"`
+	// DryRun has agents only say what they would change. What the policy set before
+	// stays.
+	DryRun bool `json:"dryRun,omitempty"`
+	// Links are what links must be.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Links []LinkPolicy `json:"links"`
+}
+
+// LinkPolicy is what the links must be that exactly one of pciAddress, rdmaDevice and
+// driver finds. What is left out stays as it is.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.driver)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice and driver"
+// +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls)",message="want at least one of up, mtu, altName and sysctls"
+type LinkPolicy struct {
+	// PCIAddress is such as "0000:91:00.0".
+	//
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{4}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]$`
+	PCIAddress string `json:"pciAddress,omitempty"`
+	// RDMADevice is the kernel's name, such as "mlx5_0".
+	//
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`
+	RDMADevice string `json:"rdmaDevice,omitempty"`
+	// Driver is the kernel's driver of the PCI function, such as "mlx5_core": all links
+	// of it.
+	//
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`
+	Driver string `json:"driver,omitempty"`
+
+	// Up is whether the link is up.
+	Up *bool `json:"up,omitempty"`
+	// MTU is in bytes.
+	//
+	// +kubebuilder:validation:Minimum=68
+	// +kubebuilder:validation:Maximum=65535
+	MTU *int32 `json:"mtu,omitempty"`
+	// AltName is one more name of the link (ip link property add altname), which stays
+	// the same over reboots. It is of one link.
+	//
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`
+	AltName string `json:"altName,omitempty"`
+	// Sysctls are settings of the link by key: ipv4/conf/ with arp_announce, arp_filter,
+	// arp_ignore, arp_notify or rp_filter.
+	//
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=5
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['ipv4/conf/arp_announce', 'ipv4/conf/arp_filter', 'ipv4/conf/arp_ignore', 'ipv4/conf/arp_notify', 'ipv4/conf/rp_filter'])",message="want keys out of ipv4/conf/arp_announce, arp_filter, arp_ignore, arp_notify and rp_filter"
+	Sysctls map[string]SysctlValue `json:"sysctls,omitempty"`
+}
+
+// SysctlValue is a small number.
+//
+// +kubebuilder:validation:Pattern=`^[0-8]$`
+type SysctlValue string
+
+// PolicyResult is what became of a HostPolicy on a host.
+type PolicyResult struct {
+	// Name is the policy's; empty for what an earlier one set and could not be put back.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// Generation is the policy's that this is about.
+	Generation int64 `json:"generation,omitempty"`
+	// Applied counts fields of links that are as wanted.
+	//
+	// +kubebuilder:validation:Minimum=0
+	Applied int `json:"applied"`
+	// Open are the others, as many as there is room for.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	Open []FieldResult `json:"open,omitempty"`
+}
+
+// FieldResult is a field of a link that is not as a policy wants it.
+type FieldResult struct {
+	// Link is the PCI address, with the port where there are several, the name of a link
+	// that is no PCI function, or what the policy finds it by.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	Link string `json:"link,omitempty"`
+	// Field is such as "mtu", "altName/storage0" or "sysctl/ipv4/conf/arp_ignore".
+	//
+	// +kubebuilder:validation:MaxLength=256
+	Field string `json:"field,omitempty"`
+	// Have and Want are values.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	Have string `json:"have,omitempty"`
+	// +kubebuilder:validation:MaxLength=128
+	Want string `json:"want,omitempty"`
+	// State is planned where it would be changed (dryRun), pending while the link is
+	// not there or a pod has it, refused where it will not be done, failed where the
+	// kernel refused.
+	//
+	// +kubebuilder:validation:Enum=planned;pending;refused;failed
+	State string `json:"state"`
+	// Reason says why.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
+}
+
+// HostPolicyList is a list of them.
+//
+// +kubebuilder:object:root=true
+type HostPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []HostPolicy `json:"items"`
+}

@@ -1,0 +1,110 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hostpolicies
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	"plumbline.dev/plumbline/internal/hostpolicy"
+	"plumbline.dev/plumbline/internal/kube"
+	"plumbline.dev/plumbline/internal/printable"
+)
+
+// Bounds of the API's form (api/hosts).
+const (
+	maxPolicies = 64
+	maxOpen     = 64
+	maxLink     = 128
+	maxField    = 256
+	maxValue    = 128
+	maxReason   = 1024
+)
+
+// chosen are the policies of a node with such labels, and what is wrong with those that
+// cannot be followed, which the API server's validation lets nobody create.
+func chosen(all []*hosts.HostPolicy, node labels.Set) (policies []hostpolicy.Policy, wrong []hosts.PolicyResult) {
+	for _, policy := range all {
+		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.NodeSelector)
+		if err == nil && !selector.Matches(node) {
+			continue
+		}
+		if err != nil {
+			err = fmt.Errorf("spec.nodeSelector: %w", err)
+		}
+		converted := fromAPI(policy)
+		if err == nil {
+			err = converted.Validate()
+		}
+		if err != nil {
+			wrong = append(wrong, hosts.PolicyResult{
+				Name: policy.Name, Generation: policy.Generation,
+				Open: []hosts.FieldResult{{State: string(hostpolicy.Refused), Reason: text(maxReason, err.Error())}},
+			})
+			continue
+		}
+		policies = append(policies, converted)
+	}
+	return policies, wrong
+}
+
+func fromAPI(policy *hosts.HostPolicy) hostpolicy.Policy {
+	p := hostpolicy.Policy{Name: policy.Name, Generation: policy.Generation, DryRun: policy.Spec.DryRun}
+	for i := range policy.Spec.Links {
+		l := &policy.Spec.Links[i]
+		link := hostpolicy.LinkPolicy{
+			PCIAddress: l.PCIAddress, RDMADevice: l.RDMADevice, Driver: l.Driver, Up: l.Up, AltName: l.AltName,
+		}
+		for key, value := range l.Sysctls {
+			if link.Sysctls == nil {
+				link.Sysctls = map[string]string{}
+			}
+			link.Sysctls[key] = string(value)
+		}
+		if l.MTU != nil {
+			link.MTU = new(int(*l.MTU))
+		}
+		p.Links = append(p.Links, link)
+	}
+	return p
+}
+
+// summed are the results of each policy, those with the same name together.
+func summed(policies []hostpolicy.Policy, results []hostpolicy.Result, wrong []hosts.PolicyResult) []hosts.PolicyResult {
+	all := slices.Clone(wrong)
+	for _, p := range policies {
+		all = append(all, resultOf(p.Name, p.Generation, results))
+	}
+	// What an earlier policy set and could not be put back has no name.
+	if left := resultOf("", 0, results); len(left.Open) > 0 {
+		all = append(all, left)
+	}
+	slices.SortFunc(all, func(a, b hosts.PolicyResult) int { return cmp.Compare(a.Name, b.Name) })
+	return all[:min(len(all), maxPolicies)]
+}
+
+func resultOf(name string, generation int64, results []hostpolicy.Result) hosts.PolicyResult {
+	sum := hosts.PolicyResult{Name: name, Generation: generation}
+	for _, r := range results {
+		switch {
+		case r.Policy != name:
+		case r.State == hostpolicy.Applied:
+			sum.Applied++
+		case len(sum.Open) < maxOpen:
+			sum.Open = append(sum.Open, hosts.FieldResult{
+				Link: text(maxLink, r.Link), Field: text(maxField, r.Field), Have: text(maxValue, r.Before), Want: text(maxValue, r.Want),
+				State: string(r.State), Reason: text(maxReason, r.Reason),
+			})
+		}
+	}
+	return sum
+}
+
+// text is printable, and short enough for the API.
+func text(most int, s string) string { return kube.BoundedText(most, printable.Text(s)) }
