@@ -86,6 +86,7 @@ func TestPlan(t *testing.T) {
 	}{
 		"by address":     {[]Policy{{Name: "a", Links: []LinkPolicy{byAddress}}}, Planned, "", 1},
 		"by RDMA device": {[]Policy{{Name: "a", Links: []LinkPolicy{{RDMADevice: "mlx5_1", Up: ptr(true)}}}}, Planned, "", 1},
+		"by interface":   {[]Policy{{Name: "a", Links: []LinkPolicy{{Interface: "eth1", Up: ptr(true)}}}}, Planned, "", 1},
 		"dry run":        {[]Policy{{Name: "a", DryRun: true, Links: []LinkPolicy{byAddress}}}, Planned, "", 0},
 		"two that agree": {[]Policy{{Name: "a", Links: []LinkPolicy{byAddress}}, {Name: "b", Links: []LinkPolicy{byAddress}}}, Planned, "", 1},
 		"one of two only tells": {

@@ -131,27 +131,42 @@ func (l LinkPolicy) find(machine *model.Machine) (found []Link, by string) {
 		}
 	}
 	for i := range machine.NICs {
-		n := &machine.NICs[i]
-		address := ""
-		if n.PCI != nil {
-			address = n.PCI.String()
-		}
-		matches := l.PCIAddress != "" && address == l.PCIAddress ||
-			l.RDMADevice != "" && n.RDMA != nil && n.RDMA.Name == l.RDMADevice ||
-			l.Driver != "" && drivers[address] == l.Driver
-		if link, ok := linkOf(n); ok && matches {
+		if link, ok := linkOf(&machine.NICs[i]); ok && l.means(&machine.NICs[i], drivers) {
 			found = append(found, link)
 		}
 	}
+	by, _ = l.finder()
+	return found, by
+}
+
+// finder is what links are found by, as text, and how many of such there are.
+func (l LinkPolicy) finder() (by string, given int) {
+	for _, f := range [][2]string{
+		{"pciAddress", l.PCIAddress}, {"rdmaDevice", l.RDMADevice}, {"interface", l.Interface}, {"driver", l.Driver},
+	} {
+		if f[1] != "" {
+			by, given = f[0]+" "+f[1], given+1
+		}
+	}
+	return by, given
+}
+
+// means says whether a policy means a NIC with an interface. drivers are those of PCI
+// functions, by address.
+func (l LinkPolicy) means(n *model.NIC, drivers map[string]string) bool {
+	address := ""
+	if n.PCI != nil {
+		address = n.PCI.String()
+	}
 	switch {
 	case l.PCIAddress != "":
-		by = "pciAddress " + l.PCIAddress
+		return address == l.PCIAddress
 	case l.RDMADevice != "":
-		by = "rdmaDevice " + l.RDMADevice
-	default:
-		by = "driver " + l.Driver
+		return n.RDMA != nil && n.RDMA.Name == l.RDMADevice
+	case l.Interface != "":
+		return n.Interface.Name == l.Interface
 	}
-	return found, by
+	return drivers[address] == l.Driver
 }
 
 func (p *planner) wish(policy Policy, l LinkPolicy, machine *model.Machine) {

@@ -24,10 +24,10 @@ type Policy struct {
 	DryRun bool
 }
 
-// LinkPolicy is what the links must be that exactly one of PCIAddress, RDMADevice and
-// Driver finds. Nil leaves a setting as it is.
+// LinkPolicy is what the links must be that exactly one of PCIAddress, RDMADevice,
+// Interface and Driver finds. Nil leaves a setting as it is.
 type LinkPolicy struct {
-	PCIAddress, RDMADevice, Driver string
+	PCIAddress, RDMADevice, Interface, Driver string
 
 	Up  *bool
 	MTU *int
@@ -56,6 +56,8 @@ const (
 var (
 	// altName fits ALTIFNAMSIZ, 128 bytes with its end.
 	altName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`)
+	// ifname fits IFNAMSIZ, 16 bytes with its end.
+	ifname = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
 	// word is a driver's or an RDMA device's name.
 	word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 )
@@ -73,14 +75,8 @@ func (p Policy) Validate() error {
 
 func (l LinkPolicy) validate() error {
 	var errs []error
-	given := 0
-	for _, s := range []string{l.PCIAddress, l.RDMADevice, l.Driver} {
-		if s != "" {
-			given++
-		}
-	}
-	if given != 1 {
-		errs = append(errs, fmt.Errorf("has %d of pciAddress, rdmaDevice and driver: want exactly one", given))
+	if _, given := l.finder(); given != 1 {
+		errs = append(errs, fmt.Errorf("has %d of pciAddress, rdmaDevice, interface and driver: want exactly one", given))
 	}
 	if l.PCIAddress != "" {
 		if _, err := model.ParsePCIAddress(l.PCIAddress); err != nil {
@@ -91,6 +87,9 @@ func (l LinkPolicy) validate() error {
 		if s != "" && !word.MatchString(s) {
 			errs = append(errs, fmt.Errorf("%s: %q: want 1-63 letters, digits, '.', '_' and '-'", field, s))
 		}
+	}
+	if l.Interface != "" && !ifname.MatchString(l.Interface) {
+		errs = append(errs, fmt.Errorf("interface: %q: want 1-15 letters, digits, '.', '_' and '-'", l.Interface))
 	}
 	if l.MTU != nil && (*l.MTU < minMTU || *l.MTU > maxMTU) {
 		errs = append(errs, fmt.Errorf("mtu: %d: want %d-%d", *l.MTU, minMTU, maxMTU))

@@ -36,10 +36,10 @@ type HostPolicySpec struct {
 	Links []LinkPolicy `json:"links"`
 }
 
-// LinkPolicy is what the links must be that exactly one of pciAddress, rdmaDevice and
-// driver finds. What is left out stays as it is.
+// LinkPolicy is what the links must be that exactly one of pciAddress, rdmaDevice,
+// interface and driver finds. What is left out stays as it is.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.driver)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice and driver"
+// +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.interface), has(self.driver)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice, interface and driver"
 // +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls)",message="want at least one of up, mtu, altName and sysctls"
 type LinkPolicy struct {
 	// PCIAddress is such as "0000:91:00.0".
@@ -50,6 +50,10 @@ type LinkPolicy struct {
 	//
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`
 	RDMADevice string `json:"rdmaDevice,omitempty"`
+	// Interface is the link's name on the host, which may be another after a reboot.
+	//
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`
+	Interface string `json:"interface,omitempty"`
 	// Driver is the kernel's driver of the PCI function, such as "mlx5_core": all links
 	// of it.
 	//

@@ -59,7 +59,7 @@ func fromAPI(policy *hosts.HostPolicy) hostpolicy.Policy {
 	for i := range policy.Spec.Links {
 		l := &policy.Spec.Links[i]
 		link := hostpolicy.LinkPolicy{
-			PCIAddress: l.PCIAddress, RDMADevice: l.RDMADevice, Driver: l.Driver, Up: l.Up, AltName: l.AltName,
+			PCIAddress: l.PCIAddress, RDMADevice: l.RDMADevice, Interface: l.Interface, Driver: l.Driver, Up: l.Up, AltName: l.AltName,
 		}
 		for key, value := range l.Sysctls {
 			if link.Sysctls == nil {

@@ -63,6 +63,9 @@ const (
 // installation is what Kubernetes knows plumbline by.
 const installation = "installation/plumbline"
 
+// rollback brings back an installation that refused to go, as docs/install.md says.
+const rollback = "helm rollback plumbline 1 -n " + deploy.Namespace
+
 type run struct {
 	Config
 	report harness.Report
@@ -87,7 +90,7 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	defer closeRegistry()
-	for _, step := range []func(context.Context) error{r.install, r.pod, r.breakHost, r.stay} {
+	for _, step := range []func(context.Context) error{r.install, r.pod, r.breakHost, r.follow, r.stay} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -199,7 +202,7 @@ func (r *run) stay(ctx context.Context) error {
 	out, err := r.typed(ctx, list[0])
 	told := fmt.Sprintf("claim %s/%s of pod %s: %s ", namespace, podName, podName, slicecodec.DriverNet)
 	r.report.Finding(err != nil && strings.Contains(out, told), "uninstalling beside a pod", "refused, and says %q", lineWith(out, told))
-	if _, err := r.typed(ctx, "helm rollback plumbline 1 -n "+deploy.Namespace); err != nil {
+	if _, err := r.typed(ctx, rollback); err != nil {
 		return err
 	}
 	links, err := r.links(ctx)
@@ -283,6 +286,11 @@ func (r *run) cleanUp(ctx context.Context) error {
 	}
 	if _, err := r.Shell(ctx, mendHost); err != nil {
 		return err
+	}
+	if _, err := r.Kubectl.Run(ctx, "get", "crd", "hostpolicies.plumbline.dev"); err == nil {
+		if _, err := r.Kubectl.Run(ctx, "delete", "hostpolicy", policyName, "--ignore-not-found"); err != nil {
+			return err
+		}
 	}
 	list, err := r.leaving()
 	if err != nil {
