@@ -132,7 +132,7 @@ var importTable = []struct {
 	{"internal/explain/solver", nil},
 	{"internal/explain/explaintest", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/model/slicecodec", "internal/nodeslices", "deploy"}},
 	{"internal/cli/cmdutil", nil},
-	{"internal/doctor", []string{"internal/model", "internal/model/affinity", "internal/plural", "internal/printable", "internal/suggest", "api/hosts/..."}},
+	{"internal/doctor", []string{"internal/host/pciconfig", "internal/model", "internal/model/affinity", "internal/plural", "internal/printable", "internal/suggest", "api/hosts/..."}},
 	{"internal/cli/doctor", []string{
 		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/netns", "internal/inventory",
 	}},

@@ -318,7 +318,7 @@ func TestRecordedReports(t *testing.T) {
 		}, edits: map[string]string{
 			"sys/module/rdma_ucm/taint": absent, "dev/infiniband/uverbs1": absent, "run/nri/nri.sock": absent,
 			"proc/sys/kernel/numa_balancing": "1\n", "sys/class/infiniband/mlx5_1/fw_ver": "28.41.1000\n",
-			sysfs + nicA + "/config": config(2<<maxReadShift, -1), sysfs + gpu + "/iommu_group/type": "DMA-FQ\n", sysfs + portOfGPU + "/config": config(0, 0x1d),
+			sysfs + nicA + "/config": config(read512, -1), sysfs + gpu + "/iommu_group/type": "DMA-FQ\n", sysfs + portOfGPU + "/config": config(0, 0x1d),
 		}},
 	} {
 		h := hostWith(t, r.machine, r.edits)

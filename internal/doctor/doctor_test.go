@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	"plumbline.dev/plumbline/internal/host/pciconfig"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -73,21 +74,27 @@ func readyMachine(t testing.TB) model.Machine {
 // config is a configuration space with Device Control, and ACS control where it is not
 // negative.
 func config(control uint16, acs int) string {
-	c := make([]byte, configSpaceBytes)
-	binary.LittleEndian.PutUint16(c[statusRegister:], statusHasList)
-	c[firstCapability] = 0x40
+	c := make([]byte, 4096)
+	c[0x06] = 1 << 4 // the status says that there is a list of capabilities
+	c[0x34] = 0x40
 	c[0x40], c[0x41] = 0x05, 0x60 // MSI, then PCI Express
-	c[0x60] = capabilityPCIe
-	binary.LittleEndian.PutUint16(c[0x60+deviceControl:], control)
-	binary.LittleEndian.PutUint32(c[firstExtended:], 0x150<<20|1<<16|0x01) // AER
+	c[0x60] = pciconfig.CapabilityPCIe
+	binary.LittleEndian.PutUint16(c[0x60+8:], control)
+	binary.LittleEndian.PutUint32(c[0x100:], 0x150<<20|1<<16|0x01) // AER
 	if acs >= 0 {
-		binary.LittleEndian.PutUint32(c[0x150:], 1<<16|extendedACS)
-		binary.LittleEndian.PutUint16(c[0x150+acsControl:], uint16(acs))
+		binary.LittleEndian.PutUint32(c[0x150:], 1<<16|pciconfig.ExtendedACS)
+		binary.LittleEndian.PutUint16(c[0x150+pciconfig.ACSControl:], uint16(acs))
 	}
 	return string(c)
 }
 
-const goodControl = maxRead4096<<maxReadShift | relaxedOrderingBit
+// Values of Device Control: what is read at a time, and whether writes may pass each
+// other.
+const (
+	read512, read4096 = 2 << 12, 5 << 12
+	relaxed           = 1 << 4
+	goodControl       = read4096 | relaxed
+)
 
 // readyFiles are those of a host on which nothing is wrong.
 func readyFiles() map[string]string {
@@ -262,11 +269,11 @@ func TestChecks(t *testing.T) {
 		},
 		"a GPU that saves power": {func(m *model.Machine) { m.Functions[4].Link.SpeedMTs = 2500 }, nil, nil},
 		"short reads": {
-			nil, map[string]string{sysfs + nicA + "/config": config(2<<maxReadShift|relaxedOrderingBit, -1)},
+			nil, map[string]string{sysfs + nicA + "/config": config(read512|relaxed, -1)},
 			[]string{"max-read-request wrong 0000:06:00.0 eth1 mlx5_0: 512 bytes"},
 		},
 		"strict ordering": {
-			nil, map[string]string{sysfs + nicB + "/config": config(maxRead4096<<maxReadShift, -1)},
+			nil, map[string]string{sysfs + nicB + "/config": config(read4096, -1)},
 			[]string{"relaxed-ordering wrong 0000:07:00.0 eth2 mlx5_1: off"},
 		},
 		"registers that only root may read": {
@@ -349,7 +356,7 @@ func TestPlainHost(t *testing.T) {
 func FuzzConfigSpace(f *testing.F) {
 	f.Add([]byte(config(goodControl, 0x1d)))
 	f.Add([]byte(config(0, -1)[:64]))
-	f.Add([]byte(strings.Repeat("\xff", configSpaceBytes)))
+	f.Add([]byte(strings.Repeat("\xff", 4096)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h := hostWith(t, nil, map[string]string{"sys/bus/pci/devices/" + nicA + "/config": string(data), "sys/bus/pci/devices/" + portOfGPU + "/config": string(data)})
 		Run(h)

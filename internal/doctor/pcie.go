@@ -4,12 +4,12 @@
 package doctor
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/host/pciconfig"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/affinity"
 )
@@ -52,36 +52,26 @@ func (h Host) pcieLink(f *model.PCIFunction, idles bool, r *report) {
 
 func rate(mts int) string { return fmt.Sprintf("%.4g GT/s", float64(mts)/1000) }
 
-// The field of Device Control that says 128 << n bytes
-// (PCI_EXP_DEVCTL_READRQ).
-const (
-	maxReadShift = 12
-	maxReadMask  = 7
-	maxRead4096  = 5
-)
-
 // maxReadRequest wants NVIDIA's NICs to read 4096 bytes at a time. It is lost at each
 // reset.
 func maxReadRequest(h Host, r *report) {
-	h.eachDeviceControl(r, func(subject, source string, control uint16) {
-		size := 128 << (control >> maxReadShift & maxReadMask)
-		if control>>maxReadShift&maxReadMask < maxRead4096 {
+	h.eachDeviceControl(r, func(subject, source string, control pciconfig.DeviceControl) {
+		size := control.MaxReadRequest()
+		if size < pciconfig.MaxReadRequest {
 			r.wrong(subject, source, fmt.Sprintf("%d bytes", size), "4096 bytes",
-				fmt.Sprintf("setpci -s ADDRESS CAP_EXP+8.w=%04x:%04x, at each boot", maxRead4096<<maxReadShift, maxReadMask<<maxReadShift))
+				"setpci -s ADDRESS CAP_EXP+8.w=5000:7000, at each boot; or a HostPolicy: maxReadRequest")
 			return
 		}
 		r.ok(subject, source, fmt.Sprintf("%d bytes", size))
 	})
 }
 
-const relaxedOrderingBit = 1 << 4 // PCI_EXP_DEVCTL_RELAX_EN
-
 // relaxedOrdering wants NICs' writes free to pass each other.
 func relaxedOrdering(h Host, r *report) {
-	h.eachDeviceControl(r, func(subject, source string, control uint16) {
-		if control&relaxedOrderingBit == 0 {
+	h.eachDeviceControl(r, func(subject, source string, control pciconfig.DeviceControl) {
+		if !control.RelaxedOrdering() {
 			r.wrong(subject, source, "off", "on",
-				fmt.Sprintf("setpci -s ADDRESS CAP_EXP+8.w=%04x:%04x, at each boot; or in the firmware: PCI_WR_ORDERING", relaxedOrderingBit, relaxedOrderingBit))
+				"setpci -s ADDRESS CAP_EXP+8.w=0010:0010, at each boot; or a HostPolicy: relaxedOrdering; or in the firmware: PCI_WR_ORDERING")
 			return
 		}
 		r.ok(subject, source, "on")
@@ -89,16 +79,13 @@ func relaxedOrdering(h Host, r *report) {
 }
 
 // eachDeviceControl shows the Device Control register of NVIDIA's RDMA NICs.
-func (h Host) eachDeviceControl(r *report, show func(subject, source string, control uint16)) {
+func (h Host) eachDeviceControl(r *report, show func(subject, source string, control pciconfig.DeviceControl)) {
 	for _, f := range h.carriers() {
 		if f.Vendor != vendorMellanox || f.PhysicalFunction != nil {
 			continue // a virtual function has its physical one's
 		}
-		subject, source := h.subject(f.Address), "/"+device(f.Address)+"/config"
-		control, there, err := h.register(f.Address, func(c configSpace) int { return c.capability(capabilityPCIe) }, deviceControl)
-		if err == nil && !there {
-			err = errors.New("no PCI Express capability in it")
-		}
+		subject, source := h.subject(f.Address), "/sys/"+pciconfig.File(f.Address)
+		control, err := pciconfig.ReadDeviceControl(h.Files, "sys/"+pciconfig.File(f.Address))
 		if err != nil {
 			r.unknown(subject, source, err)
 			continue
@@ -121,7 +108,7 @@ func acs(h Host, r *report) {
 	}
 	for _, a := range bridges {
 		subject, source := h.subject(a), "/"+device(a)+"/config"
-		control, there, err := h.register(a, func(c configSpace) int { return c.extended(extendedACS) }, acsControl)
+		control, there, err := h.acsControl(a)
 		if err != nil {
 			r.unknown(subject, source, err)
 			continue
@@ -138,6 +125,20 @@ func acs(h Host, r *report) {
 		}
 		r.ok(subject, source, found)
 	}
+}
+
+// acsControl is the register of a bridge's ACS; there is false where it has none.
+func (h Host) acsControl(a model.PCIAddress) (control uint16, there bool, err error) {
+	space, err := pciconfig.Read(h.Files, "sys/"+pciconfig.File(a))
+	if err != nil {
+		return 0, false, err
+	}
+	at := space.Extended(pciconfig.ExtendedACS)
+	if at == 0 {
+		return 0, false, nil
+	}
+	control, err = space.Word(at + pciconfig.ACSControl)
+	return control, true, err
 }
 
 // bridgesBetween are the bridges on the way between a GPU and an RDMA NIC that meet
