@@ -50,6 +50,9 @@ type Options struct {
 	// HostTaints taints single devices that those checks find broken, where
 	// DeviceTaints is not TaintNone.
 	HostTaints bool
+	// HostSetup has plumbline-host-setup asked for what HostPolicies want and the agent may
+	// not do.
+	HostSetup bool
 	// SysfsRoot is /sys of the host; ProcRoot is its /proc, for the boot id, and
 	// for the processes of pods where those are verified.
 	SysfsRoot, ProcRoot string

@@ -19,6 +19,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysctl"
 	"plumbline.dev/plumbline/internal/hostpolicy"
+	"plumbline.dev/plumbline/internal/hostsetup"
 	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -55,7 +56,7 @@ func (a *agent) reportHost(ctx context.Context, config *rest.Config) (machineCha
 		Look: func() hosts.Report {
 			report, machine := a.lookAtHost(ctx)
 			devices.Looked(report, machine.NICs)
-			report.Policies = policies.Results()
+			report.Policies, report.SetupWanted = policies.Results(), policies.Asking()
 			return report
 		},
 	})
@@ -72,19 +73,33 @@ func (a *agent) keepPolicies(client rest.Interface, told func()) (*hostpolicies.
 		return nil, err
 	}
 	reconciler := hostpolicy.Reconciler{File: filepath.Join(a.StateDir, "host-policies.json"), BootID: bootID}
+	asker := &hostsetup.Asker{}
+	if a.HostSetup {
+		if asker, err = hostsetup.NewAsker(filepath.Join(a.StateDir, hostsetup.Folder), bootID); err != nil {
+			return nil, err
+		}
+	}
+	readable := hostsetup.Host{Sys: a.SysfsRoot, ProcSys: filepath.Join(a.ProcRoot, "sys")}
 	return hostpolicies.New(hostpolicies.Options{
 		Client: client, Labels: a.labels.get, Machine: a.merged.Scan, Interval: a.HostReportInterval, Told: told,
-		Apply: func(policies []hostpolicy.Policy, machine *model.Machine) ([]hostpolicy.Result, error) {
+		Apply: func(policies []hostpolicy.Policy, machine *model.Machine) (o hostpolicies.Outcome, err error) {
 			if len(policies) == 0 && !reconciler.Changed() {
-				return nil, nil // no socket for nothing
+				return o, nil // no socket for nothing
+			}
+			if err := asker.Begin(); err != nil {
+				return o, err
 			}
 			conn, err := rtnl.Dial(netns.Current)
 			if err != nil {
-				return nil, err
+				return o, err
 			}
 			defer conn.Close()
-			reconciler.Kernel = hostpolicy.Netlink{Conn: conn, Net: sysctl.New(a.ProcSys, netns.Current)}
-			return reconciler.Run(policies, machine)
+			reconciler.Kernel = hostpolicy.Live{Conn: conn, Net: sysctl.New(a.ProcSys, netns.Current), Host: readable, Asker: asker}
+			if o.Results, err = reconciler.Run(policies, machine); err == nil {
+				err = asker.End()
+			}
+			o.Asking, o.Waiting = asker.Asking(), asker.Waiting()
+			return o, err
 		},
 	}), nil
 }

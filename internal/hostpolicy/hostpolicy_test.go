@@ -15,6 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysctl"
+	"plumbline.dev/plumbline/internal/hostsetup"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -30,6 +31,8 @@ type fake struct {
 }
 
 type killed struct{}
+
+func (*fake) Unsettled(Link, string) bool { return false }
 
 func (f *fake) Read(l Link, field string) (string, error) {
 	if v, ok := f.values[l.Key+" "+field]; ok {
@@ -106,7 +109,7 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan := NewPlan(c.policies, machine(t, 2), Record{}, (&fake{}).Read)
+			plan := NewPlan(c.policies, machine(t, 2), Record{}, &fake{})
 			if len(plan.Steps) != c.steps || len(plan.Results) == 0 {
 				t.Fatalf("%d steps, %d results; want %d steps: %+v", len(plan.Steps), len(plan.Results), c.steps, plan)
 			}
@@ -263,7 +266,7 @@ func TestKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	k := Netlink{conn, sysctl.New("/proc/sys", ns.Fd())}
+	k := Live{Conn: conn, Net: sysctl.New("/proc/sys", ns.Fd()), Asker: &hostsetup.Asker{}}
 	l, err := conn.LinkByName("rail")
 	if err != nil {
 		t.Fatal(err)

@@ -13,13 +13,15 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Link is a link of the host.
+// Link is a link of the host, or the host itself.
 type Link struct {
 	// Key stays the same over reboots: PCI address and port, or the name of what is no
-	// PCI function.
+	// PCI function. It is empty for the host itself.
 	Key   string
 	Name  string
 	Index int
+	// Function is the PCI address; empty for what is no PCI function.
+	Function string
 	// needed says why no policy may change it; empty where one may.
 	needed string
 }
@@ -32,7 +34,8 @@ const (
 	Applied State = "applied"
 	// Planned would be changed, or was not yet.
 	Planned State = "planned"
-	// Pending waits for a link: it is not there, or a pod has it.
+	// Pending waits for a link that is not there or that a pod has, or for who has more
+	// rights.
 	Pending State = "pending"
 	// Refused will not be done; Reason says why.
 	Refused State = "refused"
@@ -71,7 +74,7 @@ type target struct{ link, field string }
 type planner struct {
 	links   map[string]Link
 	record  Record
-	read    func(Link, string) (string, error)
+	kernel  Reader
 	kept    map[target]bool
 	claims  map[target][]int // results of policies that act, by what they want
 	shown   map[target][]int // and of those that only tell
@@ -79,12 +82,16 @@ type planner struct {
 }
 
 // NewPlan holds policies against the links of a scan, which has none that a pod holds.
-// It reads values by read, and changes nothing. Policies must be valid.
-func NewPlan(policies []Policy, machine *model.Machine, record Record, read func(Link, string) (string, error)) Plan {
-	p := &planner{links: linksOf(machine), record: record, read: read, kept: map[target]bool{}, claims: map[target][]int{}, shown: map[target][]int{}}
+// It changes nothing. Policies must be valid.
+func NewPlan(policies []Policy, machine *model.Machine, record Record, kernel Reader) Plan {
+	p := &planner{links: linksOf(machine), record: record, kernel: kernel, kept: map[target]bool{}, claims: map[target][]int{}, shown: map[target][]int{}}
 	for _, policy := range slices.SortedFunc(slices.Values(policies), func(a, b Policy) int { return cmp.Compare(a.Name, b.Name) }) {
 		for _, l := range policy.Links {
-			p.wish(policy, l, machine)
+			p.wishLinks(policy, l, machine)
+		}
+		wants := policy.wants()
+		for _, field := range slices.Sorted(maps.Keys(wants)) {
+			p.wish(policy, Link{}, Result{Field: field, Want: wants[field], State: Planned})
 		}
 	}
 	p.refuseSharedNames()
@@ -95,8 +102,9 @@ func NewPlan(policies []Policy, machine *model.Machine, record Record, read func
 	return Plan{Steps: append(p.undo(), steps...), Results: p.results}
 }
 
+// linksOf are the links by key, the host among them.
 func linksOf(machine *model.Machine) map[string]Link {
-	links := map[string]Link{}
+	links := map[string]Link{"": {}}
 	for i := range machine.NICs {
 		if l, ok := linkOf(&machine.NICs[i]); ok {
 			links[l.Key] = l
@@ -111,7 +119,8 @@ func linkOf(n *model.NIC) (Link, bool) {
 	}
 	l := Link{Key: n.Interface.Name, Name: n.Interface.Name, Index: n.Interface.Index}
 	if n.PCI != nil {
-		l.Key = n.PCI.String()
+		l.Function = n.PCI.String()
+		l.Key = l.Function
 		if n.Port != nil {
 			l.Key += "/" + *n.Port
 		}
@@ -169,38 +178,50 @@ func (l LinkPolicy) means(n *model.NIC, drivers map[string]string) bool {
 	return drivers[address] == l.Driver
 }
 
-func (p *planner) wish(policy Policy, l LinkPolicy, machine *model.Machine) {
+func (p *planner) wishLinks(policy Policy, l LinkPolicy, machine *model.Machine) {
 	found, by := l.find(machine)
 	wants := l.wants()
 	for _, field := range slices.Sorted(maps.Keys(wants)) {
-		r := Result{Policy: policy.Name, Generation: policy.Generation, Link: by, Field: field, Want: wants[field], State: Planned}
-		name := strings.HasPrefix(field, fieldAltName)
+		r := Result{Link: by, Field: field, Want: wants[field], State: Planned}
 		switch {
 		case len(found) == 0:
 			r.State, r.Reason = Pending, "the host has no such link now: it is not there, or a pod has it"
-			p.results = append(p.results, r)
+			p.add(policy, r)
 			continue
-		case name && len(found) > 1:
+		case strings.HasPrefix(field, fieldAltName) && len(found) > 1:
 			r.State, r.Reason = Refused, fmt.Sprintf("%d links match, and a name is of one: want the link's pciAddress", len(found))
-			p.results = append(p.results, r)
+			p.add(policy, r)
 			continue
 		}
 		for _, link := range found {
-			r := r
-			r.Link = link.Key
-			at := target{link.Key, field}
-			p.kept[at] = true
-			if link.needed != "" {
-				r.State, r.Reason = Refused, fmt.Sprintf("link %s is the node's: %s", link.Name, link.needed)
-			}
-			by := p.claims
-			if policy.DryRun {
-				by = p.shown
-			}
-			by[at] = append(by[at], len(p.results))
-			p.results = append(p.results, r)
+			p.wish(policy, link, r)
 		}
 	}
+}
+
+// wish notes what a policy wants of a link that is there.
+func (p *planner) wish(policy Policy, link Link, r Result) {
+	r.Link = link.Key
+	at := target{link.Key, r.Field}
+	p.kept[at] = true
+	switch {
+	case link.needed != "":
+		r.State, r.Reason = Refused, fmt.Sprintf("link %s is the node's: %s", link.Name, link.needed)
+	case ofFunction(r.Field) && link.Function == "":
+		r.State, r.Reason = Refused, fmt.Sprintf("link %s is no PCI function", link.Name)
+	}
+	by := p.claims
+	if policy.DryRun {
+		by = p.shown
+	}
+	by[at] = append(by[at], p.add(policy, r))
+}
+
+// add returns the result's index.
+func (p *planner) add(policy Policy, r Result) int {
+	r.Policy, r.Generation = policy.Name, policy.Generation
+	p.results = append(p.results, r)
+	return len(p.results) - 1
 }
 
 // refuseSharedNames refuses a name that several links would get.
@@ -251,7 +272,7 @@ func (p *planner) change() []Step {
 
 // look puts what is so into results that are not refused.
 func (p *planner) look(at target, indexes []int) {
-	have, err := p.read(p.links[at.link], at.field)
+	have, err := p.kernel.Read(p.links[at.link], at.field)
 	for _, i := range indexes {
 		r := &p.results[i]
 		switch {
@@ -275,15 +296,23 @@ func (p *planner) undo() []Step {
 		if p.kept[target{e.Link, e.Field}] || !there || link.needed != "" {
 			continue
 		}
-		have, err := p.read(link, e.Field)
+		have, err := p.kernel.Read(link, e.Field)
 		if err != nil {
 			continue // read again at the next look
 		}
 		steps = append(steps, Step{
 			Link: link, Field: e.Field, Before: have, Want: e.Before, Undo: true,
-			// Somebody else has set it since: it is theirs.
-			Forget: have == e.Before || !slices.Contains(e.Set, have),
+			Forget: p.over(e, link, have),
 		})
 	}
 	return steps
+}
+
+// over says whether nothing is to be put back: it is as it was and stays so, or somebody
+// else has set it since, and it is theirs.
+func (p *planner) over(e Entry, link Link, have string) bool {
+	if have == e.Before {
+		return !p.kernel.Unsettled(link, e.Field)
+	}
+	return !slices.Contains(e.Set, have)
 }

@@ -12,14 +12,16 @@ import (
 	"strconv"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/hostsetup"
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// Policy is what the links of one node must be.
+// Policy is what one node must be.
 type Policy struct {
 	Name       string
 	Generation int64
 	Links      []LinkPolicy
+	HostPolicy
 	// DryRun only tells what would change. What the policy set before stays.
 	DryRun bool
 }
@@ -35,6 +37,11 @@ type LinkPolicy struct {
 	AltName string
 	// Sysctls are settings of the link by key, such as ipv4/conf/arp_ignore.
 	Sysctls map[string]string
+
+	// MaxReadRequest is how much the PCI function reads at a time, in bytes.
+	MaxReadRequest *int
+	// RelaxedOrdering is whether the PCI function's writes may pass each other.
+	RelaxedOrdering *bool
 }
 
 // sysctls are the settings that a policy may set, each with its greatest value: those
@@ -70,6 +77,9 @@ func (p Policy) Validate() error {
 			errs = append(errs, fmt.Errorf("policy %q: links[%d]: %w", p.Name, i, err))
 		}
 	}
+	if err := p.validate(); err != nil {
+		errs = append(errs, fmt.Errorf("policy %q: %w", p.Name, err))
+	}
 	return errors.Join(errs...)
 }
 
@@ -100,7 +110,30 @@ func (l LinkPolicy) validate() error {
 	for _, key := range slices.Sorted(maps.Keys(l.Sysctls)) {
 		errs = append(errs, validateSysctl(key, l.Sysctls[key]))
 	}
+	for field, value := range l.functionWants() {
+		errs = append(errs, hostsetup.Change{Function: anyFunction, Field: field, Value: value}.Validate())
+	}
 	return errors.Join(errs...)
+}
+
+// anyFunction is an address for checks of what is asked of functions.
+const anyFunction = "0000:00:00.0"
+
+// functionWants are the values of the PCI function by field.
+func (l LinkPolicy) functionWants() map[string]string {
+	wants := map[string]string{}
+	if l.MaxReadRequest != nil {
+		wants[hostsetup.FieldMaxReadRequest] = strconv.Itoa(*l.MaxReadRequest)
+	}
+	if l.RelaxedOrdering != nil {
+		wants[hostsetup.FieldRelaxedOrdering] = strconv.FormatBool(*l.RelaxedOrdering)
+	}
+	return wants
+}
+
+// ofFunction says whether a field is of a PCI function.
+func ofFunction(field string) bool {
+	return field == hostsetup.FieldMaxReadRequest || field == hostsetup.FieldRelaxedOrdering
 }
 
 func validateSysctl(key, value string) error {
@@ -120,16 +153,16 @@ func validateSysctl(key, value string) error {
 const (
 	fieldAltName = "altName/"
 	fieldMTU     = "mtu"
-	fieldSysctl  = "sysctl/"
+	fieldSysctl  = hostsetup.FieldSysctl
 	fieldUp      = "up"
 
-	present = "present"
-	absent  = "absent"
+	present = hostsetup.Present
+	absent  = hostsetup.Absent
 )
 
 // wants are the values by field.
 func (l LinkPolicy) wants() map[string]string {
-	wants := map[string]string{}
+	wants := l.functionWants()
 	if l.Up != nil {
 		wants[fieldUp] = strconv.FormatBool(*l.Up)
 	}

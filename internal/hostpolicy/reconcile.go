@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"plumbline.dev/plumbline/internal/atomicfile"
+	"plumbline.dev/plumbline/internal/hostsetup"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -32,9 +33,16 @@ type Record struct {
 	Entries []Entry `json:"entries"`
 }
 
-// Kernel reads and writes the fields of links.
-type Kernel interface {
+// Reader reads the fields of links and of the host.
+type Reader interface {
 	Read(link Link, field string) (string, error)
+	// Unsettled says whether a value may yet become another without being written again.
+	Unsettled(link Link, field string) bool
+}
+
+// Kernel reads and writes them.
+type Kernel interface {
+	Reader
 	Write(link Link, field, value string) error
 }
 
@@ -55,7 +63,7 @@ func (r *Reconciler) Run(policies []Policy, machine *model.Machine) ([]Result, e
 	if err != nil {
 		return nil, err
 	}
-	plan := NewPlan(policies, machine, record, r.Kernel.Read)
+	plan := NewPlan(policies, machine, record, r.Kernel)
 	for _, s := range plan.Steps {
 		failed, err := r.do(&record, s)
 		if err != nil {
@@ -107,23 +115,25 @@ func (r *Record) note(s Step) bool {
 
 // tell puts the outcome of a step into the results that wanted it.
 func (p *Plan) tell(s Step, failed error) {
+	state, reason := Applied, ""
+	switch {
+	case errors.Is(failed, hostsetup.ErrAsked):
+		state, reason = Pending, failed.Error()
+	case failed != nil:
+		state, reason = Failed, failed.Error()
+	}
 	if s.Undo {
 		if failed != nil {
 			p.Results = append(p.Results, Result{
-				Link: s.Link.Key, Field: s.Field, Before: s.Before, Want: s.Want, State: Failed,
-				Reason: fmt.Sprintf("not put back: %v", failed),
+				Link: s.Link.Key, Field: s.Field, Before: s.Before, Want: s.Want, State: state, Reason: "not put back: " + reason,
 			})
 		}
 		return
 	}
 	for i := range p.Results {
 		r := &p.Results[i]
-		if r.Link != s.Link.Key || r.Field != s.Field || r.Want != s.Want || r.State != Planned {
-			continue
-		}
-		r.State = Applied
-		if failed != nil {
-			r.State, r.Reason = Failed, failed.Error()
+		if r.Link == s.Link.Key && r.Field == s.Field && r.Want == s.Want && r.State == Planned {
+			r.State, r.Reason = state, reason
 		}
 	}
 }

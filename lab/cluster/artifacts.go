@@ -40,8 +40,8 @@ type Artifacts struct {
 	// Busybox is a static busybox, Applets the commands it provides.
 	Busybox string
 	Applets []string
-	// NetworkTools is the folder into which iproute2 and ethtool are unpacked.
-	NetworkTools string
+	// HostTools is the folder into which iproute2, ethtool and kmod are unpacked.
+	HostTools string
 	// GuestInit is the guest's first program.
 	GuestInit string
 	// Helm is a program, Chart what it installs plumbline from.
@@ -116,7 +116,7 @@ func (b *ArtifactBuilder) fetchGuest(ctx context.Context, artifacts *Artifacts) 
 	if artifacts.Kernel, artifacts.Modules, err = b.archive.Kernel(ctx); err != nil {
 		return err
 	}
-	if artifacts.NetworkTools, err = b.archive.NetworkTools(ctx); err != nil {
+	if artifacts.HostTools, err = b.archive.HostTools(ctx); err != nil {
 		return err
 	}
 	if artifacts.Busybox, err = b.archive.Busybox(ctx); err != nil {

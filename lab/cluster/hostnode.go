@@ -100,7 +100,7 @@ func (c *Cluster) hostNodeConfig(artifacts *Artifacts, cp *controlplane.ControlP
 	if err != nil {
 		return hostnode.Config{}, err
 	}
-	tools, err := node.NetworkTools(artifacts.NetworkTools)
+	tools, err := node.HostTools(artifacts.HostTools)
 	if err != nil {
 		return hostnode.Config{}, err
 	}

@@ -186,7 +186,7 @@ func (c *Cluster) vmConfig(artifacts *Artifacts, cp *controlplane.ControlPlane, 
 	if err != nil {
 		return vm.Config{}, err
 	}
-	tools, err := node.NetworkTools(artifacts.NetworkTools)
+	tools, err := node.HostTools(artifacts.HostTools)
 	if err != nil {
 		return vm.Config{}, err
 	}

@@ -52,12 +52,12 @@ func match(root string, patterns ...string) (string, error) {
 	return "", fmt.Errorf("look for %s in the packages unpacked at %s: not there; remove that folder to fetch them again", patterns[0], root)
 }
 
-// NetworkTools returns a folder with iproute2 and ethtool and the libraries
+// HostTools returns a folder with iproute2, ethtool and kmod and the libraries
 // they are linked against, unpacked: busybox knows neither namespaces by path
-// nor most kinds of link.
-func (a *Archive) NetworkTools(ctx context.Context) (string, error) {
+// nor most kinds of link, and a host's modprobe is kmod's.
+func (a *Archive) HostTools(ctx context.Context) (string, error) {
 	return a.Fetch(ctx, Set{
-		Name: "network-tools", Title: "iproute2 and ethtool (unpacked)",
-		Packages: []string{"iproute2", "ethtool"},
+		Name: "host-tools", Title: "iproute2, ethtool and kmod (unpacked)",
+		Packages: []string{"iproute2", "ethtool", "kmod"},
 	})
 }

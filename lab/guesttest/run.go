@@ -22,7 +22,7 @@ import (
 
 // Default are the packages whose tests need a kernel of their own, PCI NICs or
 // link types that few hosts have.
-var Default = []string{"./internal/driver/netdev", "./internal/driver/netdev/hoststate", "./internal/host/...", "./internal/inventory", "./internal/verify/collect"}
+var Default = []string{"./internal/driver/netdev", "./internal/driver/netdev/hoststate", "./internal/host/...", "./internal/hostsetup", "./internal/inventory", "./internal/verify/collect"}
 
 // Modules are kernel modules that tests use and a node does not.
 var Modules = []string{"bonding", "tun", "ifb", "macvtap", "vxlan", "sch_ingress", "cls_bpf", "sch_fq", "sch_prio",
@@ -53,7 +53,7 @@ type Runner struct {
 	Dir string
 	// VM is the machine to boot, without files and services.
 	VM vm.Config
-	// Tools is the folder into which iproute2 and ethtool are unpacked.
+	// Tools is the folder into which iproute2, ethtool and kmod are unpacked.
 	Tools string
 	// Args go to every test binary, such as -test.run=TestX.
 	Args []string
@@ -125,7 +125,7 @@ func (r Runner) boot(ctx context.Context, packages []testPackage) (*vm.VM, error
 	if err != nil {
 		return nil, err
 	}
-	tools, err := node.NetworkTools(r.Tools)
+	tools, err := node.HostTools(r.Tools)
 	if err != nil {
 		return nil, err
 	}

@@ -14,19 +14,23 @@ import (
 	"plumbline.dev/plumbline/lab/vm/initramfs"
 )
 
-// networkTools are the commands that tests and scenarios call.
-var networkTools = []string{"ip", "tc", "bridge", "rdma", "ethtool"}
+// hostTools are the commands that tests, scenarios and plumbline call, by the program
+// that they are: those of kmod go by the name that they are called by.
+var hostTools = map[string]string{
+	"/usr/local/sbin/ip": "ip", "/usr/local/sbin/tc": "tc", "/usr/local/sbin/bridge": "bridge", "/usr/local/sbin/rdma": "rdma",
+	"/usr/local/sbin/ethtool": "ethtool", "/usr/sbin/modprobe": "kmod", "/usr/sbin/depmod": "kmod",
+}
 
-// NetworkTools are iproute2 and ethtool as unpacked below root, where the guest
+// HostTools are iproute2, ethtool and kmod as unpacked below root, where the guest
 // finds them before busybox's, and what they are linked against.
-func NetworkTools(root string) (initramfs.Files, error) {
+func HostTools(root string) (initramfs.Files, error) {
 	files := initramfs.Files{}
-	for _, name := range networkTools {
-		source, err := find(root, name)
+	for file, program := range hostTools {
+		source, err := find(root, program)
 		if err != nil {
 			return nil, err
 		}
-		files[path.Join("/usr/local/sbin", name)] = initramfs.File{Source: source, Mode: 0o755}
+		files[file] = initramfs.File{Source: source, Mode: 0o755}
 	}
 	for _, pattern := range []string{"lib64/*", "usr/lib64/*", "lib/*-linux-gnu/*.so*", "usr/lib/*-linux-gnu/*.so*"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))

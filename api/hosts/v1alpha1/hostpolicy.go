@@ -5,7 +5,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HostPolicy is what the links of nodes must be while no pod has them. The agent of each
+// HostPolicy is what nodes must be, and their links while no pod has them. The agent of each
 // node applies it, says in the node's HostReport what became of it, and puts back what was
 // there when it goes. Where two policies want different values of one field of one link,
 // neither is done.
@@ -21,7 +21,9 @@ type HostPolicy struct {
 	Spec HostPolicySpec `json:"spec"`
 }
 
-// HostPolicySpec is the content of a HostPolicy.
+// HostPolicySpec is the content of a HostPolicy. What is left out stays as it is.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.links) || has(self.modules) || has(self.sysctls) || has(self.rdmaNamespaces)",message="want at least one of links, modules, sysctls and rdmaNamespaces"
 type HostPolicySpec struct {
 	// NodeSelector chooses nodes by their labels; empty is every node with an agent.
 	NodeSelector metav1.LabelSelector `json:"nodeSelector,omitempty"`
@@ -33,14 +35,45 @@ type HostPolicySpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
-	Links []LinkPolicy `json:"links"`
+	Links []LinkPolicy `json:"links,omitempty"`
+
+	// Modules are kernel modules to load. Those that were not there are unloaded when the
+	// policy goes. It needs plumbline-host-setup.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=set
+	Modules []Module `json:"modules,omitempty"`
+	// Sysctls are settings of the host by key. Those of kernel and vm need
+	// plumbline-host-setup.
+	//
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['kernel.numa_balancing', 'net.core.netdev_budget', 'net.core.netdev_max_backlog', 'net.core.rmem_default', 'net.core.rmem_max', 'net.core.wmem_default', 'net.core.wmem_max', 'net.ipv4.tcp_mtu_probing', 'net.ipv4.tcp_rmem', 'net.ipv4.tcp_wmem', 'vm.swappiness', 'vm.zone_reclaim_mode'])",message="want keys out of kernel.numa_balancing, net.core.netdev_budget, net.core.netdev_max_backlog, net.core.rmem_default, net.core.rmem_max, net.core.wmem_default, net.core.wmem_max, net.ipv4.tcp_mtu_probing, net.ipv4.tcp_rmem, net.ipv4.tcp_wmem, vm.swappiness and vm.zone_reclaim_mode"
+	Sysctls map[string]HostSysctlValue `json:"sysctls,omitempty"`
+	// RDMANamespaces is whether network namespaces share RDMA devices (rdma system set
+	// netns). The kernel changes it only while there are no namespaces of pods: where it
+	// cannot, the result says what to set for the next boot.
+	//
+	// +kubebuilder:validation:Enum=shared;exclusive
+	RDMANamespaces string `json:"rdmaNamespaces,omitempty"`
 }
+
+// Module is a kernel module, as the kernel spells it.
+//
+// +kubebuilder:validation:Enum=gdrdrv;ib_umad;ib_uverbs;nv_peer_mem;nvidia_peermem;rdma_cm;rdma_ucm;tcp_bbr;vfio_pci
+type Module string
+
+// HostSysctlValue is a number, or three with a space between.
+//
+// +kubebuilder:validation:Pattern=`^[0-9]{1,10}( [0-9]{1,10} [0-9]{1,10})?$`
+type HostSysctlValue string
 
 // LinkPolicy is what the links must be that exactly one of pciAddress, rdmaDevice,
 // interface and driver finds. What is left out stays as it is.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.interface), has(self.driver)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice, interface and driver"
-// +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls)",message="want at least one of up, mtu, altName and sysctls"
+// +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls) || has(self.maxReadRequest) || has(self.relaxedOrdering)",message="want at least one of up, mtu, altName, sysctls, maxReadRequest and relaxedOrdering"
 type LinkPolicy struct {
 	// PCIAddress is such as "0000:91:00.0".
 	//
@@ -79,6 +112,15 @@ type LinkPolicy struct {
 	// +kubebuilder:validation:MaxProperties=5
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['ipv4/conf/arp_announce', 'ipv4/conf/arp_filter', 'ipv4/conf/arp_ignore', 'ipv4/conf/arp_notify', 'ipv4/conf/rp_filter'])",message="want keys out of ipv4/conf/arp_announce, arp_filter, arp_ignore, arp_notify and rp_filter"
 	Sysctls map[string]SysctlValue `json:"sysctls,omitempty"`
+
+	// MaxReadRequest is how much the PCI function reads at a time, in bytes. It needs
+	// plumbline-host-setup.
+	//
+	// +kubebuilder:validation:Enum=128;256;512;1024;2048;4096
+	MaxReadRequest *int32 `json:"maxReadRequest,omitempty"`
+	// RelaxedOrdering is whether writes of the PCI function may pass each other. It needs
+	// plumbline-host-setup.
+	RelaxedOrdering *bool `json:"relaxedOrdering,omitempty"`
 }
 
 // SysctlValue is a small number.
@@ -108,11 +150,12 @@ type PolicyResult struct {
 // FieldResult is a field of a link that is not as a policy wants it.
 type FieldResult struct {
 	// Link is the PCI address, with the port where there are several, the name of a link
-	// that is no PCI function, or what the policy finds it by.
+	// that is no PCI function, or what the policy finds it by; empty for the host itself.
 	//
 	// +kubebuilder:validation:MaxLength=128
 	Link string `json:"link,omitempty"`
-	// Field is such as "mtu", "altName/storage0" or "sysctl/ipv4/conf/arp_ignore".
+	// Field is such as "mtu", "altName/storage0", "sysctl/ipv4/conf/arp_ignore" or
+	// "module/nvidia_peermem".
 	//
 	// +kubebuilder:validation:MaxLength=256
 	Field string `json:"field,omitempty"`
@@ -123,7 +166,7 @@ type FieldResult struct {
 	// +kubebuilder:validation:MaxLength=128
 	Want string `json:"want,omitempty"`
 	// State is planned where it would be changed (dryRun), pending while the link is
-	// not there or a pod has it, refused where it will not be done, failed where the
+	// not there, a pod has it, or plumbline-host-setup has not answered, refused where it will not be done, failed where the
 	// kernel refused.
 	//
 	// +kubebuilder:validation:Enum=planned;pending;refused;failed

@@ -52,6 +52,9 @@ type Report struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	Policies []PolicyResult `json:"policies,omitempty"`
+	// SetupWanted says that a policy wants, or wanted, of the host what only
+	// plumbline-host-setup may do: the node gets the label that this runs on.
+	SetupWanted bool `json:"setupWanted,omitempty"`
 	// Profile is what hosts that should be alike are compared by.
 	Profile HostProfile `json:"profile"`
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	"plumbline.dev/plumbline/internal/host/rdma"
 	"plumbline.dev/plumbline/internal/hostpolicy"
 	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/printable"
@@ -56,23 +57,38 @@ func chosen(all []*hosts.HostPolicy, node labels.Set) (policies []hostpolicy.Pol
 
 func fromAPI(policy *hosts.HostPolicy) hostpolicy.Policy {
 	p := hostpolicy.Policy{Name: policy.Name, Generation: policy.Generation, DryRun: policy.Spec.DryRun}
+	p.RDMANamespaces = rdma.Mode(policy.Spec.RDMANamespaces)
+	for _, m := range policy.Spec.Modules {
+		p.Modules = append(p.Modules, string(m))
+	}
+	p.Sysctls = texts(policy.Spec.Sysctls)
 	for i := range policy.Spec.Links {
 		l := &policy.Spec.Links[i]
 		link := hostpolicy.LinkPolicy{
 			PCIAddress: l.PCIAddress, RDMADevice: l.RDMADevice, Interface: l.Interface, Driver: l.Driver, Up: l.Up, AltName: l.AltName,
-		}
-		for key, value := range l.Sysctls {
-			if link.Sysctls == nil {
-				link.Sysctls = map[string]string{}
-			}
-			link.Sysctls[key] = string(value)
-		}
-		if l.MTU != nil {
-			link.MTU = new(int(*l.MTU))
+			Sysctls: texts(l.Sysctls), MTU: number(l.MTU), MaxReadRequest: number(l.MaxReadRequest), RelaxedOrdering: l.RelaxedOrdering,
 		}
 		p.Links = append(p.Links, link)
 	}
 	return p
+}
+
+func texts[T ~string](values map[string]T) map[string]string {
+	var all map[string]string
+	for key, value := range values {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[key] = string(value)
+	}
+	return all
+}
+
+func number(n *int32) *int {
+	if n == nil {
+		return nil
+	}
+	return new(int(*n))
 }
 
 // summed are the results of each policy, those with the same name together.

@@ -28,10 +28,22 @@ type Options struct {
 	// Interval is how often the host is looked at without a reason.
 	Interval time.Duration
 	// Apply makes the host what policies want, and puts back what none wants any more.
-	Apply func([]hostpolicy.Policy, *model.Machine) ([]hostpolicy.Result, error)
+	Apply func([]hostpolicy.Policy, *model.Machine) (Outcome, error)
 	// Told is called when Results has others.
 	Told func()
 }
+
+// Outcome is what became of policies.
+type Outcome struct {
+	Results []hostpolicy.Result
+	// Asking says that there is something to do for plumbline-host-setup, Waiting that it
+	// has not answered yet.
+	Asking, Waiting bool
+}
+
+// askAgain is the time after which the host is looked at again while an answer is waited
+// for.
+const askAgain = 5 * time.Second
 
 // Keeper keeps the host of one node.
 type Keeper struct {
@@ -44,6 +56,7 @@ type Keeper struct {
 	policies []*hosts.HostPolicy
 	known    bool
 	results  []hosts.PolicyResult
+	asking   bool
 	// failed is the text of the last failure: each is logged once.
 	failed string
 }
@@ -58,8 +71,11 @@ func (k *Keeper) Run(ctx context.Context) {
 	defer watching.Wait()
 	for {
 		now, changed := k.Labels()
-		k.look(ctx, now)
-		timer := time.NewTimer(k.Interval)
+		interval := k.Interval
+		if k.look(ctx, now) {
+			interval = min(interval, askAgain)
+		}
+		timer := time.NewTimer(interval)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -87,6 +103,13 @@ func (k *Keeper) Results() []hosts.PolicyResult {
 	return k.results
 }
 
+// Asking says whether there is something to do for plumbline-host-setup.
+func (k *Keeper) Asking() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.asking
+}
+
 func (k *Keeper) know(policies []*hosts.HostPolicy) {
 	k.mu.Lock()
 	k.policies, k.known = policies, true
@@ -94,17 +117,18 @@ func (k *Keeper) know(policies []*hosts.HostPolicy) {
 	k.Look()
 }
 
-// look brings the host to what its policies want.
-func (k *Keeper) look(ctx context.Context, node labels.Set) {
+// look brings the host to what its policies want, and says whether an answer is waited
+// for.
+func (k *Keeper) look(ctx context.Context, node labels.Set) (waiting bool) {
 	k.mu.Lock()
 	all, known := k.policies, k.known
 	k.mu.Unlock()
 	if !known {
-		return
+		return false
 	}
 	policies, wrong := chosen(all, node)
 	done, err := k.Apply(policies, k.Machine())
-	results := summed(policies, done, wrong)
+	results := summed(policies, done.Results, wrong)
 	if err != nil {
 		for i := range results {
 			results[i].Open = append(results[i].Open, hosts.FieldResult{State: string(hostpolicy.Failed), Reason: text(maxReason, err.Error())})
@@ -112,13 +136,14 @@ func (k *Keeper) look(ctx context.Context, node labels.Set) {
 		}
 	}
 	k.mu.Lock()
-	same := apiequality.Semantic.DeepEqual(results, k.results)
-	k.results = results
+	same := apiequality.Semantic.DeepEqual(results, k.results) && done.Asking == k.asking
+	k.results, k.asking = results, done.Asking
 	k.mu.Unlock()
 	k.log(ctx, err)
 	if !same {
 		k.Told()
 	}
+	return done.Waiting
 }
 
 func (k *Keeper) log(ctx context.Context, err error) {

@@ -166,16 +166,16 @@ func TestKeeperFollows(t *testing.T) {
 				return labels.Set{"pool": pool}, relabelled
 			},
 			Machine: func() *model.Machine { return &model.Machine{} },
-			Apply: func(policies []hostpolicy.Policy, _ *model.Machine) (results []hostpolicy.Result, err error) {
+			Apply: func(policies []hostpolicy.Policy, _ *model.Machine) (o Outcome, err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				names := []string{}
 				for _, p := range policies {
 					names = append(names, p.Name)
-					results = append(results, hostpolicy.Result{Policy: p.Name, State: hostpolicy.Applied})
+					o.Results = append(o.Results, hostpolicy.Result{Policy: p.Name, State: hostpolicy.Applied})
 				}
 				applied = append(applied, names)
-				return results, nil
+				return o, nil
 			},
 			Told: func() { mu.Lock(); told++; mu.Unlock() },
 		})
@@ -237,8 +237,8 @@ func TestKeeperTellsFailures(t *testing.T) {
 	told := 0
 	k := New(Options{
 		Machine: func() *model.Machine { return &model.Machine{} },
-		Apply: func([]hostpolicy.Policy, *model.Machine) ([]hostpolicy.Result, error) {
-			return nil, errors.New("record what policies change: no space left on device")
+		Apply: func([]hostpolicy.Policy, *model.Machine) (Outcome, error) {
+			return Outcome{}, errors.New("record what policies change: no space left on device")
 		},
 		Told: func() { told++ },
 	})

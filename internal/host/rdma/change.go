@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/internal/host/netns"
 )
 
 // Move takes an RDMA device from one namespace to another, which the kernel
@@ -39,6 +41,25 @@ func move(from int, name string, to int) error {
 		}
 	}
 	return errors.New("it is not in this one")
+}
+
+// SetNamespaceMode sets the mode for all namespaces. The kernel refuses with EBUSY where
+// there is another namespace than the first (drivers/infiniband/core/device.c,
+// rdma_compatdev_set).
+func SetNamespaceMode(m Mode) error {
+	c, err := dial(netns.Current)
+	if err == nil {
+		defer c.close()
+		shared := []byte{0}
+		if m == Shared {
+			shared[0] = 1
+		}
+		_, err = c.execute(nl.RDMA_NLDEV_CMD_SYS_SET, unix.NLM_F_ACK, nl.NewRtAttr(nl.RDMA_NLDEV_SYS_ATTR_NETNS_MODE, shared))
+	}
+	if err != nil {
+		return fmt.Errorf("set RDMA namespace mode %s: %w", m, err)
+	}
+	return nil
 }
 
 // AddSoftware makes an RDMA device of a kind, such as rxe, on an interface. It

@@ -37,6 +37,22 @@ func (n Net) WriteNamespace(name, value string) error {
 	return nil
 }
 
+// ReadNamespace reads a sysctl of the whole namespace, with a space between numbers, as
+// WriteNamespace takes it.
+func (n Net) ReadNamespace(name string) (value string, err error) {
+	path, err := n.namespaceFile(name)
+	if err == nil {
+		err = netns.Do(n.namespace, func() (err error) { value, err = read(path); return err })
+	}
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return spaced(value), nil
+}
+
+// spaced has a space where the kernel puts tabs between numbers.
+func spaced(value string) string { return strings.Join(strings.Fields(value), " ") }
+
 func (n Net) namespaceFile(name string) (string, error) {
 	if !namespaceName.MatchString(name) {
 		return "", errors.New("that is no name of a sysctl below net")
@@ -61,8 +77,7 @@ func (n Net) writeNamespace(path, name, value string) error {
 	if err != nil {
 		return err
 	}
-	// The kernel puts tabs between numbers.
-	if now := strings.Join(strings.Fields(got), " "); now != value {
+	if now := spaced(got); now != value {
 		return fmt.Errorf("the kernel made %q of it", now)
 	}
 	return nil

@@ -4,6 +4,7 @@
 package nodestatus
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,9 +22,13 @@ const (
 	labelKernel   = "feature.node.kubernetes.io/kernel-version.full"
 )
 
+// labelSetup is on nodes that have something to do for plumbline-host-setup, which runs
+// there alone.
+const labelSetup = prefix + "host-setup"
+
 // labelKeys are all labels that are set here; the chart's admission policy lists them,
 // too.
-var labelKeys = []string{labelKernel, labelNVIDIA, labelMellanox}
+var labelKeys = []string{labelKernel, labelNVIDIA, labelMellanox, labelSetup}
 
 // ownLabels is the annotation that names the labels of a node that were set here,
 // separated by commas: those are changed and removed, and no others.
@@ -48,6 +53,9 @@ func labelsOf(r *hosts.Report) map[string]string {
 	if k := r.Profile.Kernel; k != "" && len(validation.IsValidLabelValue(k)) == 0 {
 		all[labelKernel] = k
 	}
+	if r.SetupWanted {
+		all[labelSetup] = "true"
+	}
 	return all
 }
 
@@ -57,12 +65,13 @@ type change struct {
 }
 
 // labelChange compares a node with the labels that it should have. On a node that Node
-// Feature Discovery looks after, all are left to it; a label that somebody else set is
-// left as it is.
+// Feature Discovery looks after, its labels are left to it; a label that somebody else set
+// is left as it is.
 func labelChange(n *corev1.Node, want map[string]string) change {
 	own := strings.FieldsFunc(n.Annotations[ownLabels], func(r rune) bool { return r == ',' })
 	if hasPrefix(n.Annotations, discovered) {
-		want = nil
+		want = maps.Clone(want)
+		maps.DeleteFunc(want, func(key, _ string) bool { return key != labelSetup })
 	}
 	c := change{labels: map[string]*string{}, annotations: map[string]*string{}}
 	var kept []string

@@ -83,6 +83,9 @@ func TestLabels(t *testing.T) {
 	if diff := cmp.Diff(all, labelsOf(&report)); diff != "" {
 		t.Error(diff)
 	}
+	if got := labelsOf(&hosts.Report{SetupWanted: true}); !maps.Equal(got, map[string]string{labelSetup: "true"}) {
+		t.Errorf("labels %v where there is something to set up", got)
+	}
 	if got := labelsOf(&hosts.Report{Profile: hosts.HostProfile{Kernel: "6.1.0+custom build"}}); len(got) > 0 {
 		t.Errorf("labels %v: no label can have that value", got)
 	}
@@ -105,6 +108,8 @@ func TestLabels(t *testing.T) {
 		{"Node Feature Discovery came", map[string]string{labelNVIDIA: "true", labelMellanox: "true"},
 			map[string]string{ownLabels: labelNVIDIA, "nfd.node.kubernetes.io/feature-labels": "pci-15b3.present"}, all,
 			map[string]string{labelMellanox: "true"}, map[string]string{"nfd.node.kubernetes.io/feature-labels": "pci-15b3.present"}},
+		{"it knows nothing of our set-up", nil, map[string]string{"nfd.node.kubernetes.io/feature-labels": ""}, map[string]string{labelNVIDIA: "true", labelSetup: "true"},
+			map[string]string{labelSetup: "true"}, map[string]string{"nfd.node.kubernetes.io/feature-labels": "", ownLabels: labelSetup}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels, Annotations: tc.annotations}}

@@ -87,7 +87,7 @@ func (g *global) guestTest(cmd *cobra.Command, machineName string) (r guesttest.
 	if err != nil {
 		return r, nil, err
 	}
-	r.Tools = parts.NetworkTools
+	r.Tools = parts.HostTools
 	r.Dir, r.Out = c.Path("guest-test"), cmd.OutOrStdout()
 	if ci := os.Getenv("CI"); ci != "" {
 		r.Variables = []string{"CI=" + ci}
