@@ -5,6 +5,8 @@ package main
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,6 +33,7 @@ metrics: {enabled: true, tlsSecret: plumbline-metrics}
 http: {bindAddress: "127.0.0.1:9177"}
 deviceTaints: NoExecute
 hostReport: {deviceTaints: false}
+hostSetup: {enabled: true}
 cloud: {provider: webhook, profileProvider: webhook, webhookURL: "https://w:1", metadataEndpoint: "m:2"}
 logLevel: 5
 `
@@ -47,7 +50,18 @@ func TestChartSpeaksToThisAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		container := daemonSet(t, manifests).Spec.Template.Spec.Containers[0]
+		daemonSets := daemonSetsOf(t, manifests)
+		if c, ok := daemonSets["plumbline-host-setup"]; ok {
+			command, rest, err := newCommand(surroundings{}).Find(append(c.Command[1:], c.Args...))
+			if err != nil || command.Name() != "host-setup" || command.ParseFlags(rest) != nil {
+				t.Errorf("%q %q: finds %v, %v", c.Command, c.Args, command, err)
+			}
+			delete(daemonSets, "plumbline-host-setup")
+		}
+		if len(daemonSets) != 1 {
+			t.Fatalf("%d DaemonSets of agents, want 1", len(daemonSets))
+		}
+		container := slices.Collect(maps.Values(daemonSets))[0]
 		root := newCommand(surroundings{})
 		if err := root.ParseFlags(container.Args); err != nil {
 			t.Errorf("arguments %q: %v", container.Args, err)
@@ -64,20 +78,19 @@ func TestChartSpeaksToThisAgent(t *testing.T) {
 	}
 }
 
-// daemonSet is the agent's.
-func daemonSet(t *testing.T, manifests []byte) appsv1.DaemonSet {
+// daemonSetsOf are the first containers of DaemonSets by name.
+func daemonSetsOf(t *testing.T, manifests []byte) map[string]corev1.Container {
 	t.Helper()
-	var found appsv1.DaemonSet
+	all := map[string]corev1.Container{}
 	for _, document := range bytes.Split(manifests, []byte("\n---\n")) {
 		if !bytes.Contains(document, []byte("\nkind: DaemonSet\n")) {
 			continue
 		}
+		var found appsv1.DaemonSet
 		if err := yaml.UnmarshalStrict(document, &found); err != nil {
 			t.Fatal(err)
 		}
+		all[found.Name] = found.Spec.Template.Spec.Containers[0]
 	}
-	if found.Name == "" {
-		t.Fatal("the chart renders no DaemonSet")
-	}
-	return found
+	return all
 }

@@ -52,6 +52,7 @@ var others = map[string]string{
 	"verify.interval":                             "verify: {interval: 1m}",
 	"hostReport.interval":                         "hostReport: {interval: 5m}",
 	"hostReport.deviceTaints":                     "hostReport: {deviceTaints: false}",
+	"hostSetup.enabled":                           "hostSetup: {enabled: true}",
 	"operator.enabled":                            "operator: {enabled: false}",
 	"operator.replicas":                           "operator: {replicas: 1}",
 	"operator.nodeSelector":                       "operator: {nodeSelector: {a: b}}",

@@ -50,7 +50,7 @@ func TestValuesOfAnOlderChart(t *testing.T) {
 	for _, tc := range []struct{ name, values, older string }{
 		{
 			"agents", "claimPolicy: {action: Deny}",
-			"{http: null, deviceTaints: null, hostReport: null, drivers: {net: {moveIBInterfaces: null}}, claimPolicy: {action: Deny, deny: null}}",
+			"{http: null, deviceTaints: null, hostReport: null, hostSetup: null, drivers: {net: {moveIBInterfaces: null}}, claimPolicy: {action: Deny, deny: null}}",
 		},
 		{"observers", "observe: true", "{observe: true, http: null}"},
 		{
