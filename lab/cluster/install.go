@@ -129,6 +129,8 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com", "dra.cpu", "gpu.nvidia.com", "mig.nvidia.com",
 	}}
 	values["drivers"] = map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": o.agentMachine()}}
+	// The kernel is the guest's own.
+	values["hostSetup"] = map[string]any{"enabled": true}
 	if o.agentMachine() != o.Machine {
 		values["extraVolumes"] = []any{map[string]any{
 			"name": "machine", "hostPath": map[string]any{"path": guestMachineFile, "type": "File"},

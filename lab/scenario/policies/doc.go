@@ -1,0 +1,7 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policies has the node of the lab's cluster follow HostPolicies that want what an
+// agent may not do: modules, settings of the kernel, registers of PCI functions. What it
+// compares is what the node's own files say, before and after.
+package policies
