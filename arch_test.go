@@ -95,6 +95,7 @@ var importTable = []struct {
 		"internal/host/cgroup", "internal/kube", "internal/metrics", "internal/model",
 	}},
 	{"internal/agent/leave", []string{"internal/agent/registration", "internal/cdi", "internal/journal"}},
+	{"internal/agent/preflight", []string{"internal/doctor", "internal/host/netns", "internal/inventory", "internal/journal", "internal/printable"}},
 	{"internal/agent/registration", []string{"internal/agent/claims", "internal/cdi", "internal/driver", "internal/model/..."}},
 	{"internal/agent/runtimehooks", []string{
 		"internal/agent/claims", "internal/metrics", "internal/agent/pinning", "internal/agent/podclaims", "internal/agent/runtimestate", "internal/agent/status",
@@ -166,7 +167,7 @@ var importTable = []struct {
 	{"hack/...", nil},
 	{"hack/release", []string{"internal/release"}},
 	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},
-	{"cmd/plumbline-agent", []string{"internal/agent", "internal/agent/leave", "internal/host/procfs", "internal/hostsetup", "internal/unixhttp"}},
+	{"cmd/plumbline-agent", []string{"internal/agent", "internal/agent/leave", "internal/agent/preflight", "internal/host/procfs", "internal/hostsetup", "internal/model/slicecodec", "internal/unixhttp"}},
 	{"cmd/plumbline-operator", []string{"internal/operator", "internal/operator/explainer", "internal/operator/uninstall", "internal/unixhttp", "internal/version"}},
 	{"cmd/plumbline-guard", []string{"internal/guard"}},
 	{"cmd/plumbline", []string{"internal/cli"}},

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -34,6 +35,7 @@ http: {bindAddress: "127.0.0.1:9177"}
 deviceTaints: NoExecute
 hostReport: {deviceTaints: false}
 hostSetup: {enabled: true}
+nicDriver: {images: [{kernel: 6.1.0, image: x}]}
 cloud: {provider: webhook, profileProvider: webhook, webhookURL: "https://w:1", metadataEndpoint: "m:2"}
 logLevel: 5
 `
@@ -58,6 +60,16 @@ func TestChartSpeaksToThisAgent(t *testing.T) {
 			}
 			delete(daemonSets, "plumbline-host-setup")
 		}
+		for name, c := range daemonSets {
+			if !strings.HasPrefix(name, "plumbline-nic-driver-") {
+				continue
+			}
+			command, rest, err := newCommand(surroundings{}).Find(append(c.Command[1:], c.Args...))
+			if err != nil || command.Name() != "driver-preflight" || command.ParseFlags(rest) != nil {
+				t.Errorf("%q %q: finds %v, %v", c.Command, c.Args, command, err)
+			}
+			delete(daemonSets, name)
+		}
 		if len(daemonSets) != 1 {
 			t.Fatalf("%d DaemonSets of agents, want 1", len(daemonSets))
 		}
@@ -78,7 +90,7 @@ func TestChartSpeaksToThisAgent(t *testing.T) {
 	}
 }
 
-// daemonSetsOf are the first containers of DaemonSets by name.
+// daemonSetsOf are the first containers to run of DaemonSets by name.
 func daemonSetsOf(t *testing.T, manifests []byte) map[string]corev1.Container {
 	t.Helper()
 	all := map[string]corev1.Container{}
@@ -90,7 +102,8 @@ func daemonSetsOf(t *testing.T, manifests []byte) map[string]corev1.Container {
 		if err := yaml.UnmarshalStrict(document, &found); err != nil {
 			t.Fatal(err)
 		}
-		all[found.Name] = found.Spec.Template.Spec.Containers[0]
+		pod := found.Spec.Template.Spec
+		all[found.Name] = append(pod.InitContainers, pod.Containers...)[0]
 	}
 	return all
 }

@@ -53,6 +53,8 @@ var others = map[string]string{
 	"hostReport.interval":                         "hostReport: {interval: 5m}",
 	"hostReport.deviceTaints":                     "hostReport: {deviceTaints: false}",
 	"hostSetup.enabled":                           "hostSetup: {enabled: true}",
+	"nicDriver.module":                            "nicDriver: {module: bnxt_en, images: [{kernel: 6.1.0, image: x}]}",
+	"nicDriver.images":                            "nicDriver: {images: [{kernel: 6.1.0, image: x}]}",
 	"operator.enabled":                            "operator: {enabled: false}",
 	"operator.replicas":                           "operator: {replicas: 1}",
 	"operator.nodeSelector":                       "operator: {nodeSelector: {a: b}}",

@@ -26,6 +26,8 @@ func TestRefusedValues(t *testing.T) {
 		{"unknown setting to deny", "claimPolicy: {deny: [umad, mtu]}", "claimPolicy/deny/1"},
 		{"unknown action", "claimPolicy: {action: Refuse}", "claimPolicy/action"},
 		{"unknown taint", "deviceTaints: PreferNoSchedule", "deviceTaints"},
+		{"a driver's container without a kernel", "nicDriver: {images: [{image: x}]}", "nicDriver/images/0"},
+		{"a driver that is a path", "nicDriver: {module: ../x}", "nicDriver/module"},
 		{"a taint of host checks that is an effect", "hostReport: {deviceTaints: NoSchedule}", "hostReport/deviceTaints"},
 		{"no listener's address", "http: {bindAddress: '9177'}", "http/bindAddress"},
 		{"a listener's name", "http: {bindAddress: 'node-1:9177'}", "http/bindAddress"},
@@ -50,7 +52,7 @@ func TestValuesOfAnOlderChart(t *testing.T) {
 	for _, tc := range []struct{ name, values, older string }{
 		{
 			"agents", "claimPolicy: {action: Deny}",
-			"{http: null, deviceTaints: null, hostReport: null, hostSetup: null, drivers: {net: {moveIBInterfaces: null}}, claimPolicy: {action: Deny, deny: null}}",
+			"{http: null, deviceTaints: null, hostReport: null, hostSetup: null, nicDriver: null, drivers: {net: {moveIBInterfaces: null}}, claimPolicy: {action: Deny, deny: null}}",
 		},
 		{"observers", "observe: true", "{observe: true, http: null}"},
 		{

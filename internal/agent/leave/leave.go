@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,32 +82,11 @@ func (o Options) waitForAgents(ctx context.Context) error {
 	}
 }
 
-// refuseHeld reads the journal without opening it, which would make it.
 func (o Options) refuseHeld() error {
-	if _, err := os.Stat(o.journalDir()); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	records, err := journal.Open(o.journalDir())
-	if err != nil {
+	held, err := journal.Held(o.journalDir(), o.Drivers)
+	if err != nil || len(held) == 0 {
 		return err
 	}
-	var held []string
-	for _, driver := range o.Drivers {
-		list, problems, err := records.List(driver)
-		if err != nil {
-			return err
-		}
-		for _, record := range list {
-			held = append(held, driver+" for "+record.Claim.String())
-		}
-		for _, problem := range problems {
-			held = append(held, problem.Path+" (cannot be read)")
-		}
-	}
-	if len(held) == 0 {
-		return nil
-	}
-	slices.Sort(held)
 	return fmt.Errorf("%w, and nothing is removed: %s: install plumbline again, end their pods, and then uninstall", ErrHeld, strings.Join(held, ", "))
 }
 
