@@ -98,7 +98,7 @@ func (a *agent) keepPolicies(client rest.Interface, told func()) (*hostpolicies.
 			if o.Results, err = reconciler.Run(policies, machine); err == nil {
 				err = asker.End()
 			}
-			o.Asking, o.Waiting = asker.Asking(), asker.Waiting()
+			o.Asking = asker.Asking()
 			return o, err
 		},
 	}), nil

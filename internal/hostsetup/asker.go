@@ -19,7 +19,6 @@ type Asker struct {
 	last    Request
 	answers answers
 	now     []Change
-	waiting bool
 	// builtIn are fields of modules that turned out to be part of the kernel.
 	builtIn map[string]bool
 }
@@ -41,7 +40,7 @@ func NewAsker(dir, bootID string) (*Asker, error) {
 
 // Begin starts a round of asking: what is not asked for in it is asked for no more.
 func (a *Asker) Begin() error {
-	a.now, a.answers, a.waiting = nil, answers{}, false
+	a.now, a.answers = nil, answers{}
 	if a.dir == "" {
 		return nil
 	}
@@ -78,7 +77,6 @@ func (a *Asker) Ask(c Change) error {
 			return errors.New(w.Error)
 		}
 	}
-	a.waiting = true
 	return ErrAsked
 }
 
@@ -98,9 +96,6 @@ func (a *Asker) End() error {
 // Unsettled says whether a value may yet be changed because that was asked for: the other
 // side has not answered what was asked last, and may be at something asked before.
 func (a *Asker) Unsettled() bool { return a.answers.Number != a.last.Number }
-
-// Waiting says whether something was asked for since Begin that is not answered yet.
-func (a *Asker) Waiting() bool { return a.waiting || a.Unsettled() }
 
 // Asking says whether there is something to do for the other side: a change, be it again, or
 // to say that it does nothing any more.

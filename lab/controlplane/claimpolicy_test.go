@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
@@ -32,11 +33,9 @@ var (
 
 const claimPolicy = "plumbline-claim-parameters"
 
-// TestClaimPolicies tries the shipped policies of claims on a real API server, as a
-// default installation has them: nothing is refused, the examples included. That of
-// their parameters is tried in every version of the API that is served, and denying
-// as well.
-func TestClaimPolicies(t *testing.T) {
+// serving starts a control plane that ends with the test, and returns its administrator.
+func serving(t testing.TB) *rest.Config {
+	t.Helper()
 	config := controlplane.Config{Hyperkube: hyperkube(t), Dir: t.TempDir()}
 	t.Cleanup(func() {
 		if err := controlplane.Down(context.Background(), config.Dir); err != nil {
@@ -47,12 +46,22 @@ func TestClaimPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	restConfig, err := clientcmd.BuildConfigFromFlags("", cp.Kubeconfig())
+	admin, err := clientcmd.BuildConfigFromFlags("", cp.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
+	admin.QPS = -1
+	return admin
+}
+
+// TestClaimPolicies tries the shipped policies of claims on a real API server, as a
+// default installation has them: nothing is refused, the examples included. That of
+// their parameters is tried in every version of the API that is served, and denying
+// as well.
+func TestClaimPolicies(t *testing.T) {
+	restConfig := serving(t)
 	said := &warnings{}
-	restConfig.QPS, restConfig.WarningHandler = -1, said
+	restConfig.WarningHandler = said
 	installDefaults(t, restConfig)
 	t.Run("names", func(t *testing.T) { tryNameClaims(t, restConfig) })
 	t.Run("operator", func(t *testing.T) { tryOperator(t, restConfig) })

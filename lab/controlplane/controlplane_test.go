@@ -20,7 +20,7 @@ import (
 
 // hyperkube returns a program that an earlier plumblab built. Building one
 // takes minutes, which is no part of a unit test.
-func hyperkube(t *testing.T) string {
+func hyperkube(t testing.TB) string {
 	t.Helper()
 	home, err := os.UserCacheDir()
 	if err != nil {

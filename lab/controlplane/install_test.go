@@ -76,7 +76,7 @@ type applier struct {
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 }
 
-func newApplier(t *testing.T, config *rest.Config) applier {
+func newApplier(t testing.TB, config *rest.Config) applier {
 	t.Helper()
 	groups, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a applier) apply(ctx context.Context, object *unstructured.Unstructured, n
 }
 
 // objectsOf decodes a stream of manifests.
-func objectsOf(t *testing.T, text []byte) []*unstructured.Unstructured {
+func objectsOf(t testing.TB, text []byte) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
@@ -132,7 +132,7 @@ func objectsOf(t *testing.T, text []byte) []*unstructured.Unstructured {
 }
 
 // installDefaults installs what a user without a value of his own does.
-func installDefaults(t *testing.T, config *rest.Config) {
+func installDefaults(t testing.TB, config *rest.Config) {
 	t.Helper()
 	a := newApplier(t, config)
 	for _, object := range objectsOf(t, slices.Concat(deploy.Install(), []byte("\n---\n"), deploy.DeviceClasses())) {

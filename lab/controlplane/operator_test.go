@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -150,20 +149,7 @@ func (f *operatorFixture) leader(sockets []string) (leads string) {
 // report makes the report of the node, as its agent would.
 func (f *operatorFixture) report(node *corev1.Node) {
 	f.t.Helper()
-	report := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "plumbline.dev/v1alpha1", "kind": "HostReport",
-		"metadata": map[string]any{"name": node.Name, "ownerReferences": []any{
-			map[string]any{"apiVersion": "v1", "kind": "Node", "name": node.Name, "uid": string(node.UID)},
-		}},
-		"report": map[string]any{
-			"changed": "2026-01-01T00:00:00Z", "ok": int64(3), "wrong": int64(1), "unknown": int64(0), "checks": []any{"rdma-devices", "links"},
-			"findings": []any{map[string]any{
-				"check": "links", "severity": "functional", "verdict": "wrong", "subject": "eth1", "found": "down", "source": "/sys/class/net/eth1/operstate",
-			}},
-			"profile": map[string]any{"kernel": "6.1.0-test"},
-		},
-	}}
-	if _, err := f.dynamic.Resource(reportsV1alpha1).Create(f.t.Context(), report, metav1.CreateOptions{}); err != nil {
+	if _, err := f.dynamic.Resource(reportsV1alpha1).Create(f.t.Context(), reportOf(node), metav1.CreateOptions{}); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -235,30 +221,37 @@ func (f *operatorFixture) ofInstallation(ctx context.Context) (string, error) {
 // accountConfig writes a kubeconfig with a token of an account of the installation.
 func (f *operatorFixture) accountConfig(admin *rest.Config, account string) string {
 	f.t.Helper()
-	request := &authenticationv1.TokenRequest{}
-	answer, err := f.client.CoreV1().ServiceAccounts(deploy.Namespace).CreateToken(f.t.Context(), account, request, metav1.CreateOptions{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return f.write(admin, &clientcmdapi.AuthInfo{Token: answer.Status.Token})
+	return kubeconfigOf(f.t, admin, &clientcmdapi.AuthInfo{Token: tokenOf(f.t, f.client, account)})
 }
 
 func (f *operatorFixture) adminConfig(admin *rest.Config) string {
-	return f.write(admin, &clientcmdapi.AuthInfo{
+	f.t.Helper()
+	return kubeconfigOf(f.t, admin, &clientcmdapi.AuthInfo{
 		ClientCertificate: admin.CertFile, ClientCertificateData: admin.CertData, ClientKey: admin.KeyFile, ClientKeyData: admin.KeyData, Token: admin.BearerToken,
 	})
 }
 
-func (f *operatorFixture) write(admin *rest.Config, user *clientcmdapi.AuthInfo) string {
-	f.t.Helper()
+// tokenOf is a token of a shipped account.
+func tokenOf(t testing.TB, client kubernetes.Interface, account string) string {
+	t.Helper()
+	answer, err := client.CoreV1().ServiceAccounts(deploy.Namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Token
+}
+
+// kubeconfigOf is a file with which a user reaches a server.
+func kubeconfigOf(t testing.TB, server *rest.Config, user *clientcmdapi.AuthInfo) string {
+	t.Helper()
 	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthority: admin.CAFile, CertificateAuthorityData: admin.CAData}
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server.Host, CertificateAuthority: server.CAFile, CertificateAuthorityData: server.CAData}
 	config.AuthInfos["u"] = user
 	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	config.CurrentContext = "c"
-	file := filepath.Join(f.t.TempDir(), "kubeconfig")
+	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return file
 }

@@ -36,13 +36,12 @@ type Options struct {
 // Outcome is what became of policies.
 type Outcome struct {
 	Results []hostpolicy.Result
-	// Asking says that there is something to do for plumbline-host-setup, Waiting that it
-	// has not answered yet.
-	Asking, Waiting bool
+	// Asking says that there is something to do for plumbline-host-setup.
+	Asking bool
 }
 
-// askAgain is the time after which the host is looked at again while an answer is waited
-// for.
+// askAgain is the time after which the host is looked at again while plumbline-host-setup
+// is asked.
 const askAgain = 5 * time.Second
 
 // Keeper keeps the host of one node.
@@ -72,7 +71,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	for {
 		now, changed := k.Labels()
 		interval := k.Interval
-		if k.look(ctx, now) {
+		if k.look(ctx, now); k.Asking() {
 			interval = min(interval, askAgain)
 		}
 		timer := time.NewTimer(interval)
@@ -117,14 +116,13 @@ func (k *Keeper) know(policies []*hosts.HostPolicy) {
 	k.Look()
 }
 
-// look brings the host to what its policies want, and says whether an answer is waited
-// for.
-func (k *Keeper) look(ctx context.Context, node labels.Set) (waiting bool) {
+// look brings the host to what its policies want.
+func (k *Keeper) look(ctx context.Context, node labels.Set) {
 	k.mu.Lock()
 	all, known := k.policies, k.known
 	k.mu.Unlock()
 	if !known {
-		return false
+		return
 	}
 	policies, wrong := chosen(all, node)
 	done, err := k.Apply(policies, k.Machine())
@@ -143,7 +141,6 @@ func (k *Keeper) look(ctx context.Context, node labels.Set) (waiting bool) {
 	if !same {
 		k.Told()
 	}
-	return done.Waiting
 }
 
 func (k *Keeper) log(ctx context.Context, err error) {

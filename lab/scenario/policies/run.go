@@ -41,8 +41,8 @@ spec:
 
 const (
 	// prepare unloads a module with what came along with it, as a host is that nobody has
-	// made ready for RDMA.
-	prepare = `depmod && modprobe -r rdma_ucm; echo 1 >/proc/sys/kernel/numa_balancing; echo 0 >/proc/sys/vm/zone_reclaim_mode`
+	// made ready for RDMA. The paths are those of kmod: busybox's shell has its own.
+	prepare = `/usr/sbin/depmod && /usr/sbin/modprobe -r rdma_ucm; echo 1 >/proc/sys/kernel/numa_balancing; echo 0 >/proc/sys/vm/zone_reclaim_mode`
 	// state is what the policy changes.
 	state = `for m in rdma_ucm rdma_cm iw_cm ib_cm ib_uverbs; do test -e /sys/module/$m && echo "$m"; done
 cat /proc/sys/kernel/numa_balancing /proc/sys/vm/zone_reclaim_mode /proc/sys/net/core/rmem_max`
@@ -73,7 +73,7 @@ func (r *run) cleanUp(ctx context.Context) error {
 	if err := r.awaitReport(ctx, "policies", ""); err != nil {
 		return err
 	}
-	_, err := r.Shell(ctx, "depmod && modprobe rdma_ucm")
+	_, err := r.Shell(ctx, "/usr/sbin/depmod && /usr/sbin/modprobe rdma_ucm")
 	return err
 }
 
@@ -126,7 +126,7 @@ func (r *run) follow(ctx context.Context, _ string) error {
 		}
 		const want = "rdma_ucm rdma_cm iw_cm ib_cm ib_uverbs 0 1 16777216"
 		r.report.Finding(now == want, what, "%s after %s, and plumbline-host-setup has gone", now, time.Since(began).Round(time.Second))
-		if _, err := r.Shell(ctx, "modprobe -r rdma_ucm; echo 1 >/proc/sys/kernel/numa_balancing"); err != nil {
+		if _, err := r.Shell(ctx, "/usr/sbin/modprobe -r rdma_ucm; echo 1 >/proc/sys/kernel/numa_balancing"); err != nil {
 			return err
 		}
 		// Seen by nobody until the next look: have one at once.
