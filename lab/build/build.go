@@ -9,6 +9,7 @@ package build
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,8 @@ type goBuild struct {
 	// dir is the module's folder, packages what to build there.
 	dir      string
 	packages []string
+	// modfile is the file in dir that pins what is built; "" is go.mod.
+	modfile string
 	// ldflags and tags go to the build as they are.
 	ldflags, tags string
 	// env is added to the caller's environment, which holds the person's
@@ -68,6 +71,9 @@ func (g goBuild) flags() []string {
 	args := []string{"build", "-trimpath", "-ldflags", g.ldflags}
 	if g.tags != "" {
 		args = append(args, "-tags", g.tags)
+	}
+	if g.modfile != "" {
+		args = append(args, "-modfile", g.modfile)
 	}
 	return args
 }
@@ -89,14 +95,34 @@ func (g goBuild) run(ctx context.Context, out string) error {
 // beside this file.
 func (b *Builder) module(ctx context.Context, name, title string, g goBuild) (string, error) {
 	g.dir = filepath.Join(b.source, "lab", "build", name)
-	key := new(cache.Key).Add(b.goVersion).Add(g.flags()...).Add(g.packages...).Add(g.env...)
-	if err := key.AddFiles(os.DirFS(g.dir)); err != nil {
-		return "", fmt.Errorf("%s: read %s: %w", title, g.dir, err)
+	step, err := b.step(name, title, g)
+	if err != nil {
+		return "", err
 	}
-	return b.cache.Do(ctx, b.progress, cache.Step{
+	return b.cache.Do(ctx, b.progress, step)
+}
+
+// step is the build of a module. Each release of a program has a step of its own: of one
+// step the cache keeps a few results only, and a release must not cost another's.
+func (b *Builder) step(name, title string, g goBuild) (cache.Step, error) {
+	if g.modfile != "" {
+		name += "-" + strings.TrimSuffix(g.modfile, moduleSuffix)
+	}
+	key := new(cache.Key).Add(b.goVersion).Add(g.flags()...).Add(g.packages...).Add(g.env...)
+	if err := key.AddFiles(os.DirFS(g.dir), g.others); err != nil {
+		return cache.Step{}, fmt.Errorf("%s: read %s: %w", title, g.dir, err)
+	}
+	return cache.Step{
 		Name: name, Title: title, Done: "built", Key: key.String(),
 		Make: func(ctx context.Context, out string) error { return g.run(ctx, out+"/") },
-	})
+	}, nil
+}
+
+// others says whether a file pins another release than the one that is built.
+func (g goBuild) others(file string) bool {
+	suffix := filepath.Ext(file)
+	pins := suffix == moduleSuffix || suffix == sumSuffix
+	return pins && strings.TrimSuffix(file, suffix) != strings.TrimSuffix(cmp.Or(g.modfile, "go.mod"), moduleSuffix)
 }
 
 // output runs a command and returns what it printed; its complaint becomes

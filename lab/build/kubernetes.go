@@ -8,16 +8,21 @@ import (
 	"path/filepath"
 )
 
-// KubernetesVersion is the release that build/hyperkube/go.mod pins.
-const KubernetesVersion = "v1.37.1"
+// Kubernetes are the releases that the modules in build/hyperkube pin.
+var Kubernetes = Releases{"v1.37.1", "v1.36.4"}
 
 // Hyperkube returns the program that holds control plane, kubelet and
 // kubectl.
-func (b *Builder) Hyperkube(ctx context.Context) (string, error) {
-	dir, err := b.module(ctx, "hyperkube", "Kubernetes "+KubernetesVersion+" and etcd", goBuild{
+func (b *Builder) Hyperkube(ctx context.Context, v Versions) (string, error) {
+	release, err := v.kubernetes()
+	if err != nil {
+		return "", err
+	}
+	dir, err := b.module(ctx, "hyperkube", "Kubernetes "+string(release)+" and etcd", goBuild{
+		modfile:  Kubernetes.moduleFile(release),
 		packages: []string{"."},
 		// Kubernetes takes its version from the linker only.
-		ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + KubernetesVersion,
+		ldflags: "-s -w -X k8s.io/component-base/version.gitVersion=" + string(release),
 		env:     []string{"CGO_ENABLED=0"},
 	})
 	return filepath.Join(dir, "hyperkube"), err

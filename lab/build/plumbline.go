@@ -76,7 +76,7 @@ func (b *Builder) programs(ctx context.Context, source release.Source, architect
 	}
 	key = new(cache.Key).Add(source.Version, source.Commit, source.Time.String())
 	for _, files := range []string{dir, filepath.Join(b.source, "deploy", "charts")} {
-		if err := key.AddFiles(os.DirFS(files)); err != nil {
+		if err := key.AddFiles(os.DirFS(files), nil); err != nil {
 			task.Fail()
 			return "", nil, fmt.Errorf("read %s: %w", files, err)
 		}

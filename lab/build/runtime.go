@@ -11,22 +11,29 @@ import (
 	"strings"
 )
 
-// ContainerdVersion and those that follow are the releases
+// Containerd are the releases that the modules in build/containerd pin.
+var Containerd = Releases{"v2.4.2", "v2.2.5"}
+
+// RuncVersion and those that follow are the releases
 // that the modules beside this file pin.
 const (
-	ContainerdVersion = "v2.4.2"
-	RuncVersion       = "v1.5.2"
-	CNIVersion        = "v1.9.1"
-	DRANETVersion     = "v1.4.0"
-	HelmVersion       = "v3.20.2"
+	RuncVersion   = "v1.5.2"
+	CNIVersion    = "v1.9.1"
+	DRANETVersion = "v1.4.0"
+	HelmVersion   = "v3.20.2"
 )
 
 // Containerd returns the folder with containerd, containerd-shim-runc-v2 and
 // ctr.
-func (b *Builder) Containerd(ctx context.Context) (string, error) {
-	return b.module(ctx, "containerd", "containerd "+ContainerdVersion, goBuild{
+func (b *Builder) Containerd(ctx context.Context, v Versions) (string, error) {
+	release, err := v.containerd()
+	if err != nil {
+		return "", err
+	}
+	return b.module(ctx, "containerd", "containerd "+string(release), goBuild{
+		modfile:  Containerd.moduleFile(release),
 		packages: []string{"tool"},
-		ldflags:  "-s -w -X github.com/containerd/containerd/v2/version.Version=" + ContainerdVersion,
+		ldflags:  "-s -w -X github.com/containerd/containerd/v2/version.Version=" + string(release),
 		// Snapshotters the lab has no disk for.
 		tags: "no_btrfs no_devmapper no_zfs osusergo netgo",
 		env:  []string{"CGO_ENABLED=0"},

@@ -58,10 +58,11 @@ func (k *Key) Add(values ...string) *Key {
 	return k
 }
 
-// AddFiles appends name and content of every regular file below fsys.
-func (k *Key) AddFiles(fsys fs.FS) error {
+// AddFiles appends name and content of every regular file below fsys but those to
+// leave out; nil leaves out none.
+func (k *Key) AddFiles(fsys fs.FS, leaveOut func(path string) bool) error {
 	return fs.WalkDir(fsys, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
+		if err != nil || !d.Type().IsRegular() || leaveOut != nil && leaveOut(path) {
 			return err
 		}
 		data, err := fs.ReadFile(fsys, path)

@@ -74,7 +74,10 @@ func seccompSet() debian.Set {
 
 // All makes everything. Downloads run beside the builds: those wait for the
 // network, these for processors.
-func (b *ArtifactBuilder) All(ctx context.Context) (*Artifacts, error) {
+func (b *ArtifactBuilder) All(ctx context.Context, v build.Versions) (*Artifacts, error) {
+	if err := v.Check(); err != nil {
+		return nil, err
+	}
 	artifacts := &Artifacts{}
 	group, groupCtx := errgroup.WithContext(ctx)
 	seccomp := make(chan string, 1)
@@ -83,7 +86,7 @@ func (b *ArtifactBuilder) All(ctx context.Context) (*Artifacts, error) {
 		return b.fetch(groupCtx, artifacts, seccomp)
 	})
 	// One after the other: a single build already uses every processor.
-	group.Go(func() error { return b.build(groupCtx, artifacts, seccomp) })
+	group.Go(func() error { return b.build(groupCtx, v, artifacts, seccomp) })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
@@ -138,11 +141,11 @@ func (b *ArtifactBuilder) Program(name string) (string, error) {
 	return path, nil
 }
 
-func (b *ArtifactBuilder) build(ctx context.Context, artifacts *Artifacts, seccomp <-chan string) (err error) {
-	if artifacts.Hyperkube, err = b.builder.Hyperkube(ctx); err != nil {
+func (b *ArtifactBuilder) build(ctx context.Context, v build.Versions, artifacts *Artifacts, seccomp <-chan string) (err error) {
+	if artifacts.Hyperkube, err = b.builder.Hyperkube(ctx, v); err != nil {
 		return err
 	}
-	if artifacts.Containerd, err = b.builder.Containerd(ctx); err != nil {
+	if artifacts.Containerd, err = b.builder.Containerd(ctx, v); err != nil {
 		return err
 	}
 	if artifacts.CNI, err = b.builder.CNI(ctx); err != nil {

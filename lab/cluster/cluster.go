@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"plumbline.dev/plumbline/lab/build"
 	"plumbline.dev/plumbline/lab/cache"
 	"plumbline.dev/plumbline/lab/controlplane"
 	"plumbline.dev/plumbline/lab/metadata"
@@ -50,13 +51,11 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 		return err
 	}
 	defer unlock()
-	if o.NoNode {
-		hyperkube, err := b.builder.Hyperkube(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = c.controlPlane(ctx, b, hyperkube)
+	if err := c.checkVersions(o.Versions); err != nil {
 		return err
+	}
+	if o.NoNode {
+		return c.upWithoutNode(ctx, b, o.Versions)
 	}
 	machine, err := o.machine()
 	if err != nil {
@@ -69,11 +68,11 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	if err != nil {
 		return err
 	}
-	artifacts, err := b.All(ctx)
+	artifacts, err := b.All(ctx, o.Versions)
 	if err != nil {
 		return err
 	}
-	cp, err := c.controlPlane(ctx, b, artifacts.Hyperkube)
+	cp, err := c.controlPlane(ctx, b, artifacts.Hyperkube, o.Versions)
 	if err != nil {
 		return err
 	}
@@ -97,7 +96,21 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	return c.install(ctx, b, artifacts.Chart, cp, o, nodeName(machine))
 }
 
-func (c *Cluster) controlPlane(ctx context.Context, b *ArtifactBuilder, hyperkube string) (*controlplane.ControlPlane, error) {
+// upWithoutNode starts the control plane only.
+func (c *Cluster) upWithoutNode(ctx context.Context, b *ArtifactBuilder, v build.Versions) error {
+	hyperkube, err := b.builder.Hyperkube(ctx, v)
+	if err != nil {
+		return err
+	}
+	_, err = c.controlPlane(ctx, b, hyperkube, v)
+	return err
+}
+
+func (c *Cluster) controlPlane(ctx context.Context, b *ArtifactBuilder, hyperkube string, v build.Versions) (*controlplane.ControlPlane, error) {
+	// Before anything runs: what runs has its versions on disk.
+	if err := c.noteVersions(v); err != nil {
+		return nil, err
+	}
 	task := b.progress.Start("control plane")
 	cp, err := controlplane.Up(ctx, controlplane.Config{Hyperkube: hyperkube, Dir: c.dir})
 	if err != nil {
@@ -150,7 +163,7 @@ func (c *Cluster) forget() error {
 	}
 	left = slices.DeleteFunc(left, func(path string) bool { return strings.HasSuffix(path, ".log") })
 	var errs []error
-	for _, path := range append(left, c.hardwareFile(), c.imagesFile(), filepath.Join(c.dir, "hyperkube"), filepath.Join(c.dir, "helm")) {
+	for _, path := range append(left, c.hardwareFile(), c.versionsFile(), c.imagesFile(), filepath.Join(c.dir, "hyperkube"), filepath.Join(c.dir, "helm")) {
 		errs = append(errs, removeIfThere(path))
 	}
 	return errors.Join(errs...)

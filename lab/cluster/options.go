@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/lab/build"
 )
 
 // Options say what to start.
@@ -32,6 +33,8 @@ type Options struct {
 	UsersPace bool
 	// Simulate adds nodes that only publish slices.
 	Simulate []Simulated
+	// Versions are those of Kubernetes and containerd.
+	Versions build.Versions
 
 	// metadataPort is where the node's metadata server listens on the host's
 	// loopback; 0 where the machine is in no cloud that has one.
@@ -40,6 +43,9 @@ type Options struct {
 
 // check finds mistakes in the options before anything is built.
 func (o Options) check() error {
+	if err := o.Versions.Check(); err != nil {
+		return err
+	}
 	if o.CPUs < 0 || o.MemoryMiB < 0 {
 		return fmt.Errorf("--cpus %d, --memory %d: want positive numbers, or none for the lab's choice", o.CPUs, o.MemoryMiB)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plumbline.dev/plumbline/lab/build"
 	"plumbline.dev/plumbline/lab/cluster"
 )
 
@@ -23,7 +24,8 @@ leaves the rest alone.`,
 		Example: `  plumblab up
   plumblab up --machine egx-t4-cx5 --name egx
   plumblab up --machine ./my-server.yaml --cpus 8 --memory 8192
-  plumblab up --simulate azure-nd96isr-h100-v5=2,gcp-ct6e-standard-4t=4`,
+  plumblab up --simulate azure-nd96isr-h100-v5=2,gcp-ct6e-standard-4t=4
+  plumblab up --name older --kubernetes 1.36 --containerd 2.2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := place(cmd, where, &options); err != nil {
@@ -51,6 +53,7 @@ leaves the rest alone.`,
 	flags.StringVar(&simulate, "simulate", "", "further nodes that only publish the slices of a machine, as `NAME=COUNT,…`")
 	flags.BoolVar(&options.NoInstall, "no-install", false, "leave plumbline out")
 	flags.BoolVar(&options.NoNode, "no-node", false, "start the control plane only")
+	versionFlags(cmd, &options.Versions)
 	return cmd
 }
 
@@ -99,7 +102,8 @@ func newDown(g *global) *cobra.Command {
 }
 
 func newBuild(g *global) *cobra.Command {
-	return &cobra.Command{
+	var versions build.Versions
+	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Build and download everything up needs, and start nothing",
 		Args:  cobra.NoArgs,
@@ -108,10 +112,12 @@ func newBuild(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = builder.All(cmd.Context())
+			_, err = builder.All(cmd.Context(), versions)
 			return err
 		},
 	}
+	versionFlags(cmd, &versions)
+	return cmd
 }
 
 func newKubeconfig(g *global) *cobra.Command {

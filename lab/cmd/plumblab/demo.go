@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plumbline.dev/plumbline/lab/build"
 	"plumbline.dev/plumbline/lab/cluster"
 	"plumbline.dev/plumbline/lab/image"
 	"plumbline.dev/plumbline/lab/scenario"
@@ -34,7 +35,7 @@ done. The first goes on running; demo can be run again at once.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if onlyTPU {
-				ok, err := g.tpu(cmd.Context(), cmd)
+				ok, err := g.tpu(cmd.Context(), cmd, options.Versions)
 				if err == nil && !ok {
 					err = errors.New("demo: FAIL")
 				}
@@ -44,11 +45,12 @@ done. The first goes on running; demo can be run again at once.`,
 			if err != nil {
 				return err
 			}
-			demo.Further = func(ctx context.Context) (bool, error) { return g.tpu(ctx, cmd) }
+			demo.Further = func(ctx context.Context) (bool, error) { return g.tpu(ctx, cmd, options.Versions) }
 			return demo.Run(cmd.Context())
 		},
 	}
 	cmd.Flags().BoolVar(&onlyTPU, "tpu", false, "run the TPU example alone, on its own virtual machine")
+	versionFlags(cmd, &options.Versions)
 	return cmd
 }
 
@@ -56,10 +58,11 @@ done. The first goes on running; demo can be run again at once.`,
 var tpuNode = cluster.Options{Machine: "gcp-ct6e-standard-4t", CPUs: 2, MemoryMiB: 4096}
 
 // tpu runs the TPU example on a cluster of its own, which goes when it is done.
-func (g *global) tpu(ctx context.Context, cmd *cobra.Command) (ok bool, err error) {
-	beside := *g
+func (g *global) tpu(ctx context.Context, cmd *cobra.Command, v build.Versions) (ok bool, err error) {
+	beside, options := *g, tpuNode
 	beside.name += "-tpu"
-	demo, c, err := beside.demo(cmd, tpuNode)
+	options.Versions = v
+	demo, c, err := beside.demo(cmd, options)
 	if c != nil {
 		defer func() { err = errors.Join(err, c.Down(context.WithoutCancel(ctx))) }()
 	}

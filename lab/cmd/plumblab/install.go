@@ -22,7 +22,8 @@ import (
 
 // newInstall follows the pages that tell how to install.
 func newInstall(g *global) *cobra.Command {
-	return &cobra.Command{
+	options := cluster.Options{NoInstall: true}
+	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Start a node on this host, install plumbline as README says, and leave again",
 		Long: `install types README's commands: it makes a release, pushes its image to a registry of
@@ -31,7 +32,6 @@ leaving is refused while the pod runs, and afterwards node and API server must b
 were before. It writes no release into out, and needs root.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options := cluster.Options{NoInstall: true}
 			if err := place(cmd, onHost, &options); err != nil {
 				return err
 			}
@@ -43,6 +43,8 @@ were before. It writes no release into out, and needs root.`,
 			return install.Run(cmd.Context(), config)
 		},
 	}
+	versionFlags(cmd, &options.Versions)
+	return cmd
 }
 
 // installConfig starts the cluster, and writes down what the run is to know of it.

@@ -158,6 +158,7 @@ func newUpgrade(g *global) *cobra.Command {
 // nodeFlags choose the node that faults happen to.
 func nodeFlags(cmd *cobra.Command, options *cluster.Options, where *string) {
 	cmd.Flags().StringVar(where, "node", inVM, whereUsage)
+	versionFlags(cmd, &options.Versions)
 	hardwareFlags(cmd, options)
 }
 
