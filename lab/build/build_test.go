@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,19 @@ func TestVersionsAreThosePinned(t *testing.T) {
 		}
 		if !strings.Contains(string(text), want+" ") && !strings.Contains(string(text), want+"\n") {
 			t.Errorf("%s does not pin %s", file, want)
+		}
+	}
+}
+
+// Who reads what plumbline was tried on reads the releases that are built.
+func TestPageNamesReleases(t *testing.T) {
+	text, err := os.ReadFile("../../docs/support.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, release := range slices.Concat(Kubernetes, Containerd, Releases{RuncVersion}) {
+		if version := strings.TrimPrefix(string(release), "v"); !strings.Contains(string(text), " "+version) {
+			t.Errorf("docs/support.md does not name %s", version)
 		}
 	}
 }

@@ -27,7 +27,8 @@ type ContainerdConfig struct {
 	OnHost bool
 }
 
-// Text writes config.toml. Values not named are containerd's own.
+// Text writes config.toml. Values not named are containerd's own, and one that an older
+// release does not know it leaves alone, with a warning.
 func (c ContainerdConfig) Text() []byte {
 	var cdi []string
 	for _, dir := range c.CDI {
