@@ -73,6 +73,42 @@ func TestPageNamesWhatThereIs(t *testing.T) {
 	}
 }
 
+// TestPageNamesWhatComesWithEvents: who sets up alerts must know of which metrics the
+// absence says nothing. Those are all counters and histograms with labels, and the gauges
+// that have a series for each thing that there is.
+func TestPageNamesWhatComesWithEvents(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "<!-- with events: begin -->")
+	list, _, closed := strings.Cut(list, "<!-- with events: end -->")
+	if !closed {
+		t.Fatalf("%s: no list of metrics that come with events", page)
+	}
+	got := regexp.MustCompile(`plumbline_\w+`).FindAllString(list, -1)
+	want := []string{cpusPerClaim.Name, podsWaiting.Name}
+	for _, d := range append(Definitions(), ExplainerDefinitions()...) {
+		if d.Kind != gauge && len(d.Labels) > 0 {
+			want = append(want, d.Name)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", page, diff)
+	}
+	at, err := New().all.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range at {
+		if slices.Contains(got, family.GetName()) {
+			t.Errorf("%s says that %s comes with an event, and it is there from the start", page, family.GetName())
+		}
+	}
+}
+
 func table(definitions []Definition) string {
 	var b strings.Builder
 	b.WriteString("| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n")
