@@ -20,6 +20,7 @@ import (
 	"plumbline.dev/plumbline/lab/cache"
 	"plumbline.dev/plumbline/lab/controlplane"
 	"plumbline.dev/plumbline/lab/metadata"
+	"plumbline.dev/plumbline/lab/prometheus"
 )
 
 // Cluster is one cluster of the cache, running or not.
@@ -142,7 +143,11 @@ func (c *Cluster) Down(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	// The node first: its kubelet would only complain about the rest.
+	// It is in the node's network, which is not gone before it.
+	if err := prometheus.Down(ctx, c.dir); err != nil {
+		return err
+	}
+	// The node then: its kubelet would only complain about the rest.
 	if err := errors.Join(c.machine().Stop(ctx), c.hostNode().Stop(ctx)); err != nil {
 		return err
 	}

@@ -149,18 +149,8 @@ func Down(ctx context.Context, dir string) error {
 	parts := components(dir, Ports{})
 	slices.Reverse(parts)
 	for _, part := range parts {
-		id, err := daemon.Read(pidPath(dir, part.name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := daemon.Stop(ctx, id, part.grace); err != nil {
+		if err := daemon.End(ctx, pidPath(dir, part.name), part.grace); err != nil {
 			return fmt.Errorf("stop %s: %w", part.name, err)
-		}
-		if err := os.Remove(pidPath(dir, part.name)); err != nil {
-			return err
 		}
 	}
 	for _, name := range []string{"ports.json", "etcd", "pki", "tmp"} {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"syscall"
@@ -102,6 +103,22 @@ func Stop(ctx context.Context, id ID, grace time.Duration) error {
 		err = fmt.Errorf("process %d survives a kill", id.PID)
 	}
 	return err
+}
+
+// End stops the process that is recorded in a pid file as Stop does, and removes the
+// file. Where there is none, nothing runs.
+func End(ctx context.Context, pidFile string, grace time.Duration) error {
+	id, err := Read(pidFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := Stop(ctx, id, grace); err != nil {
+		return err
+	}
+	return os.Remove(pidFile)
 }
 
 func signal(p *os.Process, sig syscall.Signal) error {

@@ -65,6 +65,11 @@ func TestNode(t *testing.T) {
 					t.Errorf("the node says %q, want link %s among them", said, link)
 				}
 			}
+			for how, seen := range map[string]string{"Dial": dialed(t, node, kubelet), "InNetwork": inNetwork(t, node)} {
+				if !strings.Contains(seen, "nic0") {
+					t.Errorf("%s leads to %q, want the node's network, with nic0", how, seen)
+				}
+			}
 			if end != "stopped" {
 				killOuter(t, config.Dir)
 			}
@@ -79,6 +84,36 @@ func TestNode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// dialed is what somebody inside answers at the node's own address.
+func dialed(t *testing.T, node *hostnode.Node, port int) string {
+	t.Helper()
+	conn, err := node.Dial(t.Context(), "tcp", net.JoinHostPort("10.0.2.15", strconv.Itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	said, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(said)
+}
+
+// inNetwork is the table of links that a program of the host sees there.
+func inNetwork(t *testing.T, node *hostnode.Node) string {
+	t.Helper()
+	argv, err := node.InNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv = append(argv, "cat", "/proc/net/dev")
+	out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
 }
 
 // outside is what a node must not change on the host.

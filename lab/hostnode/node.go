@@ -67,20 +67,50 @@ func (n *Node) Put(program string) (string, error) {
 
 // Listen listens in the node's network namespace, for a server that runs outside.
 func (n *Node) Listen(network, address string) (l net.Listener, err error) {
-	pid, err := os.ReadFile(filepath.Join(n.dir, insideFile))
-	if err != nil {
-		return nil, fmt.Errorf("find the node: %w", err)
-	}
-	namespace, err := os.Open(filepath.Join("/proc", strings.TrimSpace(string(pid)), "ns/net"))
-	if err != nil {
-		return nil, fmt.Errorf("find the node's network: %w", err)
-	}
-	defer func() { _ = namespace.Close() }()
-	err = within(namespace, func() error {
+	err = n.inNetwork(func() error {
 		l, err = net.Listen(network, address)
 		return err
 	})
 	return l, err
+}
+
+// Dial connects to an address in the node's network namespace, for a client that runs
+// outside.
+func (n *Node) Dial(ctx context.Context, network, address string) (c net.Conn, err error) {
+	err = n.inNetwork(func() error {
+		c, err = new(net.Dialer).DialContext(ctx, network, address)
+		return err
+	})
+	return c, err
+}
+
+// InNetwork is the beginning of a command line that runs a program of the host in the
+// node's network namespace, and in none of the node's others. The program keeps the
+// process that it is started in.
+func (n *Node) InNetwork() ([]string, error) {
+	pid, err := os.ReadFile(filepath.Join(n.dir, insideFile))
+	if err != nil {
+		return nil, fmt.Errorf("find the node: %w", err)
+	}
+	nsenter, err := exec.LookPath("nsenter")
+	if err != nil {
+		return nil, fmt.Errorf("run a program in the node's network: %w", err)
+	}
+	return []string{nsenter, "-t", strings.TrimSpace(string(pid)), "-n"}, nil
+}
+
+// inNetwork runs fn in the node's network namespace.
+func (n *Node) inNetwork(fn func() error) error {
+	pid, err := os.ReadFile(filepath.Join(n.dir, insideFile))
+	if err != nil {
+		return fmt.Errorf("find the node: %w", err)
+	}
+	namespace, err := os.Open(filepath.Join("/proc", strings.TrimSpace(string(pid)), "ns/net"))
+	if err != nil {
+		return fmt.Errorf("find the node's network: %w", err)
+	}
+	defer func() { _ = namespace.Close() }()
+	return within(namespace, fn)
 }
 
 // Links are the names of the links in the node's network namespace, as the kernel

@@ -109,20 +109,11 @@ func waitFor(ctx context.Context, id daemon.ID, address string) error {
 // Down stops the server of a cluster. It is no error when there is none.
 func Down(ctx context.Context, dir string) error {
 	c := Config{Dir: dir}
-	id, err := daemon.Read(c.pidFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	if err := daemon.End(ctx, c.pidFile(), 5*time.Second); err != nil {
 		return err
 	}
-	if err := daemon.Stop(ctx, id, 5*time.Second); err != nil {
+	if err := os.Remove(c.portFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
-	}
-	for _, path := range []string{c.pidFile(), c.portFile()} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 // beside those the cluster is made of.
 var fetchable = map[string]debian.Set{
 	"hwloc":      {Name: "hwloc", Title: "hwloc (unpacked, not installed)", Packages: []string{"hwloc-nox"}},
-	"prometheus": {Name: "prometheus", Title: "Prometheus (unpacked, not installed)", Packages: []string{"prometheus"}, Alone: true},
+	"prometheus": debian.PrometheusSet(),
 }
 
 func newFetch(g *global) *cobra.Command {

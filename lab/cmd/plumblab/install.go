@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,9 +28,10 @@ func newInstall(g *global) *cobra.Command {
 		Use:   "install",
 		Short: "Start a node on this host, install plumbline as README says, and leave again",
 		Long: `install types README's commands: it makes a release, pushes its image to a registry of
-its own, and installs the chart by Helm. A pod gets a NIC, the host breaks and is mended,
-leaving is refused while the pod runs, and afterwards node and API server must be as they
-were before. It writes no release into out, and needs root.`,
+its own, and installs the chart by Helm. A pod gets a NIC, Debian's Prometheus scrapes agents
+and operator, the host breaks and is mended, leaving is refused while the pod runs, and
+afterwards node and API server must be as they were before. It writes no release into out,
+and needs root.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := place(cmd, onHost, &options); err != nil {
@@ -102,7 +104,15 @@ func (g *global) installConfig(cmd *cobra.Command, options cluster.Options) (con
 		Client: client, Node: cluster.HostNodeName, Shell: c.NodeShell, Image: image.Busybox, Out: cmd.OutOrStdout(),
 	}
 	config.Kubectl = scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig}
-	config.Listen, config.Folder = c.ListenOnHost, folder
+	config.Listen, config.Dial, config.Folder = c.ListenOnHost, c.DialOnHost, folder
+	prometheus, err := builder.Prometheus(cmd.Context())
+	if err != nil {
+		return config, err
+	}
+	config.StartPrometheus = func(ctx context.Context, files map[string][]byte) error {
+		return c.StartPrometheus(ctx, prometheus, files)
+	}
+	config.StopPrometheus, config.PrometheusAddress = c.StopPrometheus, cluster.PrometheusAddress
 	path := []string{filepath.Dir(helm[0]), filepath.Dir(plumbline), os.Getenv("PATH")}
 	config.Environment = append(env, "PATH="+strings.Join(path, string(filepath.ListSeparator)))
 	return config, nil

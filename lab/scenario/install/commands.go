@@ -45,13 +45,14 @@ func commands(page, heading string) ([]string, error) {
 }
 
 // typed runs a command of a page as it stands there, but for the registry and the folder
-// that are the run's own, and for what it adds to the installation by Helm.
+// that are the run's own, and for what it adds to the installation by Helm: the lab's
+// values, and figures for Prometheus.
 func (r *run) typed(ctx context.Context, command string) (string, error) {
 	fmt.Fprintf(r.Out, "$ %s\n", command)
 	line := strings.ReplaceAll(command, exampleRegistry, r.registry)
 	line = strings.ReplaceAll(line, " out/", " "+r.Folder+"/")
 	if strings.HasPrefix(line, "helm install ") {
-		line += " --values " + r.Values
+		line += " --values " + r.Values + " --set metrics.enabled=true"
 	}
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)

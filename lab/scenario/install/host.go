@@ -23,7 +23,7 @@ const (
 )
 
 // breakHost breaks the host and mends it: the node must say so each time, and so must
-// plumbline doctor.
+// plumbline doctor and Prometheus.
 func (r *run) breakHost(ctx context.Context) error {
 	for _, step := range []struct {
 		what, script string
@@ -51,6 +51,9 @@ func (r *run) breakHost(ctx context.Context) error {
 		// It says by its exit status whether something is wrong.
 		told := (err == nil) == (step.ready == corev1.ConditionTrue) && strings.Contains(out, step.told)
 		r.report.Finding(told, "plumbline doctor", "%s", lastLine(out))
+		if err := r.alerted(ctx, step.ready == corev1.ConditionFalse); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
 	}
 	return nil
 }

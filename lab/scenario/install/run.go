@@ -34,6 +34,13 @@ type Config struct {
 	Dynamic dynamic.Interface
 	// Listen listens on an address in the node's network.
 	Listen func(network, address string) (net.Listener, error)
+	// Dial connects to an address there.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// StartPrometheus runs a Prometheus with its configuration and the files that this
+	// names, which listens on PrometheusAddress there; StopPrometheus ends it.
+	StartPrometheus   func(ctx context.Context, files map[string][]byte) error
+	StopPrometheus    func(ctx context.Context) error
+	PrometheusAddress string
 	// Checkout is the source whose pages are followed.
 	Checkout string
 	// Environment has commands find helm and the cluster.
@@ -72,6 +79,8 @@ type run struct {
 	// registry is the address of the run's own, on the host's and on the node's
 	// loopback.
 	registry string
+	// watcher is the Prometheus, while it runs.
+	watcher *watcher
 }
 
 // Run goes through all of it, prints what it finds, and leaves nothing of its own.
@@ -90,7 +99,7 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	defer closeRegistry()
-	for _, step := range []func(context.Context) error{r.install, r.pod, r.breakHost, r.follow, r.stay} {
+	for _, step := range []func(context.Context) error{r.install, r.pod, r.scrape, r.breakHost, r.stopScraping, r.follow, r.stay} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -285,6 +294,9 @@ func (r *run) cleanUp(ctx context.Context) error {
 		return err
 	}
 	if _, err := r.Shell(ctx, mendHost); err != nil {
+		return err
+	}
+	if err := r.stopScraping(ctx); err != nil {
 		return err
 	}
 	if _, err := r.Kubectl.Run(ctx, "get", "crd", "hostpolicies.plumbline.dev"); err == nil {
