@@ -43,6 +43,38 @@ func TestStartStop(t *testing.T) {
 	}
 }
 
+func TestEnd(t *testing.T) {
+	dir := t.TempDir()
+	pidFile := filepath.Join(dir, "sleep.pid")
+	id, err := Start(Spec{
+		Path: "/bin/sleep", Args: []string{"600"}, Dir: dir,
+		Log: filepath.Join(dir, "sleep.log"), PIDFile: pidFile,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := End(t.Context(), pidFile, 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if alive, err := id.Alive(); err != nil || alive {
+			t.Fatalf("Alive = %v, %v after End", alive, err)
+		}
+		if _, err := os.Stat(pidFile); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("the pid file is left: %v", err)
+		}
+	}
+	if err := os.WriteFile(pidFile, []byte("who?\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := End(t.Context(), pidFile, time.Second); err == nil {
+		t.Error("a file that names no process is taken for one")
+	}
+	if _, err := os.Stat(pidFile); err != nil {
+		t.Errorf("it is not left for somebody to look at: %v", err)
+	}
+}
+
 func TestStopLeavesStrangersAlone(t *testing.T) {
 	self, err := Of(os.Getpid())
 	if err != nil {
