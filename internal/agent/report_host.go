@@ -53,11 +53,11 @@ func (a *agent) reportHost(ctx context.Context, config *rest.Config) (machineCha
 	devices := hostreport.Devices{Tell: func(found map[string]status.Answer) { a.status.SetHost(slicecodec.DriverNet, found) }}
 	reporter := hostreport.New(hostreport.Options{
 		Node: a.NodeName, Client: a.client, Reports: client, Interval: a.HostReportInterval, Changed: changed,
-		Look: func() hosts.Report {
+		Look: func() (hosts.Report, bool) {
 			report, machine := a.lookAtHost(ctx)
 			devices.Looked(report, machine.NICs)
 			report.Policies, report.SetupWanted = policies.Results(), policies.Asking()
-			return report
+			return report, policies.Known()
 		},
 	})
 	a.serving.Go(func() { reporter.Run(ctx) })

@@ -17,6 +17,7 @@ import (
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/cli/doctor"
 	"plumbline.dev/plumbline/internal/cli/explain"
+	"plumbline.dev/plumbline/internal/cli/uninstall"
 	"plumbline.dev/plumbline/internal/cli/verify"
 )
 
@@ -108,7 +109,7 @@ holds it, checks claims, and shows what comes of their parameters.`,
 		&cobra.Group{ID: groupMachine, Title: "Machine files:"},
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.UsageError{Err: err} })
-	root.AddCommand(newTopoCommand(), claim.NewCommand(groupClaim), explain.NewCommand(groupClaim), NewMachineCommand(), verify.NewCommand(groupLook), doctor.NewCommand(groupLook), newVersionCommand())
+	root.AddCommand(newTopoCommand(), claim.NewCommand(groupClaim), explain.NewCommand(groupClaim), NewMachineCommand(), verify.NewCommand(groupLook), doctor.NewCommand(groupLook), uninstall.NewCommand(groupLook), newVersionCommand())
 	nameExamples(root, name)
 	return root
 }

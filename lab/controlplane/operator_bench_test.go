@@ -45,8 +45,9 @@ func BenchmarkOperatorThousandNodes(b *testing.B) {
 	admin := serving(b)
 	installDefaults(b, admin)
 	f := &fleet{b: b, client: kubernetes.NewForConfigOrDie(admin), dynamic: dynamic.NewForConfigOrDie(admin)}
+	published := explaintest.Machine(b, "a3-ultragpu-8g", "node")
 	for i := range nodes {
-		f.machine(fmt.Sprintf("node-%d", i))
+		f.machine(fmt.Sprintf("node-%d", i), published)
 	}
 	pid := f.start(admin)
 	for b.Loop() {
@@ -87,12 +88,12 @@ func (f *fleet) await(what string, condition wait.ConditionWithContextFunc) {
 	}
 }
 
-// machine adds a node with slices and a report.
-func (f *fleet) machine(name string) {
+// machine adds a node with slices like those published and a report.
+func (f *fleet) machine(name string, published []*resourceapi.ResourceSlice) {
 	ctx := f.b.Context()
 	node, err := f.client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	f.must(err)
-	for k, slice := range explaintest.Machine(f.b, "a3-ultragpu-8g", name) {
+	for k, slice := range published {
 		slice = slice.DeepCopy()
 		slice.Name, slice.Spec.NodeName, slice.Spec.Pool.Name = fmt.Sprintf("%s-%d", name, k), &name, name
 		_, err := f.client.ResourceV1().ResourceSlices().Create(ctx, slice, metav1.CreateOptions{})
@@ -107,7 +108,7 @@ func (f *fleet) wait(pods int) {
 	ctx := f.b.Context()
 	for i := range pods {
 		name := fmt.Sprintf("trainer-%d", i)
-		claim := explaintest.Claim(name, nil, explaintest.Request("gpu", "gpu.nvidia.com", 9))
+		claim := explaintest.Claim(name, nil, explaintest.Request("nics", "dra.net", 20))
 		_, err := f.client.ResourceV1().ResourceClaims("default").Create(ctx, &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: claim.Spec}, metav1.CreateOptions{})
 		f.must(err)
 		_, err = f.client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
@@ -123,7 +124,7 @@ func (f *fleet) wait(pods int) {
 		list, err := f.client.CoreV1().Events("default").List(ctx, metav1.ListOptions{})
 		told := map[string]bool{}
 		for _, e := range list.Items {
-			if e.ReportingController == "plumbline-explainer" || e.Source.Component == "plumbline-explainer" {
+			if e.Source.Component == operator.Name {
 				told[e.InvolvedObject.Name] = true
 			}
 		}

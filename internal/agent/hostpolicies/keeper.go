@@ -56,6 +56,7 @@ type Keeper struct {
 	known    bool
 	results  []hosts.PolicyResult
 	asking   bool
+	looked   bool
 	// failed is the text of the last failure: each is logged once.
 	failed string
 }
@@ -102,6 +103,13 @@ func (k *Keeper) Results() []hosts.PolicyResult {
 	return k.results
 }
 
+// Known says whether the host was looked at with the cluster's policies known.
+func (k *Keeper) Known() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.looked
+}
+
 // Asking says whether there is something to do for plumbline-host-setup.
 func (k *Keeper) Asking() bool {
 	k.mu.Lock()
@@ -134,8 +142,8 @@ func (k *Keeper) look(ctx context.Context, node labels.Set) {
 		}
 	}
 	k.mu.Lock()
-	same := apiequality.Semantic.DeepEqual(results, k.results) && done.Asking == k.asking
-	k.results, k.asking = results, done.Asking
+	same := k.looked && apiequality.Semantic.DeepEqual(results, k.results) && done.Asking == k.asking
+	k.results, k.asking, k.looked = results, done.Asking, true
 	k.mu.Unlock()
 	k.log(ctx, err)
 	if !same {

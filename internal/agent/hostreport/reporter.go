@@ -44,7 +44,9 @@ type Options struct {
 	// is to be looked at before.
 	Interval time.Duration
 	Changed  <-chan struct{}
-	Look     func() hosts.Report
+	// Look looks at the host. Where it does not know yet what became of policies, as after
+	// a start, the report goes on saying what it said.
+	Look func() (found hosts.Report, policiesKnown bool)
 }
 
 // Reporter writes the report of one host.
@@ -116,14 +118,15 @@ func (r *Reporter) tell(ctx context.Context, err error) {
 
 // report looks, and writes what is worth it.
 func (r *Reporter) report(ctx context.Context) (wrote bool, err error) {
-	found := r.Look()
+	found, known := r.Look()
+	found = r.kept(found, known)
 	if r.last != nil && time.Since(r.read) < readAgain && !r.worthWriting(found) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeAtMost)
 	defer cancel()
 	// Whatever fails from here on, what the API server has is not known any more.
-	known := r.last
+	before := r.last
 	r.last = nil
 	owner, err := r.owner(ctx)
 	if err != nil {
@@ -137,7 +140,8 @@ func (r *Reporter) report(ctx context.Context) (wrote bool, err error) {
 		return false, fmt.Errorf("read HostReport %s: %w", r.Node, err)
 	}
 	r.last = &there.Report
-	if known == nil || !same(*known, there.Report) {
+	found = r.kept(found, known)
+	if before == nil || !same(*before, there.Report) {
 		r.written = there.Report.Changed.Time
 	}
 	if owned(there, owner) && !r.worthWriting(found) {
@@ -145,6 +149,14 @@ func (r *Reporter) report(ctx context.Context) (wrote bool, err error) {
 		return false, nil
 	}
 	return true, r.update(ctx, there, owner, found)
+}
+
+// kept is a report with the policies of the last one, where those now are not known.
+func (r *Reporter) kept(found hosts.Report, policiesKnown bool) hosts.Report {
+	if !policiesKnown && r.last != nil {
+		found.Policies, found.SetupWanted = r.last.Policies, r.last.SetupWanted
+	}
+	return found
 }
 
 // worthWriting says whether a report differs enough from the last one.

@@ -107,6 +107,8 @@ type bench struct {
 	found   hosts.Report
 	changed chan struct{}
 	stop    context.CancelFunc
+	// unsure says that policies are not known.
+	unsure bool
 }
 
 func wrong(check, found string) hosts.Finding {
@@ -138,10 +140,41 @@ func (b *bench) run(t *testing.T) {
 	synctest.Wait()
 }
 
-func (b *bench) look() hosts.Report {
+func (b *bench) look() (hosts.Report, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return *b.found.DeepCopy()
+	return *b.found.DeepCopy(), !b.unsure
+}
+
+// An agent that starts does not know yet what became of policies. What the report says of
+// them stays until it does: an uninstallation would else take them for undone.
+func TestPoliciesOfTheAgentBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, &server{})
+		with := reportOf(wrong("links", "down"))
+		with.Policies, with.SetupWanted = []hosts.PolicyResult{{Name: "rails", Applied: 3}}, true
+		after(time.Minute)
+		b.become(with)
+		after(2 * time.Minute)
+		b.stop()
+		synctest.Wait()
+		b.set(func() { b.unsure, b.found = true, reportOf(wrong("links", "flaps")) })
+		b.run(t)
+		after(3 * time.Minute)
+		told := func(want int) {
+			t.Helper()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if r := b.object.Report; len(r.Policies) != want || r.SetupWanted != (want > 0) || r.Findings[0].Found != "flaps" {
+				t.Errorf("the report has %+v, want %d policies", r, want)
+			}
+		}
+		told(1)
+		b.set(func() { b.unsure = false })
+		after(3 * time.Minute)
+		told(0)
+		b.stop()
+	})
 }
 
 // set changes the server or the host.

@@ -261,6 +261,9 @@ func (r *run) leave(ctx context.Context, before []string) error {
 	if err := harness.DeleteNamespace(ctx, r.Client, namespace, patience); err != nil {
 		return err
 	}
+	const check = "plumbline uninstall --check"
+	out, err := r.typed(ctx, check)
+	r.report.Finding(err != nil && strings.Contains(out, "daemonsets.apps"), check, "before it, %s", lineWith(out, "left."))
 	for _, command := range list {
 		// kubectl is the cluster's own, which is no program of that name.
 		if arguments, isKubectl := strings.CutPrefix(command, "kubectl "); isKubectl {
@@ -285,7 +288,12 @@ func (r *run) leave(ctx context.Context, before []string) error {
 	if len(left) > 0 {
 		return nil // told
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	out, err = r.typed(ctx, check)
+	r.report.Finding(err == nil, check, "after it, %s", strings.TrimSpace(out))
+	return nil
 }
 
 // cleanUp removes what a run left that was killed: the installation as well.

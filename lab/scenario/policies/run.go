@@ -107,37 +107,41 @@ func (r *run) dryRun(ctx context.Context, before string) error {
 	return err
 }
 
-// follow has the policy followed, and what is undone by hand done again.
+// follow has the policy followed, and what is undone by hand while no agent looks done
+// again.
 func (r *run) follow(ctx context.Context, _ string) error {
 	if err := r.apply(ctx, false); err != nil {
 		return err
 	}
-	for _, what := range []string{"a HostPolicy", "what was undone by hand"} {
-		began := time.Now()
-		if err := r.awaitReport(ctx, "policies[*].applied", "4"); err != nil {
-			return err
-		}
-		if err := r.awaitIdle(ctx); err != nil {
-			return err
-		}
-		now, err := r.state(ctx)
-		if err != nil {
-			return err
-		}
-		const want = "rdma_ucm rdma_cm iw_cm ib_cm ib_uverbs 0 1 16777216"
-		r.report.Finding(now == want, what, "%s after %s, and plumbline-host-setup has gone", now, time.Since(began).Round(time.Second))
-		if _, err := r.Shell(ctx, "/usr/sbin/modprobe -r rdma_ucm; echo 1 >/proc/sys/kernel/numa_balancing"); err != nil {
-			return err
-		}
-		// Seen by nobody until the next look: have one at once.
-		if _, err := r.Kubectl.Run(ctx, "delete", "pod", "--namespace", namespace, "--selector", "app.kubernetes.io/component=agent"); err != nil {
-			return err
-		}
+	if err := r.followed(ctx, "a HostPolicy"); err != nil {
+		return err
 	}
-	return nil
+	if _, err := r.Shell(ctx, "/usr/sbin/modprobe -r rdma_ucm; echo 1 >/proc/sys/kernel/numa_balancing"); err != nil {
+		return err
+	}
+	if _, err := r.Kubectl.Run(ctx, "delete", "pod", "--namespace", namespace, "--selector", "app.kubernetes.io/component=agent"); err != nil {
+		return err
+	}
+	return r.followed(ctx, "what was undone by hand")
 }
 
-// takenBack has the policy go while plumbline-host-setup works.
+// followed waits until the host is as the policy wants.
+func (r *run) followed(ctx context.Context, what string) error {
+	began := time.Now()
+	const want = "rdma_ucm rdma_cm iw_cm ib_cm ib_uverbs 0 1 16777216"
+	if err := r.awaitState(ctx, want); err != nil {
+		return err
+	}
+	took := time.Since(began).Round(time.Second)
+	if err := r.awaitReport(ctx, "policies[*].applied", "4"); err != nil {
+		return err
+	}
+	err := r.awaitIdle(ctx)
+	r.report.Finding(err == nil, what, "%s after %s, and plumbline-host-setup has gone", want, took)
+	return err
+}
+
+// takenBack has the policy go.
 func (r *run) takenBack(ctx context.Context, before string) error {
 	if _, err := r.Kubectl.Run(ctx, "delete", "hostpolicy", policyName); err != nil {
 		return err
@@ -145,11 +149,27 @@ func (r *run) takenBack(ctx context.Context, before string) error {
 	if err := r.awaitReport(ctx, "policies", ""); err != nil {
 		return err
 	}
-	if err := r.awaitIdle(ctx); err != nil {
+	// What nobody wants any more is told until it is put back.
+	after, err := r.state(ctx)
+	if err != nil {
 		return err
 	}
-	after, err := r.state(ctx)
 	r.report.Finding(after == before, "without it", "the host has %s, as before", after)
+	return r.awaitIdle(ctx)
+}
+
+// awaitState waits until the host is so.
+func (r *run) awaitState(ctx context.Context, want string) error {
+	var now string
+	err := harness.WaitFor(ctx, poll, patience, func() (bool, error) {
+		var err error
+		now, err = r.state(ctx)
+		return now == want, err
+	})
+	if errors.Is(err, harness.ErrTimeout) {
+		whole, _ := r.Kubectl.Run(ctx, "get", "hostreport", r.Node, "-o", "jsonpath={.report.policies}")
+		return fmt.Errorf("node %s has %q, want %q: %w; policies: %s", r.Node, now, want, err, whole)
+	}
 	return err
 }
 
