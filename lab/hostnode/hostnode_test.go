@@ -65,7 +65,7 @@ func TestNode(t *testing.T) {
 					t.Errorf("the node says %q, want link %s among them", said, link)
 				}
 			}
-			for how, seen := range map[string]string{"Dial": dialed(t, node, kubelet), "InNetwork": inNetwork(t, node)} {
+			for how, seen := range map[string]string{"Dial": dialled(t, node, kubelet), "InNetwork": inNetwork(t, node)} {
 				if !strings.Contains(seen, "nic0") {
 					t.Errorf("%s leads to %q, want the node's network, with nic0", how, seen)
 				}
@@ -86,8 +86,8 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// dialed is what somebody inside answers at the node's own address.
-func dialed(t *testing.T, node *hostnode.Node, port int) string {
+// dialled is what somebody inside answers at the node's own address.
+func dialled(t *testing.T, node *hostnode.Node, port int) string {
 	t.Helper()
 	conn, err := node.Dial(t.Context(), "tcp", net.JoinHostPort("10.0.2.15", strconv.Itoa(port)))
 	if err != nil {
