@@ -138,7 +138,7 @@ var importTable = []struct {
 	{"internal/cli/doctor", []string{
 		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/netns", "internal/inventory",
 	}},
-	{"internal/cli/uninstall", []string{"internal/cdi", "internal/cli/cmdutil", "internal/model/slicecodec", "internal/plural", "internal/printable"}},
+	{"internal/cli/uninstall", []string{"api/hosts/...", "internal/cdi", "internal/cli/cmdutil", "internal/model/slicecodec", "internal/plural", "internal/printable"}},
 	{"internal/cli/explain", []string{
 		"internal/suggest", "internal/allocation", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "deploy",
 	}},

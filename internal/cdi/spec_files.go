@@ -53,7 +53,7 @@ func (d *Dir) Write(r driver.Record, hooks ...driver.Hook) error {
 
 // Remove takes a claim's spec away. It is no error when there is none.
 func (d *Dir) Remove(driverName string, uid types.UID) error {
-	err := os.Remove(filepath.Join(d.path, fileName(driverName, uid)))
+	err := os.Remove(d.File(driverName, uid))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove CDI spec: %w", err)
 	}
@@ -89,7 +89,7 @@ func (d *Dir) Written(driverName string) ([]types.UID, error) {
 	}
 	var ours []types.UID
 	for _, uid := range all {
-		text, err := os.ReadFile(filepath.Join(d.path, fileName(driverName, uid)))
+		text, err := os.ReadFile(d.File(driverName, uid))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("read CDI spec: %w", err)
 		}
@@ -98,6 +98,11 @@ func (d *Dir) Written(driverName string) ([]types.UID, error) {
 		}
 	}
 	return ours, nil
+}
+
+// File is the path of the spec of a driver for a claim, be it there or not.
+func (d *Dir) File(driverName string, uid types.UID) string {
+	return filepath.Join(d.path, fileName(driverName, uid))
 }
 
 func fileName(driverName string, uid types.UID) string {

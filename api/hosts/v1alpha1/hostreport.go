@@ -5,6 +5,15 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+// What the operator writes to nodes, beside conditions of this group and labels of Node
+// Feature Discovery.
+const (
+	// LabelHostSetup is on nodes that have something to do for plumbline-host-setup.
+	LabelHostSetup = "plumbline.dev/host-setup"
+	// AnnotationFeatureLabels names the labels that the operator set, separated by commas.
+	AnnotationFeatureLabels = "plumbline.dev/feature-labels"
+)
+
 // HostReport is what the agent of a node found on its host. It has the node's name, is
 // owned by the Node, and is written when something changed.
 //

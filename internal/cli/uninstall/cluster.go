@@ -20,8 +20,10 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -31,13 +33,16 @@ const (
 	// ownGroup is of our definitions, and of what the operator writes to nodes.
 	ownGroup = "plumbline.dev"
 
+	// agentManager is who writes our slices.
+	agentManager = "plumbline-agent"
+
 	byHelm    = "helm uninstall plumbline -n plumbline-system"
 	byCleanup = "plumbline-operator cleanup --kubeconfig ~/.kube/config"
 	byPods    = "end the pods that hold the claims"
 	byDelete  = "kubectl delete "
 )
 
-// drivers are those of plumbline that nobody else serves on a cluster.
+// drivers are those of plumbline. DRANET and dra-driver-cpu serve them, too.
 var drivers = []string{slicecodec.DriverNet, slicecodec.DriverCPU}
 
 // cluster is what is read of one.
@@ -53,6 +58,7 @@ func (o *options) connect() (c cluster, err error) {
 		return c, err
 	}
 	config.QPS, config.Burst = 50, 100 // one list for each kind
+	config.WarningHandler = rest.NoWarnings{}
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return c, fmt.Errorf("connect to the cluster: %w", err)
@@ -66,18 +72,18 @@ func (o *options) connect() (c cluster, err error) {
 
 // look reads all kinds of the cluster.
 func (c cluster) look(ctx context.Context) (Report, error) {
-	kinds, err := c.kinds()
+	r := Report{Left: []Leftover{}}
+	kinds, err := c.kinds(&r)
 	if err != nil {
 		return Report{}, err
 	}
-	r := Report{Left: []Leftover{}}
 	for _, kind := range kinds {
 		found, err := c.labelled(ctx, kind)
 		r.add(kind.GroupResource().String(), found, err)
 	}
 	for what, list := range map[string]func(context.Context) ([]Leftover, error){
 		"customresourcedefinitions.apiextensions.k8s.io": c.definitions, "resourceslices.resource.k8s.io": c.slices,
-		"resourceclaims.resource.k8s.io": c.claims, "nodes": c.nodes,
+		"resourceclaims.resource.k8s.io": c.claims, "nodes": c.nodes, "leases.coordination.k8s.io": c.leases,
 	} {
 		found, err := list(ctx)
 		r.add(what, found, err)
@@ -103,11 +109,15 @@ func (r *Report) add(kind string, found []Leftover, err error) {
 	}
 }
 
-// kinds are all that the API server lists. Events tell what was, and pods go with what
-// made them.
-func (c cluster) kinds() ([]schema.GroupVersionResource, error) {
+// kinds are all that the API server lists; groups of which it cannot tell are noted. Events
+// tell what was, and pods go with what made them.
+func (c cluster) kinds(r *Report) ([]schema.GroupVersionResource, error) {
 	lists, err := discovery.ServerPreferredResources(c.discovery)
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+	if failed, ok := discovery.GroupDiscoveryFailedErrorGroups(err); ok {
+		for group, why := range failed {
+			r.Unknown = append(r.Unknown, group.String()+": its kinds are not known: "+why.Error())
+		}
+	} else if err != nil {
 		return nil, fmt.Errorf("ask for the kinds of the cluster: %w", err)
 	}
 	var kinds []schema.GroupVersionResource
@@ -168,37 +178,80 @@ func (c cluster) definitions(ctx context.Context) ([]Leftover, error) {
 	return found, nil
 }
 
-// slices are of our drivers; the kubelet deletes them half a minute after an agent's end.
-func (c cluster) slices(ctx context.Context) ([]Leftover, error) {
+// leases are the operator's, which leader election makes.
+func (c cluster) leases(ctx context.Context) ([]Leftover, error) {
+	list, err := c.core.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=plumbline-operator"})
+	if err != nil {
+		return nil, err
+	}
 	var found []Leftover
-	for _, driver := range drivers {
-		list, err := c.core.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + driver})
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			if list.Items[i].Spec.Driver == driver {
-				found = append(found, Leftover{
-					Kind: "resourceslices.resource.k8s.io", Name: list.Items[i].Name, Found: "of " + driver,
-					Fix: byDelete + "resourceslices --field-selector spec.driver=" + driver,
-				})
-			}
+	for i := range list.Items {
+		if l := &list.Items[i]; l.Name == "plumbline-operator" {
+			found = append(found, Leftover{
+				Kind: "leases.coordination.k8s.io", Name: l.Namespace + "/" + l.Name, Fix: byDelete + "lease -n " + l.Namespace + " " + l.Name,
+			})
 		}
 	}
 	return found, nil
 }
 
-// claims are those with devices of our drivers.
-func (c cluster) claims(ctx context.Context) ([]Leftover, error) {
+// slices are those that agents of ours wrote; the kubelet deletes them half a minute after
+// an agent's end.
+func (c cluster) slices(ctx context.Context) ([]Leftover, error) {
+	all, err := c.published(ctx)
 	var found []Leftover
-	err := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	for i := range all {
+		if s := &all[i]; isOurs(s) {
+			found = append(found, Leftover{Kind: "resourceslices.resource.k8s.io", Name: s.Name, Found: "of " + s.Spec.Driver, Fix: byDelete + "resourceslice " + s.Name})
+		}
+	}
+	return found, err
+}
+
+// published are all slices of drivers of the names of ours.
+func (c cluster) published(ctx context.Context) ([]resourceapi.ResourceSlice, error) {
+	var all []resourceapi.ResourceSlice
+	for _, driver := range drivers {
+		list, err := c.core.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + driver})
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list.Items {
+			if s.Spec.Driver == driver {
+				all = append(all, s)
+			}
+		}
+	}
+	return all, nil
+}
+
+// isOurs tells a slice by who wrote it, as an agent does that starts beside a rival.
+func isOurs(s *resourceapi.ResourceSlice) bool {
+	return slices.ContainsFunc(s.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == agentManager })
+}
+
+// claims are those with devices of our drivers. Where somebody else serves a driver, its
+// claims are taken for his.
+func (c cluster) claims(ctx context.Context) ([]Leftover, error) {
+	published, err := c.published(ctx)
+	if err != nil {
+		return nil, err
+	}
+	foreign := map[string]bool{}
+	for i := range published {
+		if !isOurs(&published[i]) {
+			foreign[published[i].Spec.Driver] = true
+		}
+	}
+	var found []Leftover
+	err = pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return c.core.ResourceV1().ResourceClaims("").List(ctx, o)
 	}).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		claim, ok := object.(*resourceapi.ResourceClaim)
 		if !ok {
 			return errors.New("the list of ResourceClaims has something else in it")
 		}
-		if held := heldBy(claim); len(held) > 0 {
+		if held := heldBy(claim, foreign); len(held) > 0 {
 			found = append(found, Leftover{
 				Kind: "resourceclaims.resource.k8s.io", Name: claim.Namespace + "/" + claim.Name, Found: "has devices of " + strings.Join(held, " and "), Fix: byPods,
 			})
@@ -208,11 +261,11 @@ func (c cluster) claims(ctx context.Context) ([]Leftover, error) {
 	return found, err
 }
 
-func heldBy(claim *resourceapi.ResourceClaim) []string {
+func heldBy(claim *resourceapi.ResourceClaim, foreign map[string]bool) []string {
 	held := map[string]bool{}
 	if claim.Status.Allocation != nil {
 		for _, result := range claim.Status.Allocation.Devices.Results {
-			if slices.Contains(drivers, result.Driver) {
+			if slices.Contains(drivers, result.Driver) && !foreign[result.Driver] {
 				held[result.Driver] = true
 			}
 		}
@@ -220,7 +273,8 @@ func heldBy(claim *resourceapi.ResourceClaim) []string {
 	return slices.Sorted(maps.Keys(held))
 }
 
-// nodes are those with labels, annotations or conditions of ours.
+// nodes are those with what the operator writes. Labels by which people choose nodes for
+// plumbline are theirs.
 func (c cluster) nodes(ctx context.Context) ([]Leftover, error) {
 	var found []Leftover
 	err := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -231,13 +285,15 @@ func (c cluster) nodes(ctx context.Context) ([]Leftover, error) {
 			return errors.New("the list of nodes has something else in it")
 		}
 		var ours []string
-		for what, keys := range map[string][]string{
-			"label": slices.Collect(maps.Keys(node.Labels)), "annotation": slices.Collect(maps.Keys(node.Annotations)), "condition": conditions(node),
-		} {
-			for _, key := range keys {
-				if strings.HasPrefix(key, ownGroup+"/") {
-					ours = append(ours, what+" "+key)
-				}
+		if _, ok := node.Labels[hosts.LabelHostSetup]; ok {
+			ours = append(ours, "label "+hosts.LabelHostSetup)
+		}
+		if _, ok := node.Annotations[hosts.AnnotationFeatureLabels]; ok {
+			ours = append(ours, "annotation "+hosts.AnnotationFeatureLabels)
+		}
+		for _, c := range node.Status.Conditions {
+			if strings.HasPrefix(string(c.Type), ownGroup+"/") {
+				ours = append(ours, "condition "+string(c.Type))
 			}
 		}
 		if slices.Sort(ours); len(ours) > 0 {
@@ -246,12 +302,4 @@ func (c cluster) nodes(ctx context.Context) ([]Leftover, error) {
 		return nil
 	})
 	return found, err
-}
-
-func conditions(node *corev1.Node) []string {
-	var types []string
-	for _, c := range node.Status.Conditions {
-		types = append(types, string(c.Type))
-	}
-	return types
 }

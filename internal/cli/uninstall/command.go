@@ -54,6 +54,7 @@ type options struct {
 	root     string
 	stateDir string
 	kubelet  string
+	cdiDir   string
 	output   string
 }
 
@@ -95,6 +96,8 @@ The exit code is 0 where nothing is left, 3 where something is or cannot be read
 	flags.StringVar(&o.root, "root", "/", "the host's root directory, where a container has it mounted")
 	flags.StringVar(&o.stateDir, "state-dir", "/var/lib/plumbline", "the agents' --state-dir")
 	flags.StringVar(&o.kubelet, "kubelet-root", "/var/lib/kubelet", "the agents' --kubelet-root")
+	// Not /var/run: a link that would lead out of --root.
+	flags.StringVar(&o.cdiDir, "cdi-dir", "/run/cdi", "the agents' --cdi-dir")
 	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml")
 	o.cluster.AddFlags(flags)
 	return cmd
@@ -114,6 +117,7 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	report = report.printable()
 	if o.output != "text" {
 		err = cmdutil.Encode(out, o.output, report)
 	} else {
@@ -125,11 +129,24 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
+// printable is a report without what a terminal would take for an order: names are
+// anybody's.
+func (r Report) printable() Report {
+	p := Report{Left: []Leftover{}}
+	for _, l := range r.Left {
+		p.Left = append(p.Left, Leftover{Kind: l.Kind, Name: printable.Text(l.Name), Found: printable.Text(l.Found), Fix: printable.Text(l.Fix)})
+	}
+	for _, u := range r.Unknown {
+		p.Unknown = append(p.Unknown, printable.Text(u))
+	}
+	return p
+}
+
 // print writes a report for people.
 func (r Report) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, l := range r.Left {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", l.Kind, printable.Text(l.Name), printable.Text(l.Found))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", l.Kind, l.Name, l.Found)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -141,7 +158,7 @@ func (r Report) print(out io.Writer) error {
 		}
 	}
 	for _, u := range r.Unknown {
-		fmt.Fprintf(out, "cannot tell: %s\n", printable.Text(u))
+		fmt.Fprintf(out, "cannot tell: %s\n", u)
 	}
 	switch {
 	case len(r.Left) > 0:

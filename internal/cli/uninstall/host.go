@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"plumbline.dev/plumbline/internal/cdi"
 )
@@ -22,26 +24,38 @@ func (o *options) files() (Report, error) {
 		return Report{}, fmt.Errorf("--root %s: no host's root directory: %w", o.root, err)
 	}
 	r := Report{Left: []Leftover{}}
-	r.addFiles(filepath.Join(o.root, o.stateDir), func(string) bool { return true })
+	r.addFiles(filepath.Join(o.root, o.stateDir), "", false)
 	for _, driver := range drivers {
-		r.addFiles(filepath.Join(o.root, o.kubelet, "plugins_registry"), func(name string) bool { return strings.HasPrefix(name, driver+"-") })
-		r.addFiles(filepath.Join(o.root, o.kubelet, "plugins", driver), func(string) bool { return true })
-		r.addSpecs(filepath.Join(o.root, "var/run/cdi"), driver)
+		r.addFiles(filepath.Join(o.root, o.kubelet, "plugins_registry"), driver+"-", true)
+		r.addFiles(filepath.Join(o.root, o.kubelet, "plugins", driver), "dra", true)
+		r.addSpecs(filepath.Join(o.root, o.cdiDir), driver)
 	}
 	return r, nil
 }
 
-// addFiles notes the entries of a directory that are ours.
-func (r *Report) addFiles(dir string, ours func(name string) bool) {
+// addFiles notes the entries of a directory with a prefix: all, or sockets that nobody
+// listens on. One that somebody listens on is of another server of the driver, or of an
+// agent, which the state directory tells.
+func (r *Report) addFiles(dir, prefix string, sockets bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.Unknown = append(r.Unknown, err.Error())
 	}
 	for _, e := range entries {
-		if ours(e.Name()) {
-			r.Left = append(r.Left, Leftover{Kind: "file", Name: filepath.Join(dir, e.Name()), Fix: byLeave})
+		file := filepath.Join(dir, e.Name())
+		if !strings.HasPrefix(e.Name(), prefix) || sockets && !isDead(file) {
+			continue
 		}
+		r.Left = append(r.Left, Leftover{Kind: "file", Name: file, Fix: byLeave})
 	}
+}
+
+func isDead(socket string) bool {
+	conn, err := net.Dial("unix", socket)
+	if err == nil {
+		_ = conn.Close() // nothing was said
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // addSpecs notes the CDI specs that agents wrote for a driver.
@@ -59,6 +73,6 @@ func (r *Report) addSpecs(dir, driver string) {
 		r.Unknown = append(r.Unknown, err.Error())
 	}
 	for _, uid := range uids {
-		r.Left = append(r.Left, Leftover{Kind: "file", Name: filepath.Join(dir, string(uid)), Found: "CDI spec of " + driver + " for this claim", Fix: byLeave})
+		r.Left = append(r.Left, Leftover{Kind: "file", Name: specs.File(driver, uid), Found: "CDI spec of " + driver, Fix: byLeave})
 	}
 }

@@ -7,11 +7,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,9 +63,16 @@ func clusterOf(t *testing.T, core []runtime.Object, meta ...runtime.Object) (clu
 
 func TestNothingIsLeft(t *testing.T) {
 	others := []runtime.Object{
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"plumbline.dev.example/x": ""}}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"plumbline.dev/pool": "a"}}},
 		&resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.nvidia.com"}},
 		&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "waiting"}},
+		// DRANET's, which is dra.net too.
+		&resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: "d", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "dranet"}}}, Spec: resourceapi.ResourceSliceSpec{Driver: "dra.net"},
+		},
+		&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "of-dranet"}, Status: resourceapi.ResourceClaimStatus{
+			Allocation: &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "dra.net"}}}},
+		}},
 	}
 	c, _, _ := clusterOf(t, others, metadataOf("apps/v1", "DaemonSet", "kube-system", "proxy", nil))
 	r, err := c.look(t.Context())
@@ -86,8 +95,12 @@ func TestWhatIsLeft(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"plumbline.dev/host-setup": "true"}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: "Ready"}, {Type: "plumbline.dev/HostReady"}}},
 	}
-	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "n-dra.net-x"}, Spec: resourceapi.ResourceSliceSpec{Driver: "dra.net"}}
-	c, _, _ := clusterOf(t, []runtime.Object{claim, node, slice},
+	slice := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "n-dra.net-x", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "plumbline-agent"}}},
+		Spec:       resourceapi.ResourceSliceSpec{Driver: "dra.net"},
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "plumbline-operator"}}
+	c, _, _ := clusterOf(t, []runtime.Object{claim, node, slice, lease},
 		metadataOf("apps/v1", "DaemonSet", "plumbline-system", "plumbline-agent", own), metadataOf("v1", "Namespace", "", "plumbline-system", own),
 		metadataOf("resource.k8s.io/v1", "DeviceClass", "", "dra.net", own),
 		metadataOf("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "hostpolicies.plumbline.dev", nil),
@@ -104,18 +117,20 @@ func TestWhatIsLeft(t *testing.T) {
 	const want = `customresourcedefinitions.apiextensions.k8s.io   hostpolicies.plumbline.dev
 daemonsets.apps                                  plumbline-system/plumbline-agent
 deviceclasses.resource.k8s.io                    dra.net
+leases.coordination.k8s.io                       plumbline-system/plumbline-operator
 namespaces                                       plumbline-system
-nodes                                            n                                  has condition plumbline.dev/HostReady, label plumbline.dev/host-setup
-resourceclaims.resource.k8s.io                   team/nics                          has devices of dra.cpu and dra.net
-resourceslices.resource.k8s.io                   n-dra.net-x                        of dra.net
+nodes                                            n                                     has condition plumbline.dev/HostReady, label plumbline.dev/host-setup
+resourceclaims.resource.k8s.io                   team/nics                             has devices of dra.cpu and dra.net
+resourceslices.resource.k8s.io                   n-dra.net-x                           of dra.net
 
-7 things are left. To take away:
+8 things are left. To take away:
   helm uninstall plumbline -n plumbline-system
   kubectl delete deviceclasses -l app.kubernetes.io/name=plumbline
+  kubectl delete lease -n plumbline-system plumbline-operator
   kubectl delete namespace plumbline-system
   plumbline-operator cleanup --kubeconfig ~/.kube/config
   end the pods that hold the claims
-  kubectl delete resourceslices --field-selector spec.driver=dra.net
+  kubectl delete resourceslice n-dra.net-x
 `
 	var lines []string
 	for line := range strings.Lines(out.String()) {
@@ -156,7 +171,7 @@ func TestHost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := options{host: true, root: root, stateDir: "/var/lib/plumbline", kubelet: "/var/lib/kubelet", output: "json"}
+	o := options{host: true, root: root, stateDir: "/var/lib/plumbline", kubelet: "/var/lib/kubelet", cdiDir: "/run/cdi", output: "json"}
 	if err := o.run(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "no host's root directory") {
 		t.Errorf("no host: %v", err)
 	}
@@ -165,13 +180,14 @@ func TestHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("var/lib/kubelet/plugins_registry/gpu.nvidia.com-reg.sock", "")
+	listen(t, root, "dra.net-of-dranet-reg.sock")
 	var out bytes.Buffer
 	if err := o.run(t.Context(), &out); err != nil || out.String() != "{\n  \"left\": []\n}\n" {
 		t.Errorf("a clean host: %q, %v", out.String(), err)
 	}
 	write("var/lib/plumbline/journal/x", "")
-	write("var/lib/kubelet/plugins_registry/dra.net-uid-reg.sock", "")
-	write("var/run/cdi/others.json", "{}")
+	_ = listen(t, root, "dra.net-uid-reg.sock").Close() // the socket stays, as after a kill
+	write("run/cdi/others.json", "{}")
 	out.Reset()
 	err := o.run(t.Context(), &out)
 	var code cmdutil.ExitError
@@ -189,6 +205,20 @@ func TestHost(t *testing.T) {
 	if got := strings.Join(names, " "); got != "/var/lib/plumbline/journal /var/lib/kubelet/plugins_registry/dra.net-uid-reg.sock" {
 		t.Errorf("left %q, unknown %q", got, r.Unknown)
 	}
+}
+
+// listen listens below the kubelet's registry, and leaves the socket when it ends.
+func listen(t *testing.T, root, name string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(root, "var/lib/kubelet/plugins_registry", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, ok := l.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }
 
 func TestUsage(t *testing.T) {

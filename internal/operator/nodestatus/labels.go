@@ -24,7 +24,7 @@ const (
 
 // labelSetup is on nodes that have something to do for plumbline-host-setup, which runs
 // there alone.
-const labelSetup = prefix + "host-setup"
+const labelSetup = hosts.LabelHostSetup
 
 // labelKeys are all labels that are set here; the chart's admission policy lists them,
 // too.
@@ -32,7 +32,7 @@ var labelKeys = []string{labelKernel, labelNVIDIA, labelMellanox, labelSetup}
 
 // ownLabels is the annotation that names the labels of a node that were set here,
 // separated by commas: those are changed and removed, and no others.
-const ownLabels = prefix + "feature-labels"
+const ownLabels = hosts.AnnotationFeatureLabels
 
 // discovered begins the annotations of Node Feature Discovery on nodes that it looks
 // after.
