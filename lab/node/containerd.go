@@ -39,7 +39,7 @@ root = %q
 state = %q
 # Nothing of the machine's own configuration.
 imports = []
-disabled_plugins = ["io.containerd.image-verifier.v1.bindir", "io.containerd.snapshotter.v1.erofs",
+disabled_plugins = ["io.containerd.snapshotter.v1.erofs",
   "io.containerd.differ.v1.erofs", "io.containerd.mount-handler.v1.erofs", "io.containerd.snapshotter.v1.blockfile",
   "io.containerd.internal.v1.tracing"]
 
