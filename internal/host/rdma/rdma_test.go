@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
 )
@@ -74,6 +75,23 @@ func attributes(list ...*nl.RtAttr) []byte {
 		body = append(body, a.Serialize()...)
 	}
 	return body
+}
+
+// The mode stays as it is while there is a namespace beside the first.
+func TestSetNamespaceMode(t *testing.T) {
+	if !hosttest.OnGuest() {
+		t.Skip("the mode is the whole host's: set on the virtual machine only")
+	}
+	if err := SetNamespaceMode(Shared); err != nil {
+		t.Errorf("what it is already: %v", err)
+	}
+	ns := hosttest.NewNamespace(t)
+	if err := SetNamespaceMode(Exclusive); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("beside a namespace: %v, want %v", err, unix.EBUSY)
+	}
+	if mode, err := NamespaceMode(ns.Fd()); mode != Shared || err != nil {
+		t.Errorf("mode %q, %v", mode, err)
+	}
 }
 
 func TestParse(t *testing.T) {
