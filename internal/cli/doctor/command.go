@@ -9,6 +9,8 @@
 //	cluster.go  the nodes of a cluster, their reports and agents
 //	nodes.go    what there is to say of each node
 //	profile.go  --learn and --expect
+//	bundle.go   --bundle
+//	standins.go what stands for addresses in it
 //	text.go     findings for people
 package doctor
 
@@ -34,6 +36,9 @@ type options struct {
 	agents   string
 	learn    string
 	expect   string
+	bundle   string
+	// addresses leaves a bundle's as they are.
+	addresses bool
 }
 
 // NewCommand makes the command, in a group of the help text.
@@ -61,6 +66,10 @@ it.
 --learn writes the profile of a good host into a file: its kernel, settings and devices.
 --expect compares hosts with it. What is taken out of the file may be anything.
 
+--bundle writes an archive for whoever helps: what is printed, for people and programs,
+and of this host its hardware, versions and modules. It holds no secret, no command line
+of the kernel and no environment; stand-ins replace addresses and names of hosts.
+
 The exit code is 0 where nothing is wrong, 3 where something is.`,
 		Example: `  # what keeps this host from being ready?
   sudo {{program}} doctor
@@ -76,7 +85,10 @@ The exit code is 0 where nothing is wrong, 3 where something is.`,
 
   # is every node of the pool as this good one?
   {{program}} doctor --node gpu-node-1 --learn h200.yaml
-  {{program}} doctor -l pool=h200 --expect h200.yaml`,
+  {{program}} doctor -l pool=h200 --expect h200.yaml
+
+  # for a report of a problem
+  sudo {{program}} doctor --bundle support.tar.gz`,
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags().Changed); err != nil {
@@ -95,6 +107,8 @@ The exit code is 0 where nothing is wrong, 3 where something is.`,
 	flags.StringVar(&o.agents, "agent-namespace", cmdutil.AgentNamespace, "where plumbline's agents run")
 	flags.StringVar(&o.learn, "learn", "", "write the profile of the host, or of --node, into this file")
 	flags.StringVar(&o.expect, "expect", "", "compare hosts with the profile in this file")
+	flags.StringVar(&o.bundle, "bundle", "", "write an archive for support into this file")
+	flags.BoolVar(&o.addresses, "with-addresses", false, "leave addresses and names of hosts in the bundle as they are")
 	o.cluster.AddFlags(flags)
 	return cmd
 }
@@ -133,6 +147,19 @@ func (o *options) checkFiles(given func(flag string) bool) error {
 	case learn && given("output"):
 		return cmdutil.Usagef("--learn writes YAML: it does not go with -o")
 	}
+	return o.checkBundle(given)
+}
+
+// checkBundle refuses what does not go with --bundle.
+func (o *options) checkBundle(given func(flag string) bool) error {
+	switch bundle := given("bundle"); {
+	case bundle && o.bundle == "":
+		return cmdutil.Usagef("--bundle: want a file, such as support.tar.gz")
+	case bundle && (given("learn") || given("output")):
+		return cmdutil.Usagef("--bundle holds all of it: it does not go with --learn and -o")
+	case given("with-addresses") && !bundle:
+		return cmdutil.Usagef("--with-addresses is of a bundle: want --bundle with it")
+	}
 	return nil
 }
 
@@ -143,6 +170,9 @@ const exitWrong = 3
 const patience = time.Minute
 
 func (o *options) run(ctx context.Context, out io.Writer) error {
+	if o.bundle != "" {
+		return o.writeBundle(ctx, out)
+	}
 	want, err := o.wanted()
 	if err != nil {
 		return err

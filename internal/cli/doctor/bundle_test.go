@@ -1,0 +1,152 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"plumbline.dev/plumbline/internal/cli/clitest"
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
+)
+
+// unpacked reads an archive: the texts by name.
+func unpacked(t *testing.T, file string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for r := tar.NewReader(packed); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return texts
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(header.Name, "plumbline/") || !filepath.IsLocal(header.Name) {
+			t.Errorf("an entry called %q", header.Name)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[strings.TrimPrefix(header.Name, "plumbline/")] = string(text)
+	}
+}
+
+// What only the administrator may know is in files that a bundle reads, and not in it.
+func TestBundle(t *testing.T) {
+	root := rootOf(t, "a3-ultragpu-8g")
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"proc/version":               "Linux version 6.8.0 (builder@" + host + ") from 10.20.30.40\n",
+		"proc/modules":               "mlx5_core 3000000 1 mlx5_ib, Live 0xffffffffc0a00000 (OE)\n",
+		"proc/cmdline":               "root=UUID=secret password=secret\n",
+		"proc/1/environ":             "TOKEN=secret",
+		"proc/driver/nvidia/version": "NVRM version: 570.86.15\n",
+		"etc/os-release":             "NAME=Debian\nVERSION_ID=12\nHOME_URL=https://[2001:db8::7]/ 0c:42:a1:03:00:16 0C42:A103:0016:ABCD 0000:06:00.0\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	bundle := func(file string, flags ...string) map[string]string {
+		t.Helper()
+		text, err := clitest.Run(t, NewCommand(""), "", append([]string{"--root", root, "--bundle", filepath.Join(dir, file)}, flags...)...)
+		if err != nil || !strings.Contains(text, "MANIFEST.txt says what of") {
+			t.Fatalf("%q, %v", text, err)
+		}
+		return unpacked(t, filepath.Join(dir, file))
+	}
+	texts := bundle("a.tar.gz")
+	var names []string
+	for name, text := range texts {
+		names = append(names, name)
+		for _, secret := range []string{"secret", host, "10.20.30.40", "2001:db8::7", "0c:42:a1", "0C42:A103", "0xffffffff"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s has %q", name, secret)
+			}
+		}
+		if name != "MANIFEST.txt" && !strings.Contains(texts["MANIFEST.txt"], "\n"+name+" ") && !strings.HasPrefix(texts["MANIFEST.txt"], name+" ") {
+			t.Errorf("MANIFEST.txt lacks %s", name)
+		}
+	}
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != "MANIFEST.txt doctor.json doctor.txt kernel.txt machine.txt modules.txt nvidia.txt os-release.txt profile.yaml version.txt" {
+		t.Errorf("the bundle has %s", got)
+	}
+	if want := "https://[ip-1]/ mac-1 guid-1 0000:06:00.0"; !strings.Contains(texts["os-release.txt"], want) {
+		t.Errorf("stand-ins: %s, want %s", texts["os-release.txt"], want)
+	}
+	if want := "mlx5_core 3000000 1 mlx5_ib, Live\n"; texts["modules.txt"] != want {
+		t.Errorf("modules: %q, want %q", texts["modules.txt"], want)
+	}
+	if !strings.Contains(texts["doctor.txt"], "/run/nri/nri.sock") || !strings.Contains(texts["doctor.json"], `"check": "runtime"`) || texts["nvidia.txt"] != "NVRM version: 570.86.15\n" {
+		t.Errorf("what doctor says: %s", texts["doctor.txt"])
+	}
+	bundle("b.tar.gz")
+	first, _ := os.ReadFile(filepath.Join(dir, "a.tar.gz"))
+	second, _ := os.ReadFile(filepath.Join(dir, "b.tar.gz"))
+	if !bytes.Equal(first, second) {
+		t.Error("two bundles of one host differ")
+	}
+	if whole := bundle("c.tar.gz", "--with-addresses"); !strings.Contains(whole["kernel.txt"], "10.20.30.40") || !strings.Contains(whole["kernel.txt"], host) {
+		t.Errorf("--with-addresses: %s", whole["kernel.txt"])
+	}
+	if _, err := clitest.Run(t, NewCommand(""), "", "--root", root, "--bundle", filepath.Join(dir, "a.tar.gz")); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("over another file: %v", err)
+	}
+}
+
+func TestBundleUsage(t *testing.T) {
+	for want, args := range map[string][]string{
+		"want a file": {"--bundle", ""}, "does not go with --learn and -o": {"--bundle", "x", "-o", "json"}, "want --bundle with it": {"--with-addresses"},
+	} {
+		var usage cmdutil.UsageError
+		if _, err := clitest.Run(t, NewCommand(""), "", args...); !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", args, err, want)
+		}
+	}
+}
+
+func TestStandIns(t *testing.T) {
+	s := newStandIns([]string{"node-1", "node-10", "localhost", ""})
+	for _, c := range [][2]string{
+		{"node-10 and node-1, node-1", "host-1 and host-2, host-2"},
+		{"10.0.0.1 10.0.0.2 10.0.0.1", "ip-1 ip-2 ip-1"},
+		{"127.0.0.1 ::1 0.0.0.0", "127.0.0.1 ::1 0.0.0.0"},
+		{"1.2.3 570.86.15 6.8.0-1007 12:34:56", "1.2.3 570.86.15 6.8.0-1007 12:34:56"},
+		{"0000:06:00.0 0000:91:00.1", "0000:06:00.0 0000:91:00.1"},
+		{"fe80:0000:0000:0000:0c42:a103:0016:abcd", "ip-3"},
+		{"00:00:10:87:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:16:ab:cd", "mac-1"},
+		{"0c42:a103:0016:abcd 0C42:A103:0016:ABCD", "guid-1 guid-1"},
+	} {
+		if got := string(s.in([]byte(c[0]))); got != c[1] {
+			t.Errorf("%q: %q, want %q", c[0], got, c[1])
+		}
+	}
+}
