@@ -51,21 +51,13 @@ func (a agents) look(ctx context.Context, node, namespace string, pods []corev1.
 	}
 	out, err := a.execute(ctx, a.namespace, agent, command)
 	if err != nil {
-		return nil, fmt.Errorf("ask agent %s/%s on node %s: %w", a.namespace, agent, node, explained(err))
+		return nil, fmt.Errorf("ask agent %s/%s on node %s: %w", a.namespace, agent, node, err)
 	}
 	var report verify.Report
 	if err := json.Unmarshal(out, &report); err != nil {
 		return nil, fmt.Errorf("read the answer of agent %s/%s: %w", a.namespace, agent, err)
 	}
 	return &report, nil
-}
-
-// explained says what else shows the verdict where exec is not allowed.
-func explained(err error) error {
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w; without the right to create pods/exec there, read the conditions AsClaimed and Aligned in the status of the claims", err)
-	}
-	return err
 }
 
 // on finds the agent of a node. While one takes over from another there are two.

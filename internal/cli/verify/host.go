@@ -44,7 +44,7 @@ func (o *options) source(client kubernetes.Interface) (source, error) {
 		if err != nil {
 			return nil, err
 		}
-		return agents{client: client, namespace: o.agents, execute: byStream(config, client)}, nil
+		return orConditions{agents{client: client, namespace: o.agents, execute: byStream(config, client)}, client}, nil
 	}
 	h := host{client: client, node: o.node, sample: o.sample, options: collect.Options{Proc: o.proc, Sys: o.sys}}
 	if h.node == "" {
