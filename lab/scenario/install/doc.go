@@ -8,6 +8,7 @@
 //
 //	commands.go    the commands of the pages
 //	run.go         the order of things
+//	tenant.go      what somebody is told who has one namespace
 //	prometheus.go  Prometheus, with the settings of docs/metrics.md, and what it must have
 //	watcher.go     what Prometheus is asked
 //	host.go        a host that is broken and mended

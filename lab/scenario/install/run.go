@@ -99,7 +99,7 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	defer closeRegistry()
-	for _, step := range []func(context.Context) error{r.install, r.pod, r.scrape, r.breakHost, r.stopScraping, r.follow, r.stay} {
+	for _, step := range []func(context.Context) error{r.install, r.pod, r.asTenant, r.scrape, r.breakHost, r.stopScraping, r.follow, r.stay} {
 		if err := step(ctx); err != nil {
 			return err
 		}
