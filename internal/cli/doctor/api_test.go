@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,6 +49,8 @@ type api struct {
 	nodes   []corev1.Node
 	pods    []corev1.Pod
 	reports []hosts.HostReport
+	// slices are served unless nil, as by an API server without DRA.
+	slices []resourceapi.ResourceSlice
 	// refused answers paths that end so with a status.
 	refused map[string]int
 	// page is how much a page has at most; 0 is as much as is asked for.
@@ -126,6 +129,12 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		list("v1", "PodList", items, "")
+	case "/apis/resource.k8s.io/v1/resourceslices":
+		if a.slices == nil {
+			refuse(w, http.StatusNotFound, "")
+			return
+		}
+		list("resource.k8s.io/v1", "ResourceSliceList", a.slices, "")
 	case "/apis/plumbline.dev/v1alpha1/hostreports":
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 		if a.page > 0 {

@@ -64,6 +64,7 @@ type seen struct {
 	nodes   []corev1.Node
 	reports map[string]*hosts.HostReport
 	agents  agents
+	gpus    gpus
 }
 
 // one reads a node by name.
@@ -84,7 +85,9 @@ func (c *client) one(ctx context.Context, name string) (seen, error) {
 	case !isAbsent(err, name):
 		return s, explained(fmt.Errorf("read HostReport %s: %w", name, err))
 	}
-	s.agents, err = c.listAgents(ctx, name)
+	if s.agents, err = c.listAgents(ctx, name); err == nil {
+		s.gpus, err = c.listGPUs(ctx, name)
+	}
 	return s, err
 }
 
@@ -129,7 +132,9 @@ func (c *client) all(ctx context.Context, selector string) (seen, error) {
 	if err != nil {
 		return s, explained(fmt.Errorf("list HostReports: %w", err))
 	}
-	s.agents, err = c.listAgents(ctx, "")
+	if s.agents, err = c.listAgents(ctx, ""); err == nil {
+		s.gpus, err = c.listGPUs(ctx, "")
+	}
 	return s, err
 }
 

@@ -347,8 +347,8 @@ func TestNothingIsWritten(t *testing.T) {
 			t.Error(request)
 		}
 	}
-	if len(a.asked) != 3 {
-		t.Errorf("asked %v, want nodes, reports and agents", a.asked)
+	if len(a.asked) != 4 {
+		t.Errorf("asked %v, want nodes, reports, agents and slices", a.asked)
 	}
 }
 

@@ -8,6 +8,7 @@
 //	host.go     this host
 //	cluster.go  the nodes of a cluster, their reports and agents
 //	nodes.go    what there is to say of each node
+//	gpus.go     what NVIDIA's driver publishes of it
 //	profile.go  --learn and --expect
 //	bundle.go   --bundle
 //	standins.go what stands for addresses in it
@@ -57,7 +58,8 @@ With --node, -l or -A it reads instead what the agents of a cluster found on the
 nodes (HostReports), the worst node first, and says of which nodes nothing is known.
 With -l and -A it also compares nodes of one kind with each other: the same machine and
 processor with the same models of GPUs. A node that is not as most of its kind are is
-named, with both values.
+named, with both values. Of GPUs it says whether NVIDIA's driver publishes them, and
+with what claims need.
 
 A line is printed for what is wrong or unknown, with the file that says so, what would
 be right and how to get there; --all prints what is right, too, as far as reports hold

@@ -158,6 +158,9 @@ func (s seen) node(n *corev1.Node, want *hosts.HostProfile) Node {
 		})
 	}
 	node.profile = shownProfile(r.Profile)
+	if f := s.gpus.finding(n.Name, *node.profile); f != nil {
+		node.add(*f)
+	}
 	if want != nil {
 		for _, f := range doctor.Expect(*want, *node.profile) {
 			node.add(shown(f))

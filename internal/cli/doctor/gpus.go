@@ -1,0 +1,108 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/plural"
+	"plumbline.dev/plumbline/internal/printable"
+)
+
+const (
+	gpuDriver = slicecodec.DriverGPU
+	checkGPUs = "gpu-slices"
+	// fixGPUs is the first release that publishes the root (docs/claims.md).
+	fixGPUs = "install NVIDIA's DRA driver for GPUs, v0.5.0 or newer"
+)
+
+// published are the GPUs that NVIDIA's driver publishes of a node.
+type published struct {
+	devices, withRoot int
+	// version is the kernel driver's; empty where no device says it.
+	version string
+}
+
+// gpus are those by node; nil where slices may not be listed.
+type gpus map[string]published
+
+// listGPUs reads the slices of NVIDIA's driver, of one node, or of all with "".
+func (c *client) listGPUs(ctx context.Context, node string) (gpus, error) {
+	selector := resourceapi.ResourceSliceSelectorDriver + "=" + gpuDriver
+	if node != "" {
+		selector += "," + resourceapi.ResourceSliceSelectorNodeName + "=" + node
+	}
+	all := gpus{}
+	err := each(ctx, metav1.ListOptions{FieldSelector: selector}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.core.ResourceV1().ResourceSlices().List(ctx, o)
+	}, all.add)
+	// Without the right, or without DRA, nothing is said of them.
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list ResourceSlices of %s: %w", gpuDriver, err)
+	}
+	return all, nil
+}
+
+func (g gpus) add(s *resourceapi.ResourceSlice) {
+	if s.Spec.Driver != gpuDriver || s.Spec.NodeName == nil {
+		return
+	}
+	p := g[*s.Spec.NodeName]
+	for i := range s.Spec.Devices {
+		attributes := s.Spec.Devices[i].Attributes
+		p.devices++
+		if _, ok := attributes[slicecodec.AttrPCIeRoot]; ok {
+			p.withRoot++
+		}
+		if v := attributes["driverVersion"].VersionValue; v != nil {
+			p.version = *v
+		}
+	}
+	g[*s.Spec.NodeName] = p
+}
+
+// finding compares what is published of a node with the GPUs that it has by its report; nil
+// where that cannot be said, or there is none.
+func (g gpus) finding(node string, p hosts.HostProfile) *hosts.Finding {
+	has := 0
+	for _, d := range p.Devices {
+		if d.Kind == "gpu" && strings.HasPrefix(d.ID, "10de:") {
+			has += d.Count
+		}
+	}
+	if g == nil || has == 0 {
+		return nil
+	}
+	f := &hosts.Finding{
+		Check: checkGPUs, Severity: hosts.Functional, Verdict: hosts.Wrong, Subject: gpuDriver, Source: "ResourceSlices of " + printable.Text(node), Fix: fixGPUs,
+	}
+	switch said := g[node]; {
+	case len(g) == 0:
+		// A device plugin's may stand beside NICs that are claimed.
+		f.Verdict, f.Fix, f.Found = hosts.OK, "", "publishes no GPU: a device plugin gives them away, or nobody"
+	case said.devices == 0:
+		f.Found, f.Want = "publishes none of the node's "+plural.Count(has, "GPU", "GPUs"), "all of them: no claim can have one"
+	case said.withRoot < said.devices:
+		f.Found = fmt.Sprintf("%d of %s without %s", said.devices-said.withRoot, plural.Count(said.devices, "device", "devices"), slicecodec.AttrPCIeRoot)
+		f.Want = "all with it: constraints leave the others out"
+	default:
+		f.Verdict, f.Fix, f.Found = hosts.OK, "", plural.Count(said.devices, "device", "devices")
+		if said.version != "" {
+			f.Found += ", kernel driver " + printable.Text(said.version)
+		}
+	}
+	return f
+}
