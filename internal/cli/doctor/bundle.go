@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -44,20 +45,21 @@ func (o *options) writeBundle(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	files = append([]bundled{{name: "MANIFEST.txt", text: manifest(files, !o.addresses)}}, files...)
 	if !o.addresses {
 		hide := newStandIns(names)
 		for i := range files {
 			files[i].text = hide.in(files[i].text)
 		}
 	}
-	archive, err := pack(append([]bundled{{name: "MANIFEST.txt", text: manifest(files, !o.addresses)}}, files...))
+	archive, err := pack(files)
 	if err != nil {
 		return fmt.Errorf("--bundle %s: %w", o.bundle, err)
 	}
 	if err := atomicfile.Write(o.bundle, 0o600, bytes.NewReader(archive)); err != nil {
 		return fmt.Errorf("--bundle: %w", err)
 	}
-	_, err = fmt.Fprintf(out, "%s: %s; MANIFEST.txt says what of\n", o.bundle, plural.Count(len(files)+1, "file", "files"))
+	_, err = fmt.Fprintf(out, "%s: %s; MANIFEST.txt says what of\n", o.bundle, plural.Count(len(files), "file", "files"))
 	return err
 }
 
@@ -75,8 +77,8 @@ func (o *options) collect(ctx context.Context) (files []bundled, hosts []string,
 	}
 	files = append(files, bundled{"version.txt", "plumbline version", fmt.Appendf(nil, "plumbline %s\n%s %s/%s\n", version.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)})
 	if o.node == "" && o.labels == "" && !o.allNodes {
-		ofHost, name, err := o.collectHost(ctx)
-		return append(files, ofHost...), []string{name}, err
+		ofHost, names, err := o.collectHost(ctx)
+		return append(files, ofHost...), names, err
 	}
 	var of Cluster
 	if err := json.Unmarshal(files[1].text, &of); err != nil {
@@ -104,47 +106,79 @@ func (o *options) arguments() string {
 
 // collectHost reads what findings of this host rest on, as far as it holds no secret: not
 // the kernel's command line, which may, nor any environment.
-func (o *options) collectHost(ctx context.Context) (files []bundled, name string, err error) {
+func (o *options) collectHost(ctx context.Context) (files []bundled, names []string, err error) {
 	name, host, err := o.examine(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	profile, err := doctor.EncodeProfile(name, doctor.Profile(host))
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	hardware, _, err := machine.Record(ctx, os.DirFS(filepath.Join(o.root, "sys")), machine.RecordOptions{Name: name, Private: o.addresses})
 	if err != nil {
-		return nil, "", fmt.Errorf("record the hardware of %s: %w", name, err)
+		return nil, nil, fmt.Errorf("record the hardware of %s: %w", name, err)
 	}
 	files = []bundled{
 		{"profile.yaml", "plumbline doctor --learn", profile},
 		{"machine.txt", "plumbline machine record, which plumbline topo --machine reads", hardware},
 	}
-	for _, f := range []struct{ name, path string }{
-		{"os-release.txt", "etc/os-release"}, {"kernel.txt", "proc/version"}, {"nvidia.txt", "proc/driver/nvidia/version"},
+	// Links of the host's own file system must not lead to another's.
+	root, err := os.OpenRoot(o.root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--root: %w", err)
+	}
+	defer func() { _ = root.Close() }() // only read
+	for _, f := range []struct {
+		name, path string
+		keep       func(string) string
+	}{
+		{"os-release.txt", "etc/os-release", nil}, {"kernel.txt", "proc/version", withoutBuilder},
+		{"nvidia.txt", "proc/driver/nvidia/version", nil}, {"modules.txt", "proc/modules", withoutAddresses},
 	} {
-		if text, err := os.ReadFile(filepath.Join(o.root, f.path)); err == nil {
-			files = append(files, bundled{f.name, "/" + f.path, text})
+		text, err := readFile(root, f.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			text = "cannot be read: " + err.Error() + "\n"
+		case f.keep != nil:
+			text = f.keep(text)
 		}
+		files = append(files, bundled{f.name, "/" + f.path, []byte(text)})
 	}
-	if text, err := os.ReadFile(filepath.Join(o.root, "proc/modules")); err == nil {
-		files = append(files, bundled{"modules.txt", "/proc/modules, without addresses of the kernel", moduleLines(text)})
-	}
-	return files, name, nil
+	// In a container the host has another name than this system.
+	hostname, _ := readFile(root, "etc/hostname")
+	return files, []string{name, strings.TrimSpace(hostname)}, nil
 }
 
-// moduleLines are the lines of /proc/modules without the last word that tells an address.
-func moduleLines(text []byte) []byte {
-	var lines strings.Builder
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if len(words) > 5 {
-			words = words[:5]
-		}
-		lines.WriteString(strings.Join(words, " ") + "\n")
+// maxFile bounds what is read of one file.
+const maxFile = 1 << 20
+
+func readFile(root *os.Root, name string) (string, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
 	}
-	return []byte(lines.String())
+	defer func() { _ = f.Close() }() // only read
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	return string(text), err
+}
+
+// withoutBuilder is /proc/version without who built the kernel, where, and by what.
+func withoutBuilder(text string) string {
+	kernel, _, _ := strings.Cut(text, " (")
+	return strings.TrimSpace(kernel) + "\n"
+}
+
+// withoutAddresses are the lines of /proc/modules without where modules lie in memory.
+func withoutAddresses(text string) string {
+	var lines strings.Builder
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		lines.WriteString(strings.Join(words[:min(len(words), 5)], " ") + "\n")
+	}
+	return lines.String()
 }
 
 func manifest(files []bundled, hidden bool) []byte {

@@ -58,12 +58,13 @@ func TestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"proc/version":               "Linux version 6.8.0 (builder@" + host + ") from 10.20.30.40\n",
+		"proc/version":               "Linux version 6.8.0 (builder@elsewhere) from 10.20.30.40\n",
+		"etc/hostname":               "gpu-1.example.com\n",
 		"proc/modules":               "mlx5_core 3000000 1 mlx5_ib, Live 0xffffffffc0a00000 (OE)\n",
 		"proc/cmdline":               "root=UUID=secret password=secret\n",
 		"proc/1/environ":             "TOKEN=secret",
 		"proc/driver/nvidia/version": "NVRM version: 570.86.15\n",
-		"etc/os-release":             "NAME=Debian\nVERSION_ID=12\nHOME_URL=https://[2001:db8::7]/ 0c:42:a1:03:00:16 0C42:A103:0016:ABCD 0000:06:00.0\n",
+		"etc/os-release":             "NAME=Debian\nVERSION_ID=12\nHOME_URL=https://[2001:db8::7]/ 0c:42:a1:03:00:16 0C42:A103:0016:ABCD 0000:06:00.0\nGPU-1 " + host + " 10.20.30.40\n",
 	} {
 		file := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -86,7 +87,7 @@ func TestBundle(t *testing.T) {
 	var names []string
 	for name, text := range texts {
 		names = append(names, name)
-		for _, secret := range []string{"secret", host, "10.20.30.40", "2001:db8::7", "0c:42:a1", "0C42:A103", "0xffffffff"} {
+		for _, secret := range []string{"secret", host, "elsewhere", "GPU-1", "10.20.30.40", "2001:db8::7", "0c:42:a1", "0C42:A103", "0xffffffff"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s has %q", name, secret)
 			}
@@ -99,7 +100,7 @@ func TestBundle(t *testing.T) {
 	if got := strings.Join(names, " "); got != "MANIFEST.txt doctor.json doctor.txt kernel.txt machine.txt modules.txt nvidia.txt os-release.txt profile.yaml version.txt" {
 		t.Errorf("the bundle has %s", got)
 	}
-	if want := "https://[ip-1]/ mac-1 guid-1 0000:06:00.0"; !strings.Contains(texts["os-release.txt"], want) {
+	if want := "https://[ip-2]/ mac-1 guid-1 0000:06:00.0"; !strings.Contains(texts["os-release.txt"], want) {
 		t.Errorf("stand-ins: %s, want %s", texts["os-release.txt"], want)
 	}
 	if want := "mlx5_core 3000000 1 mlx5_ib, Live\n"; texts["modules.txt"] != want {
@@ -114,8 +115,8 @@ func TestBundle(t *testing.T) {
 	if !bytes.Equal(first, second) {
 		t.Error("two bundles of one host differ")
 	}
-	if whole := bundle("c.tar.gz", "--with-addresses"); !strings.Contains(whole["kernel.txt"], "10.20.30.40") || !strings.Contains(whole["kernel.txt"], host) {
-		t.Errorf("--with-addresses: %s", whole["kernel.txt"])
+	if whole := bundle("c.tar.gz", "--with-addresses"); !strings.Contains(whole["os-release.txt"], "GPU-1 "+host+" 10.20.30.40") {
+		t.Errorf("--with-addresses: %s", whole["os-release.txt"])
 	}
 	if _, err := clitest.Run(t, NewCommand(""), "", "--root", root, "--bundle", filepath.Join(dir, "a.tar.gz")); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("over another file: %v", err)
@@ -134,7 +135,7 @@ func TestBundleUsage(t *testing.T) {
 }
 
 func TestStandIns(t *testing.T) {
-	s := newStandIns([]string{"node-1", "node-10", "localhost", ""})
+	s := newStandIns([]string{"node-1", "node-10", "localhost", "", "gpu-1.example.com"})
 	for _, c := range [][2]string{
 		{"node-10 and node-1, node-1", "host-1 and host-2, host-2"},
 		{"10.0.0.1 10.0.0.2 10.0.0.1", "ip-1 ip-2 ip-1"},
@@ -143,7 +144,11 @@ func TestStandIns(t *testing.T) {
 		{"0000:06:00.0 0000:91:00.1", "0000:06:00.0 0000:91:00.1"},
 		{"fe80:0000:0000:0000:0c42:a103:0016:abcd", "ip-3"},
 		{"00:00:10:87:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:16:ab:cd", "mac-1"},
-		{"0c42:a103:0016:abcd 0C42:A103:0016:ABCD", "guid-1 guid-1"},
+		{"0c42:a103:0016:abcd 0C42:A103:0016:ABCD 0x0c42a10300160abc", "guid-1 guid-1 guid-2"},
+		{"2001:db8::7. 2001:DB8::7: unreachable, [2001:db8::]", "ip-4. ip-4: unreachable, [ip-5]"},
+		{"source:a:10.0.0.1 10.0.0.1_x 10.0.0.1/24 ::ffff:10.0.0.2", "source:a:ip-1 ip-1_x ip-1/24 ip-6:ip-2"},
+		{"GPU-1.example.com gpu-1 0c42a1030016", "host-3 host-4 mac-2"},
+		{"GPU-7b1f4c0e-33a1-4f4e-9c57-0123456789ab", "GPU-uuid-1"},
 	} {
 		if got := string(s.in([]byte(c[0]))); got != c[1] {
 			t.Errorf("%q: %q, want %q", c[0], got, c[1])
