@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 
 	"plumbline.dev/plumbline/internal/plural"
 )
@@ -27,7 +28,7 @@ func ReloadHazards(h Host, module string) (hazards []string, err error) {
 		if n.PCI == nil || n.Withheld == nil {
 			continue
 		}
-		if f := h.Machine.Function(*n.PCI); f != nil && f.Driver != nil && *f.Driver == module {
+		if f := h.Machine.Function(*n.PCI); f != nil && f.Driver != nil && h.moduleOf(*f.Driver) == module {
 			hazards = append(hazards, subjectOf(n)+": "+*n.Withheld)
 		}
 	}
@@ -44,4 +45,15 @@ func ReloadHazards(h Host, module string) (hazards []string, err error) {
 		}
 	}
 	return hazards, nil
+}
+
+// moduleOf is the module of a driver of PCI functions, which may have another name, as
+// virtio_pci has of virtio-pci; the driver's, as modules spell it, where the kernel does not
+// say.
+func (h Host) moduleOf(driver string) string {
+	link, err := fs.ReadLink(h.Files, path.Join("sys/bus/pci/drivers", driver, "module"))
+	if err != nil {
+		return strings.ReplaceAll(driver, "-", "_")
+	}
+	return path.Base(link)
 }

@@ -4,9 +4,11 @@
 package doctor
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -65,6 +67,11 @@ func TestReloadHazards(t *testing.T) {
 				t.Errorf("%q, %v; want %q", got, err, tc.want)
 			}
 		})
+	}
+	renamed := hostWith(t, driver(withReason(nicA, "carries the default route"), nicA), map[string]string{"sys/module/mlx5/refcnt": "3\n"})
+	renamed.Files.(someUnreadable).MapFS["sys/bus/pci/drivers/mlx5_core/module"] = &fstest.MapFile{Data: []byte("../../../../module/mlx5"), Mode: fs.ModeSymlink}
+	if got, err := ReloadHazards(renamed, "mlx5"); err != nil || len(got) != 1 {
+		t.Errorf("a module of another name than its driver: %q, %v", got, err)
 	}
 	busy := hostWith(t, driver(withReason(nicA, "carries the default route"), nicA), loaded(nil))
 	if got, err := ReloadHazards(busy, "bnxt_en"); err != nil || len(got) > 0 {

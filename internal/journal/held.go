@@ -3,23 +3,13 @@
 
 package journal
 
-import (
-	"errors"
-	"io/fs"
-	"os"
-	"slices"
-)
+import "slices"
 
-// Held are the claims with a record of one of the drivers, as text for people. It reads
-// the journal in a directory without opening it, which would make it.
+// Held are the claims with a record of one of the drivers, as text for people. It only
+// reads: opening the journal would make it, and clean it, which whoever has it mounted
+// read-only cannot.
 func Held(dir string, drivers []string) ([]string, error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	records, err := Open(dir)
-	if err != nil {
-		return nil, err
-	}
+	records := &Journal{dir: dir}
 	var held []string
 	for _, driver := range drivers {
 		list, problems, err := records.List(driver)
