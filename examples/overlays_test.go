@@ -42,6 +42,7 @@ func TestOverlaysReplaceImageAndCommandOnly(t *testing.T) {
 		{folder: "tpu-v6e-multi-nic"},
 		{folder: "network-operator-egx"},
 		{folder: "exclusive-cpus"},
+		{folder: "gpu-time-slicing"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.folder, func(t *testing.T) {

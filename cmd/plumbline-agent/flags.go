@@ -52,7 +52,7 @@ func newAgentCommand(own surroundings) *cobra.Command {
 	f.StringSliceVar(&drivers, "drivers", drivers, "drivers to serve: net, cpu, gpu, or none alone; the DRA names are understood too")
 	f.StringArrayVar(&selectors, "driver-node-selector", nil, "driver:key=value,…: serve the driver only where the node has these labels; once per driver")
 	f.StringVar(&options.GPUMode, "gpu-mode", options.GPUMode, "external: another driver serves gpu.nvidia.com; simulated: offer the GPUs of --machine")
-	f.StringVar(&options.Machine, "machine", options.Machine, "shipped machine, or path of a machine file, whose GPUs are simulated")
+	f.StringVar(&options.Machine, "machine", options.Machine, "shipped machine, or path of a machine file, that this host stands in for (labs): its GPUs are simulated, its NICs marked as stand-ins")
 	f.StringVar(&options.SysfsRoot, "sysfs-root", options.SysfsRoot, "where the host's /sys is")
 	f.StringVar(&options.ProcRoot, "proc-root", options.ProcRoot, "where the host's /proc is; with the pods' processes, where those are verified")
 	f.DurationVar(&options.VerifyInterval, "verify-interval", options.VerifyInterval, "how often pods are compared with what the kernel says of them; 0: never")

@@ -94,15 +94,15 @@ func gpuSource(o Options) (inventory.GPUs, error) {
 	return inventory.Simulated{Facts: facts.ModelGPUs(), StandIn: "bochs-display", Node: o.NodeName}, nil
 }
 
-// scanOptions say how to look. Beside a simulated GPU the NICs are stand-ins
-// too, where they are not what the machine file says.
+// scanOptions say how to look. Where a machine file says what the host stands in for,
+// NICs that are something else are stand-ins too.
 func scanOptions(o Options) (inventory.Options, error) {
 	virtual, err := filter.Interfaces(o.AllowInterfaces)
 	if err != nil {
 		return inventory.Options{}, fmt.Errorf("--allow-interfaces: %w", err)
 	}
 	look := inventory.Options{Names: pciids.Open(o.PCIIDs), Virtual: virtual, PhysicalFunctions: o.AllowPhysicalFunctions, KeepIPoIB: !o.MoveIBInterfaces}
-	if o.GPUMode != GPUSimulated {
+	if o.Machine == "" {
 		return look, nil
 	}
 	facts, err := machine.OpenFacts(o.Machine)

@@ -39,7 +39,8 @@ type Options struct {
 	NodeSelectors map[string]labels.Selector
 	// GPUMode is GPUExternal or GPUSimulated.
 	GPUMode string
-	// Machine names the machine file whose GPUs are simulated.
+	// Machine names the machine file whose hardware the host stands in for; empty where
+	// it stands in for none. Its GPUs are simulated where GPUMode says so.
 	Machine string
 	// VerifyInterval is how often the node's pods are compared with what the kernel
 	// says of them; 0: never.

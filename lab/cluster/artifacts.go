@@ -25,6 +25,8 @@ type ArtifactBuilder struct {
 	progress *progress.Printer
 	builder  *build.Builder
 	archive  *debian.Archive
+	// source is the checkout's root folder.
+	source string
 }
 
 // Artifacts are the programs and files a cluster is run from.
@@ -48,6 +50,8 @@ type Artifacts struct {
 	Helm, Chart string
 	// Images are archives of the images that no registry has.
 	Images []string
+	// NVIDIA is what serves GPUs where NVIDIA's driver does.
+	NVIDIA NVIDIAArtifacts
 }
 
 // NewArtifactBuilder returns a builder for the checkout at source, or says which
@@ -61,7 +65,7 @@ func NewArtifactBuilder(ctx context.Context, c *cache.Cache, p *progress.Printer
 	if err != nil {
 		return nil, err
 	}
-	return &ArtifactBuilder{cache: c, progress: p, builder: builder, archive: archive}, nil
+	return &ArtifactBuilder{cache: c, progress: p, builder: builder, archive: archive, source: source}, nil
 }
 
 // seccompSet is what runc is linked against.

@@ -31,6 +31,10 @@ const externalIP = "127.0.0.1"
 // them a second time.
 const gpuResource = "nvidia.com/gpu"
 
+// nvidiaLabel is what Node Feature Discovery gives a node with a function of NVIDIA's,
+// and what NVIDIA's chart looks for. Here the functions are others.
+const nvidiaLabel = "feature.node.kubernetes.io/pci-10de.present"
+
 // cloud is what a node's cloud controller and its vendors' device plugins, for which
 // the lab stands in, write to the Node.
 type cloud struct {
@@ -45,7 +49,14 @@ func cloudOf(facts *machine.Facts, o Options) cloud {
 	if !o.NoInstall {
 		delete(extended, gpuResource)
 	}
-	return cloud{node: nodeName(facts), labels: facts.Kubernetes.Labels, extended: extended}
+	labels := maps.Clone(facts.Kubernetes.Labels)
+	if o.GPUs == GPUsOfNVIDIA {
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[nvidiaLabel] = "true"
+	}
+	return cloud{node: nodeName(facts), labels: labels, extended: extended}
 }
 
 // describe does what a cloud's controller does for a new node. The taint goes

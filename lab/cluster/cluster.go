@@ -62,7 +62,10 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	if err != nil {
 		return err
 	}
-	err = c.checkHardware(machine.Name)
+	if o.GPUs, err = c.servesGPUs(o); err != nil {
+		return err
+	}
+	err = c.checkHardware(o.hardware(machine))
 	if !o.OnHost {
 		err = errors.Join(err, checkShape(machine, o))
 	}
@@ -72,6 +75,11 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	artifacts, err := b.All(ctx, o.Versions)
 	if err != nil {
 		return err
+	}
+	if o.GPUs == GPUsOfNVIDIA {
+		if err := b.NVIDIA(ctx, artifacts); err != nil {
+			return err
+		}
 	}
 	cp, err := c.controlPlane(ctx, b, artifacts.Hyperkube, o.Versions)
 	if err != nil {
@@ -93,6 +101,11 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	}
 	if o.metadataPort, err = c.metadata(ctx, machine, o); err != nil {
 		return err
+	}
+	if o.GPUs == GPUsOfNVIDIA {
+		if err := c.installNVIDIA(ctx, b, artifacts.NVIDIA.Chart, cp); err != nil {
+			return err
+		}
 	}
 	return c.install(ctx, b, artifacts.Chart, cp, o, nodeName(machine))
 }

@@ -147,3 +147,35 @@ func TestCheckShape(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoServesGPUs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		options Options
+		wrong   string
+	}{
+		"left open":             {Options{Machine: "a3-ultragpu-8g"}, ""},
+		"NVIDIA":                {Options{Machine: "a3-ultragpu-8g", GPUs: GPUsOfNVIDIA}, ""},
+		"nobody":                {Options{Machine: "gcp-ct6e-standard-4t", GPUs: GPUsNone}, ""},
+		"a machine without any": {Options{Machine: "gcp-ct6e-standard-4t", GPUs: GPUsOfNVIDIA}, "gcp-ct6e-standard-4t has no GPU"},
+		"this host":             {Options{OnHost: true, GPUs: GPUsOfNVIDIA}, "--node host"},
+		"somebody else":         {Options{Machine: "a3-ultragpu-8g", GPUs: "native"}, `--gpu "native": want nvidia`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tc.options.check()
+			if tc.wrong == "" && err != nil || tc.wrong != "" && (err == nil || !strings.Contains(err.Error(), tc.wrong)) {
+				t.Errorf("error %v, want %q", err, tc.wrong)
+			}
+		})
+	}
+}
+
+// A node that runs keeps what it was booted for.
+func TestHardwareNamesTheDriver(t *testing.T) {
+	facts := &machine.Facts{Name: "n"}
+	if got := (Options{GPUs: GPUsOfNVIDIA}).hardware(facts); got != "n and NVIDIA's driver" {
+		t.Errorf("hardware %q", got)
+	}
+	if got := (Options{GPUs: GPUsSimulated}).hardware(facts); got != "n" {
+		t.Errorf("hardware %q", got)
+	}
+}

@@ -45,11 +45,11 @@ func (c *Cluster) installAll(ctx context.Context, chart string, cp *controlplane
 	if err != nil {
 		return fmt.Errorf("install plumbline: %w", err)
 	}
-	if err := c.rolledOut(ctx, "daemonset/"+deploy.AgentServiceAccount); err != nil {
+	if err := c.rolledOut(ctx, deploy.Namespace, "daemonset/"+deploy.AgentServiceAccount); err != nil {
 		return err
 	}
 	if !o.NoOperator {
-		if err := c.rolledOut(ctx, "deployment/"+deploy.OperatorServiceAccount); err != nil {
+		if err := c.rolledOut(ctx, deploy.Namespace, "deployment/"+deploy.OperatorServiceAccount); err != nil {
 			return err
 		}
 	}
@@ -58,8 +58,8 @@ func (c *Cluster) installAll(ctx context.Context, chart string, cp *controlplane
 		return err
 	}
 	drivers := []string{slicecodec.DriverNet, slicecodec.DriverCPU, slicecodec.DriverGPU}
-	if o.OnHost {
-		drivers = drivers[:2] // no GPUs are simulated there
+	if o.OnHost || o.GPUs == GPUsNone {
+		drivers = drivers[:2]
 	}
 	return waitSlices(ctx, client, node, drivers)
 }
@@ -74,11 +74,11 @@ func (c *Cluster) forgetPending(ctx context.Context) error {
 		"--selector", "owner=helm,name="+release+",status in (pending-install,pending-upgrade,pending-rollback)")
 }
 
-// rolledOut waits until what the chart brings runs as the chart has it.
-func (c *Cluster) rolledOut(ctx context.Context, workload string) error {
-	err := c.pipe(ctx, nil, "rollout", "status", "--timeout=3m", "--namespace", deploy.Namespace, workload)
+// rolledOut waits until what a chart brings runs as the chart has it.
+func (c *Cluster) rolledOut(ctx context.Context, namespace, workload string) error {
+	err := c.pipe(ctx, nil, "rollout", "status", "--timeout=3m", "--namespace", namespace, workload)
 	if err != nil {
-		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s %s)", err, deploy.Namespace, workload)
+		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s %s)", err, namespace, workload)
 	}
 	return nil
 }
@@ -124,11 +124,18 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		}
 		return values
 	}
-	// No driver of NVIDIA's is there to bring its own.
-	values["deviceClasses"] = map[string]any{"create": []any{
-		"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com", "dra.cpu", "gpu.nvidia.com", "mig.nvidia.com",
-	}}
-	values["drivers"] = map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": o.agentMachine()}}
+	// Also where GPUs are another's: the NICs are stand-ins.
+	mode := GPUsSimulated
+	if o.GPUs == GPUsOfNVIDIA || o.GPUs == GPUsNone {
+		mode = "external"
+	}
+	values["drivers"] = map[string]any{"gpu": map[string]any{"mode": mode, "machine": o.agentMachine()}}
+	if o.GPUs != GPUsOfNVIDIA {
+		// No driver of NVIDIA's is there to bring its own.
+		values["deviceClasses"] = map[string]any{"create": []any{
+			"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com", "dra.cpu", "gpu.nvidia.com", "mig.nvidia.com",
+		}}
+	}
 	// The kernel is the guest's own.
 	values["hostSetup"] = map[string]any{"enabled": true}
 	if o.agentMachine() != o.Machine {
@@ -173,5 +180,5 @@ func (c *Cluster) RollAgent(ctx context.Context) error {
 	if err := c.pipe(ctx, nil, "rollout", "restart", "--namespace", deploy.Namespace, agent); err != nil {
 		return err
 	}
-	return c.rolledOut(ctx, agent)
+	return c.rolledOut(ctx, deploy.Namespace, agent)
 }

@@ -89,7 +89,7 @@ func (c *Cluster) boot(ctx context.Context, b *ArtifactBuilder, artifacts *Artif
 		return err
 	}
 	err = errors.Join(
-		os.WriteFile(c.hardwareFile(), []byte(facts.Name), 0o644),
+		os.WriteFile(c.hardwareFile(), []byte(o.hardware(facts)), 0o644),
 		c.noteImages(artifacts.Images),
 	)
 	if err != nil {
@@ -131,7 +131,36 @@ func checkShape(facts *machine.Facts, o Options) error {
 	return err
 }
 
-// hardwareFile records which machine the running node has.
+// withNVIDIA follows the name of a machine on whose node NVIDIA's driver finds what it
+// needs, which is there from boot on.
+const withNVIDIA = " and NVIDIA's driver"
+
+// hardware says what a node is booted with.
+func (o Options) hardware(facts *machine.Facts) string {
+	if o.GPUs == GPUsOfNVIDIA {
+		return facts.Name + withNVIDIA
+	}
+	return facts.Name
+}
+
+// servesGPUs is who is to serve GPUs where the options leave it open: on a node that
+// runs, whom it was booted for.
+func (c *Cluster) servesGPUs(o Options) (string, error) {
+	if o.GPUs != "" || o.OnHost {
+		return o.GPUs, nil
+	}
+	running, err := c.running()
+	if err != nil || !running {
+		return GPUsSimulated, err
+	}
+	has, err := os.ReadFile(c.hardwareFile())
+	if strings.HasSuffix(string(has), withNVIDIA) {
+		return GPUsOfNVIDIA, err
+	}
+	return GPUsSimulated, err
+}
+
+// hardwareFile records what the running node has: its machine.
 func (c *Cluster) hardwareFile() string { return filepath.Join(c.dir, "hardware") }
 
 // running says whether the cluster has a node that runs, of either kind.
@@ -191,6 +220,14 @@ func (c *Cluster) vmConfig(artifacts *Artifacts, cp *controlplane.ControlPlane, 
 		return vm.Config{}, err
 	}
 	files.Add(tools)
+	if o.GPUs == GPUsOfNVIDIA {
+		standIn, devices, err := artifacts.NVIDIA.OnNode.On(facts, nodeName(facts))
+		if err != nil {
+			return vm.Config{}, err
+		}
+		files.Add(standIn)
+		services = append(services, devices)
+	}
 	if o.agentMachine() != o.Machine {
 		files[guestMachineFile] = initramfs.File{Source: o.Machine}
 	}

@@ -35,16 +35,39 @@ type Options struct {
 	Simulate []Simulated
 	// Versions are those of Kubernetes and containerd.
 	Versions build.Versions
+	// GPUs say who serves the machine's GPUs: GPUsOfNVIDIA, GPUsSimulated or GPUsNone;
+	// empty is as the running node has it, or GPUsSimulated. There are none on this host.
+	GPUs string
 
 	// metadataPort is where the node's metadata server listens on the host's
 	// loopback; 0 where the machine is in no cloud that has one.
 	metadataPort int
 }
 
+// Who serves the GPUs of a node in a virtual machine.
+const (
+	// GPUsOfNVIDIA are served by NVIDIA's DRA driver, over a stand-in of NVIDIA's
+	// kernel driver and libraries (lab/nvidia).
+	GPUsOfNVIDIA = "nvidia"
+	// GPUsSimulated are served by plumbline's agent.
+	GPUsSimulated = "simulated"
+	// GPUsNone are not served.
+	GPUsNone = "none"
+)
+
 // check finds mistakes in the options before anything is built.
 func (o Options) check() error {
 	if err := o.Versions.Check(); err != nil {
 		return err
+	}
+	switch o.GPUs {
+	case "", GPUsSimulated, GPUsNone:
+	case GPUsOfNVIDIA:
+		if err := o.checkNVIDIA(); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("--gpu %q: want %s, %s or %s", o.GPUs, GPUsOfNVIDIA, GPUsSimulated, GPUsNone)
 	}
 	if o.CPUs < 0 || o.MemoryMiB < 0 {
 		return fmt.Errorf("--cpus %d, --memory %d: want positive numbers, or none for the lab's choice", o.CPUs, o.MemoryMiB)
@@ -59,6 +82,21 @@ func (o Options) check() error {
 		if _, err := machine.OpenFacts(s.Machine); err != nil {
 			return fmt.Errorf("--simulate: %w", err)
 		}
+	}
+	return nil
+}
+
+// checkNVIDIA says whether NVIDIA's driver would have something to serve.
+func (o Options) checkNVIDIA() error {
+	if o.OnHost || o.NoNode {
+		return fmt.Errorf("--gpu %s: GPUs are a virtual machine's: leave out --node host and --no-node", GPUsOfNVIDIA)
+	}
+	facts, err := o.machine()
+	if err != nil {
+		return err
+	}
+	if len(facts.ModelGPUs()) == 0 {
+		return fmt.Errorf("--gpu %s: machine %s has no GPU of NVIDIA's: want %s", GPUsOfNVIDIA, facts.Name, GPUsNone)
 	}
 	return nil
 }

@@ -37,6 +37,21 @@ func (a *Archive) Busybox(ctx context.Context) (string, error) {
 	return match(root, "bin/busybox", "usr/bin/busybox")
 }
 
+// NVIDIATools returns a static bash, which the image of NVIDIA's DRA driver has, and
+// ldconfig, which its hooks run on the host.
+func (a *Archive) NVIDIATools(ctx context.Context) (bash, ldconfig string, err error) {
+	root, err := a.Fetch(ctx, Set{
+		Name: "nvidia-tools", Title: "bash and ldconfig (unpacked)", Alone: true,
+		Packages: []string{"bash-static", "libc-bin"},
+	})
+	if err != nil {
+		return "", "", err
+	}
+	bash, bashErr := match(root, "bin/bash-static", "usr/bin/bash-static")
+	ldconfig, ldconfigErr := match(root, "sbin/ldconfig", "usr/sbin/ldconfig")
+	return bash, ldconfig, errors.Join(bashErr, ldconfigErr)
+}
+
 // match returns the first path below root that fits one of the patterns:
 // places vary by release.
 func match(root string, patterns ...string) (string, error) {

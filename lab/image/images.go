@@ -45,15 +45,9 @@ func Applets(ctx context.Context, busybox string) ([]string, error) {
 // BusyboxImages returns the lab's own images, made of one static busybox that
 // provides the commands called applets.
 func BusyboxImages(busybox string, applets []string) map[string]ociimage.Image {
-	links := map[string]string{}
-	for _, applet := range applets {
-		if applet != "busybox" {
-			links["/bin/"+applet] = "busybox"
-		}
-	}
 	layer := ociimage.Layer{
 		Programs: map[string]string{"/bin/busybox": busybox},
-		Links:    links,
+		Links:    appletLinks(applets),
 		Files: map[string]string{
 			"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
 			"/etc/group":  "root:x:0:\nnogroup:x:65534:\n",
@@ -72,6 +66,17 @@ func BusyboxImages(busybox string, applets []string) map[string]ociimage.Image {
 			Command:      []string{"/bin/sleep", "2147483647"},
 		},
 	}
+}
+
+// appletLinks are links by which a busybox in /bin is called.
+func appletLinks(applets []string) map[string]string {
+	links := map[string]string{}
+	for _, applet := range applets {
+		if applet != "busybox" {
+			links["/bin/"+applet] = "busybox"
+		}
+	}
+	return links
 }
 
 // DRANETImage returns the image of the dranet program at a path.

@@ -129,3 +129,18 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	}
 	return out, nil
 }
+
+// BuildCUDA returns a library of CUDA's name with nothing in it, which shows NVIDIA's
+// programs where the driver's libraries are and of what release.
+func BuildCUDA(ctx context.Context, c *cache.Cache, p *progress.Printer) (string, error) {
+	const title, name = "stand-in for libcuda.so.1", "libcuda.so." + DriverVersion
+	args := []string{"-shared", "-nostdlib", "-Wl,-soname,libcuda.so.1", "-x", "c", "/dev/null", "-o"}
+	dir, err := c.Do(ctx, p, cache.Step{
+		Name: "cuda-standin", Title: title, Done: "built", Key: new(cache.Key).Add(DriverVersion).Add(args...).String(),
+		Make: func(ctx context.Context, out string) error {
+			_, err := output(exec.CommandContext(ctx, "gcc", append(args, filepath.Join(out, name))...))
+			return err
+		},
+	})
+	return filepath.Join(dir, name), err
+}

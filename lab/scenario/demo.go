@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"plumbline.dev/plumbline/lab/scenario/claimcheck"
@@ -29,6 +30,8 @@ type Demo struct {
 	Plumbline string
 	// Pictures is the folder for what is drawn.
 	Pictures string
+	// NVIDIA says that NVIDIA's own driver serves the GPUs.
+	NVIDIA bool
 	// Further is a part that runs elsewhere, after all others; nil for none.
 	Further func(context.Context) (bool, error)
 }
@@ -61,7 +64,12 @@ func (d Demo) all(ctx context.Context) error {
 		return err
 	}
 	ok := true
-	for _, part := range []func(context.Context) (bool, error){d.permissions, d.alignment, d.Explain, d.Verify, d.DrawTopology, d.mpi, d.azure} {
+	parts := []func(context.Context) (bool, error){d.permissions, d.alignment, d.Explain, d.Verify, d.DrawTopology, d.mpi, d.azure}
+	if d.NVIDIA {
+		parts = slices.Insert(parts, 1, d.publishedGPU)
+		parts = append(parts, d.timeSlicing)
+	}
+	for _, part := range parts {
 		good, err := part(ctx)
 		if err != nil {
 			return err
@@ -194,8 +202,9 @@ var mission = [][]string{
 	{
 		"pod", "aligned-gpu-nic-cpu-pod", "misaligned-gpu-nic-cpu-pod",
 		"h100-numa-aligned", "h100-numa-unaligned", "nccl-test-dranet-worker-0", unschedulable,
+		sharers[0], sharers[1],
 	},
-	{"resourceclaim", "aligned-resource-claim", "misaligned-resource-claim", unschedulable},
+	{"resourceclaim", "aligned-resource-claim", "misaligned-resource-claim", unschedulable, sharedClaim},
 	{
 		"resourceclaimtemplate", "h100-4gpu-4nic-numa-aligned", "h100-4gpu-4nic-numa-unaligned",
 		"mpi-worker-rdma-nic-template",

@@ -79,8 +79,12 @@ func (d Demo) tryRights(ctx context.Context, admin *rest.Config, account string,
 // compares it with the roles that the chart ships.
 func (d Demo) extraRights(ctx context.Context, admin *rest.Config, subject leastprivilege.Subject) (claimcheck.Result, error) {
 	v := claimcheck.Result{What: "nothing granted beside the chart's own roles"}
+	mode := "simulated"
+	if d.NVIDIA {
+		mode = "external"
+	}
 	manifests, err := render.Chart(deploy.Namespace, map[string]any{
-		"drivers": map[string]any{"gpu": map[string]any{"mode": "simulated", "machine": d.Node}},
+		"drivers": map[string]any{"gpu": map[string]any{"mode": mode, "machine": d.Node}},
 	})
 	if err != nil {
 		return v, err

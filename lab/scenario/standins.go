@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/lab/build"
 )
 
 // standIns says what on the node only stands in for the machine's hardware, as
@@ -26,6 +27,10 @@ func (d Demo) standIns(ctx context.Context) error {
 	fmt.Fprintf(d.Out, "\nStand-ins on %s, marked %s:\n", d.Node, slicecodec.AttrSimulated)
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(d.Out, "  %d x %s\n", counts[what], what)
+	}
+	if d.NVIDIA {
+		fmt.Fprintf(d.Out, "GPUs are served by NVIDIA's DRA driver %s, over stand-ins that it cannot tell:\n"+
+			"  a bochs-display at each GPU's address, and a libnvidia-ml.so.1 that computes nothing\n", build.NVIDIAVersion)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ plumbline as its users would. Called again it finishes what is not up yet and
 leaves the rest alone.`,
 		Example: `  plumblab up
   plumblab up --machine egx-t4-cx5 --name egx
+  plumblab up --gpu nvidia
   plumblab up --machine ./my-server.yaml --cpus 8 --memory 8192
   plumblab up --simulate azure-nd96isr-h100-v5=2,gcp-ct6e-standard-4t=4
   plumblab up --name older --kubernetes 1.36 --containerd 2.2`,
@@ -51,10 +52,21 @@ leaves the rest alone.`,
 	flags.IntVar(&options.CPUs, "cpus", 0, "CPUs the node really gets, spread over its NUMA nodes (default 16)")
 	flags.IntVar(&options.MemoryMiB, "memory", 0, "memory in MiB the node may use; this host pays for what is touched (default 20480)")
 	flags.StringVar(&simulate, "simulate", "", "further nodes that only publish the slices of a machine, as `NAME=COUNT,…`")
+	gpuFlag(cmd, &options, "")
 	flags.BoolVar(&options.NoInstall, "no-install", false, "leave plumbline out")
 	flags.BoolVar(&options.NoNode, "no-node", false, "start the control plane only")
 	versionFlags(cmd, &options.Versions)
 	return cmd
+}
+
+// gpuFlag chooses who serves GPUs; without a usual choice it is as a running node has it.
+func gpuFlag(cmd *cobra.Command, options *cluster.Options, usual string) {
+	usage := "who serves the machine's GPUs: `WHO` is " + cluster.GPUsOfNVIDIA + " (NVIDIA's DRA driver, over a stand-in of NVIDIA's library), " +
+		cluster.GPUsSimulated + " (plumbline) or " + cluster.GPUsNone
+	if usual == "" {
+		usage += " (default: as the running node has it, or " + cluster.GPUsSimulated + ")"
+	}
+	cmd.Flags().StringVar(&options.GPUs, "gpu", usual, usage)
 }
 
 // Where a node runs.
@@ -105,15 +117,18 @@ func newBuild(g *global) *cobra.Command {
 	var versions build.Versions
 	cmd := &cobra.Command{
 		Use:   "build",
-		Short: "Build and download everything up needs, and start nothing",
+		Short: "Build and download everything up and demo need, and start nothing",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			builder, err := g.artifactBuilder(cmd.Context(), cmd)
 			if err != nil {
 				return err
 			}
-			_, err = builder.All(cmd.Context(), versions)
-			return err
+			artifacts, err := builder.All(cmd.Context(), versions)
+			if err != nil {
+				return err
+			}
+			return builder.NVIDIA(cmd.Context(), artifacts)
 		},
 	}
 	versionFlags(cmd, &versions)

@@ -50,12 +50,13 @@ done. The first goes on running; demo can be run again at once.`,
 		},
 	}
 	cmd.Flags().BoolVar(&onlyTPU, "tpu", false, "run the TPU example alone, on its own virtual machine")
+	gpuFlag(cmd, &options, cluster.GPUsOfNVIDIA)
 	versionFlags(cmd, &options.Versions)
 	return cmd
 }
 
 // tpuNode is small: one pod, and two NICs to give away.
-var tpuNode = cluster.Options{Machine: "gcp-ct6e-standard-4t", CPUs: 2, MemoryMiB: 4096}
+var tpuNode = cluster.Options{Machine: "gcp-ct6e-standard-4t", CPUs: 2, MemoryMiB: 4096, GPUs: cluster.GPUsSimulated}
 
 // tpu runs the TPU example on a cluster of its own, which goes when it is done.
 func (g *global) tpu(ctx context.Context, cmd *cobra.Command, v build.Versions) (ok bool, err error) {
@@ -98,5 +99,6 @@ func (g *global) demo(cmd *cobra.Command, options cluster.Options) (scenario.Dem
 		Kubectl: scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig},
 		Node:    options.Machine, Examples: filepath.Join(source, "examples"),
 		Plumbline: plumbline, Pictures: filepath.Join(source, "out"), Image: image.Busybox, Out: cmd.OutOrStdout(),
+		NVIDIA: options.GPUs == cluster.GPUsOfNVIDIA,
 	}, c, err
 }
