@@ -23,7 +23,7 @@ import (
 
 func (l linter) class() {
 	spec := field.NewPath("spec")
-	l.selectors(spec, l.o.class.Selectors, "")
+	l.selectors(spec, l.o.class.Selectors, "", "")
 	for i, c := range l.o.class.Config {
 		at := spec.Child("config").Index(i)
 		l.driverName(at, c.Opaque)
@@ -60,7 +60,7 @@ func (l linter) claim() {
 	known := map[string]bool{}
 	for _, r := range requests {
 		known[r.name], known[resourceclaim.BaseRequestRef(r.name)] = true, true
-		l.selectors(r.path, r.selectors, l.in.driverOf(r.class))
+		l.selectors(r.path, r.selectors, r.class, l.in.driverOf(r.class))
 		l.wholeGroup(r)
 	}
 	for i, c := range l.o.claim.Devices.Constraints {

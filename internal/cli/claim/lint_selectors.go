@@ -18,9 +18,9 @@ import (
 	"plumbline.dev/plumbline/internal/suggest"
 )
 
-// selectors checks that they compile, and what they read. Driver is the driver of
+// selectors checks that they compile, and what they read. Class and driver are those of
 // the devices that they see, "" where nothing before them says it.
-func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector, driver string) {
+func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector, class, driver string) {
 	for i, s := range all {
 		if s.CEL == nil {
 			continue
@@ -36,7 +36,7 @@ func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector, driv
 		}
 		driver = cmp.Or(driver, a.Driver)
 		for _, read := range a.Unguarded {
-			if !alwaysPublished(driver, read) {
+			if !alwaysPublished(class, driver, read) {
 				l.warning(&field.Error{Type: field.ErrorTypeForbidden, Field: path.String(), Detail: fmt.Sprintf(
 					`%s is read also of devices that may lack it, which fails the allocation: want %q in device.attributes[%q] && before it`,
 					read, read.Name, read.Domain)})
@@ -45,10 +45,11 @@ func (l linter) selectors(at *field.Path, all []resourceapi.DeviceSelector, driv
 	}
 }
 
-// alwaysPublished says that no device of a driver lacks an attribute. Where no driver is
+// alwaysPublished says that no device of a class or a driver lacks an attribute. Where no driver is
 // known the attribute's own domain stands for it.
-func alwaysPublished(driver string, a selector.Attribute) bool {
-	return slices.Contains(slicecodec.AlwaysPublished(cmp.Or(driver, a.Domain)), a.String())
+func alwaysPublished(class, driver string, a selector.Attribute) bool {
+	return slices.Contains(slicecodec.AlwaysPublished(cmp.Or(driver, a.Domain)), a.String()) ||
+		slices.Contains(slicecodec.AlwaysOfClass(class), a.String())
 }
 
 // attribute warns of a name in a domain of plumbline that none of its drivers

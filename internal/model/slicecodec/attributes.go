@@ -178,6 +178,18 @@ func AlwaysPublished(driver string) []string {
 	return nil
 }
 
+// ClassMIG is the device class of NVIDIA's driver for parts of GPUs.
+const ClassMIG = "mig.nvidia.com"
+
+// AlwaysOfClass lists the attributes that every device of a vendor's device class has
+// beside those that every one of its driver has: a class may choose devices of one type.
+func AlwaysOfClass(class string) []string {
+	if class == ClassMIG {
+		return []string{DriverGPU + "/parentUUID", DriverGPU + "/profile"}
+	}
+	return nil
+}
+
 // IndividualCPUAttributes are those that devices of dra.cpu have in individual mode only.
 func IndividualCPUAttributes() []string { return []string{AttrCPUID, attrCore, attrCoreType} }
 
