@@ -99,7 +99,7 @@ func compile(ctx context.Context, include, out string, more ...string) error {
 	return err
 }
 
-var declaration = regexp.MustCompile(`\bDECLDIR\b[ \w*]*?\b(nvml\w+)\(`)
+var declaration = regexp.MustCompile(`\bDECLDIR\b[ \w*]*?\b(nvml\w+) *\(`)
 
 // unsupported is the source of all functions that the header declares, each of which says
 // that it is not supported. They are weak: those of the stand-in stand before them. A

@@ -254,13 +254,13 @@ static nvmlReturn_t read_table(const char *path, struct table *t) {
     while (problem == NULL && (length = getline(&line, &size, f)) >= 0) {
         at++;
         if (length > 0 && line[length - 1] == '\n')
-            line[length - 1] = '\0';
-        problem = parse_line(line, t);
+            line[--length] = '\0';
+        problem = strlen(line) == (size_t)length ? parse_line(line, t) : "holds a NUL";
     }
     if (problem == NULL && ferror(f))
         problem = strerror(errno);
     if (problem == NULL && (t->driver[0] == '\0' || !t->has_cuda))
-        problem = "the file ends without driver or cuda";
+        problem = "the table lacks driver or cuda";
     free(line);
     fclose(f);
     if (problem != NULL) {
