@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -57,6 +58,8 @@ type judge struct {
 	t                                 *testing.T
 	conditions, validations, messages cel.ConditionEvaluator
 	spec                              admissionv1.ValidatingAdmissionPolicySpec
+	// params is the parameter of a policy that has some.
+	params runtime.Object
 }
 
 func compile(t *testing.T, spec admissionv1.ValidatingAdmissionPolicySpec) judge {
@@ -65,7 +68,7 @@ func compile(t *testing.T, spec admissionv1.ValidatingAdmissionPolicySpec) judge
 	if err != nil {
 		t.Fatal(err)
 	}
-	var declared cel.OptionalVariableDeclarations
+	declared := cel.OptionalVariableDeclarations{HasParams: spec.ParamKind != nil}
 	for _, v := range spec.Variables {
 		accessor := expression{name: v.Name, text: v.Expression, returns: celgo.AnyType}
 		if result := compiler.CompileAndStoreVariable(accessor, declared, environment.StoredExpressions); result.Error != nil {
@@ -126,7 +129,7 @@ func (j judge) evaluate(what cel.ConditionEvaluator, versioned *admission.Versio
 	j.t.Helper()
 	request := cel.CreateAdmissionRequest(versioned.Attributes,
 		metav1.GroupVersionResource(versioned.GetResource()), metav1.GroupVersionKind(versioned.VersionedKind))
-	results, _, err := what.ForInput(j.t.Context(), versioned, request, cel.OptionalVariableBindings{}, namespace, celconfig.RuntimeCELCostBudget)
+	results, _, err := what.ForInput(j.t.Context(), versioned, request, cel.OptionalVariableBindings{VersionedParams: j.params}, namespace, celconfig.RuntimeCELCostBudget)
 	if err != nil {
 		j.t.Fatal(err)
 	}
