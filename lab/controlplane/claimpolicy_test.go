@@ -66,6 +66,7 @@ func TestClaimPolicies(t *testing.T) {
 	t.Run("names", func(t *testing.T) { tryNameClaims(t, restConfig) })
 	t.Run("operator", func(t *testing.T) { tryOperator(t, restConfig) })
 	t.Run("host policies", func(t *testing.T) { tryHostPolicies(t, restConfig) })
+	t.Run("host policies that disagree", func(t *testing.T) { tryDisagreeingHostPolicies(t, restConfig) })
 	client := dynamic.NewForConfigOrDie(restConfig)
 
 	var cases struct {
@@ -90,7 +91,7 @@ func TestClaimPolicies(t *testing.T) {
 		makeNamespace(t, client, name, labels)
 	}
 	awaitPolicy(t, client, func(error) bool { return strings.Contains(said.take(), claimPolicy) })
-	requireTypeChecked(t, client)
+	requireTypeChecked(t, client, claimPolicy)
 	t.Run("examples", func(t *testing.T) { tryExamples(t, restConfig, said) })
 	// As by an administrator's choice.
 	deny := []byte(`{"spec":{"validationActions":["Deny"]}}`)
@@ -160,11 +161,11 @@ func awaitPolicy(t *testing.T, client dynamic.Interface, inForce func(error) boo
 }
 
 // requireTypeChecked reads what the type checker, which runs in the
-// controller-manager, says of the policy.
-func requireTypeChecked(t *testing.T, client dynamic.Interface) {
+// controller-manager, says of a policy.
+func requireTypeChecked(t *testing.T, client dynamic.Interface, name string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		policy, err := client.Resource(policiesV1).Get(ctx, claimPolicy, metav1.GetOptions{})
+		policy, err := client.Resource(policiesV1).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
@@ -176,7 +177,7 @@ func requireTypeChecked(t *testing.T, client dynamic.Interface) {
 		return checked || observed, err
 	})
 	if err != nil {
-		t.Errorf("the policy was never type-checked: %v", err)
+		t.Errorf("the policy %s was never type-checked: %v", name, err)
 	}
 }
 

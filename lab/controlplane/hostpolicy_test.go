@@ -4,20 +4,29 @@
 package controlplane_test
 
 import (
+	"context"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
 
+var hostPoliciesV1 = schema.GroupVersionResource{Group: "plumbline.dev", Version: "v1alpha1", Resource: "hostpolicies"}
+
 // tryHostPolicies asks the API server by dry runs what a HostPolicy may say: what no link
 // can be is refused when it is written, and not on a thousand nodes.
 func tryHostPolicies(t *testing.T, admin *rest.Config) {
-	policies := dynamic.NewForConfigOrDie(admin).Resource(schema.GroupVersionResource{Group: "plumbline.dev", Version: "v1alpha1", Resource: "hostpolicies"})
+	policies := dynamic.NewForConfigOrDie(admin).Resource(hostPoliciesV1)
 	for spec, refused := range map[string]string{
 		"{links: [{driver: mlx5_core, up: true, mtu: 9000}]}":                                                                                         "",
 		"{nodeSelector: {matchLabels: {pool: h200}}, dryRun: true, links: [{pciAddress: \"0000:91:00.0\", altName: storage0}]}":                       "",
@@ -55,4 +64,79 @@ func tryHostPolicies(t *testing.T, admin *rest.Config) {
 			t.Errorf("%s: %v, want %q", spec, err, refused)
 		}
 	}
+}
+
+const hostPoliciesAgree = "plumbline-host-policies-agree"
+
+// tryDisagreeingHostPolicies tries the shipped policy that refuses what contradicts another
+// HostPolicy.
+func tryDisagreeingHostPolicies(t *testing.T, admin *rest.Config) {
+	var cases struct {
+		Existing map[string]map[string]any `json:"existing"`
+		Cases    []struct {
+			Name    string         `json:"name"`
+			Spec    map[string]any `json:"spec"`
+			Update  string         `json:"update"`
+			Refused string         `json:"refused"`
+		} `json:"cases"`
+	}
+	text, err := os.ReadFile("../../deploy/testdata/hostpolicies.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	client := dynamic.NewForConfigOrDie(admin)
+	policies := client.Resource(hostPoliciesV1)
+	for _, name := range slices.Sorted(maps.Keys(cases.Existing)) {
+		if _, err := policies.Create(t.Context(), hostPolicy(name, cases.Existing[name]), metav1.CreateOptions{}); err != nil {
+			t.Fatalf("those that exist agree, and %s is refused: %v", name, err)
+		}
+		t.Cleanup(func() {
+			if err := policies.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	write := func(ctx context.Context, name string, spec map[string]any) error {
+		if name == "" {
+			_, err := policies.Create(ctx, hostPolicy("new", spec), dryRun)
+			return err
+		}
+		existing, err := policies.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		existing.Object["spec"] = spec
+		_, err = policies.Update(ctx, existing, metav1.UpdateOptions{DryRun: dryRun.DryRun})
+		return err
+	}
+	// The API server looks for definitions of its parameters every half a minute, and
+	// hears of each HostPolicy a moment after it was written.
+	if err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		for _, tc := range cases.Cases {
+			if tc.Refused != "" && write(ctx, tc.Update, tc.Spec) == nil {
+				return false, nil
+			}
+		}
+		return true, nil
+	}); err != nil {
+		t.Errorf("not everything was refused that is to be: %v", err)
+	}
+	requireTypeChecked(t, client, hostPoliciesAgree)
+	for _, tc := range cases.Cases {
+		t.Run(tc.Name, func(t *testing.T) {
+			err := write(t.Context(), tc.Update, tc.Spec)
+			if tc.Refused == "" && err != nil || tc.Refused != "" && (err == nil || !strings.Contains(err.Error(), "denied request: "+tc.Refused)) {
+				t.Errorf("%v\nwant %q", err, tc.Refused)
+			}
+		})
+	}
+}
+
+func hostPolicy(name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "plumbline.dev/v1alpha1", "kind": "HostPolicy", "metadata": map[string]any{"name": name}, "spec": spec,
+	}}
 }
