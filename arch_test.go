@@ -136,7 +136,7 @@ var importTable = []struct {
 	{"internal/cli/cmdutil", nil},
 	{"internal/doctor", []string{"internal/host/pciconfig", "internal/model", "internal/model/affinity", "internal/plural", "internal/printable", "internal/suggest", "api/hosts/..."}},
 	{"internal/cli/doctor", []string{
-		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/netns", "internal/inventory", "internal/model/slicecodec", "internal/machine", "internal/version",
+		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/netns", "internal/inventory", "internal/kube", "internal/model/slicecodec", "internal/machine", "internal/version",
 	}},
 	{"internal/cli/uninstall", []string{"api/hosts/...", "internal/cdi", "internal/cli/cmdutil", "internal/model/slicecodec", "internal/plural", "internal/printable"}},
 	{"internal/cli/explain", []string{

@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/kube"
 )
 
 // client reads what is known of nodes.
@@ -28,8 +28,6 @@ type client struct {
 	core kubernetes.Interface
 	// reports serves HostReports.
 	reports rest.Interface
-	// parameters are those of lists.
-	parameters runtime.ParameterCodec
 	// agents is the namespace of the agents.
 	agents string
 }
@@ -45,18 +43,11 @@ func (o *options) client() (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	scheme := runtime.NewScheme()
-	if err := hosts.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("client of HostReports: %w", err)
-	}
-	own := rest.CopyConfig(config)
-	own.APIPath, own.GroupVersion = "/apis", &hosts.GroupVersion
-	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	reports, err := rest.RESTClientFor(own)
+	reports, err := kube.HostsClient(config)
 	if err != nil {
-		return nil, fmt.Errorf("client of HostReports: %w", err)
+		return nil, err
 	}
-	return &client{core: core, reports: reports, parameters: runtime.NewParameterCodec(scheme), agents: o.agents}, nil
+	return &client{core: core, reports: reports, agents: o.agents}, nil
 }
 
 // seen is what a cluster knows of the chosen nodes.
@@ -127,7 +118,7 @@ func (c *client) all(ctx context.Context, selector string) (seen, error) {
 	}
 	err = each(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		list := &hosts.HostReportList{}
-		return list, c.reports.Get().Resource(resource).VersionedParams(&o, c.parameters).Do(ctx).Into(list)
+		return list, c.reports.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
 	}, func(r *hosts.HostReport) { s.reports[r.Name] = r })
 	if err != nil {
 		return s, explained(fmt.Errorf("list HostReports: %w", err))
