@@ -15,9 +15,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"plumbline.dev/plumbline/lab/cluster"
-	"plumbline.dev/plumbline/lab/image"
-	"plumbline.dev/plumbline/lab/scenario"
-	"plumbline.dev/plumbline/lab/scenario/harness"
 	"plumbline.dev/plumbline/lab/scenario/install"
 )
 
@@ -54,26 +51,12 @@ func (g *global) installConfig(cmd *cobra.Command, options cluster.Options) (con
 	if config.Checkout, err = g.checkout(); err != nil {
 		return config, err
 	}
-	builder, err := g.artifactBuilder(cmd.Context(), cmd)
+	s, err := g.start(cmd, options)
 	if err != nil {
 		return config, err
 	}
-	c, err := g.open()
-	if err != nil {
-		return config, err
-	}
-	if err := c.Up(cmd.Context(), builder, options); err != nil {
-		return config, err
-	}
-	client, err := c.Client()
-	if err != nil {
-		return config, err
-	}
-	argv, kubeconfig, err := c.KubectlCommand()
-	if err != nil {
-		return config, err
-	}
-	rest, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	c := s.cluster
+	rest, err := clientcmd.BuildConfigFromFlags("", s.kubectl.Kubeconfig)
 	if err != nil {
 		return config, err
 	}
@@ -84,7 +67,7 @@ func (g *global) installConfig(cmd *cobra.Command, options cluster.Options) (con
 	if err != nil {
 		return config, err
 	}
-	plumbline, err := builder.Program("plumbline")
+	plumbline, err := s.builder.Program("plumbline")
 	if err != nil {
 		return config, err
 	}
@@ -100,12 +83,9 @@ func (g *global) installConfig(cmd *cobra.Command, options cluster.Options) (con
 	if err := os.WriteFile(config.Values, values, 0o600); err != nil {
 		return config, err
 	}
-	config.Cluster = harness.Cluster{
-		Client: client, Node: cluster.HostNodeName, Shell: c.NodeShell, Image: image.Busybox, Out: cmd.OutOrStdout(),
-	}
-	config.Kubectl = scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig}
+	config.Cluster, config.Kubectl = s.on(cluster.HostNodeName), s.kubectl
 	config.Listen, config.Dial, config.Folder = c.ListenOnHost, c.DialOnHost, folder
-	prometheus, err := builder.Prometheus(cmd.Context())
+	prometheus, err := s.builder.Prometheus(cmd.Context())
 	if err != nil {
 		return config, err
 	}

@@ -9,9 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"plumbline.dev/plumbline/lab/cluster"
-	"plumbline.dev/plumbline/lab/image"
-	"plumbline.dev/plumbline/lab/scenario"
-	"plumbline.dev/plumbline/lab/scenario/harness"
 	"plumbline.dev/plumbline/lab/scenario/policies"
 )
 
@@ -43,26 +40,10 @@ func (g *global) policiesConfig(cmd *cobra.Command, options cluster.Options) (co
 	if err != nil {
 		return config, err
 	}
-	builder, err := g.artifactBuilder(cmd.Context(), cmd)
+	s, err := g.start(cmd, options)
 	if err != nil {
 		return config, err
 	}
-	c, err := g.open()
-	if err != nil {
-		return config, err
-	}
-	if err := c.Up(cmd.Context(), builder, options); err != nil {
-		return config, err
-	}
-	client, err := c.Client()
-	if err != nil {
-		return config, err
-	}
-	argv, kubeconfig, err := c.KubectlCommand()
-	if err != nil {
-		return config, err
-	}
-	config.Cluster = harness.Cluster{Client: client, Node: node.Name, Shell: c.NodeShell, Image: image.Busybox, Out: cmd.OutOrStdout()}
-	config.Kubectl = scenario.Kubectl{Command: argv, Kubeconfig: kubeconfig}
+	config.Cluster, config.Kubectl = s.on(node.Name), s.kubectl
 	return config, nil
 }

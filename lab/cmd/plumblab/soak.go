@@ -178,21 +178,12 @@ func (g *global) prepare(cmd *cobra.Command, options cluster.Options, config *so
 	if config.Node, err = nodeOf(options); err != nil {
 		return nil, err
 	}
-	builder, err := g.artifactBuilder(cmd.Context(), cmd)
+	s, err := g.start(cmd, options)
 	if err != nil {
 		return nil, err
 	}
-	c, err := g.open()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Up(cmd.Context(), builder, options); err != nil {
-		return nil, err
-	}
-	if config.Client, err = c.Client(); err != nil {
-		return nil, err
-	}
-	config.Node.Shell = c.NodeShell
+	c := s.cluster
+	config.Client, config.Node.Shell = s.client, c.NodeShell
 	config.PauseAPIServer, config.Image, config.Out = c.PauseAPIServer, image.Busybox, cmd.OutOrStdout()
 	return c, nil
 }
