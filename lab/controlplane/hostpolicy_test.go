@@ -89,6 +89,7 @@ func tryDisagreeingHostPolicies(t *testing.T, admin *rest.Config) {
 	}
 	client := dynamic.NewForConfigOrDie(admin)
 	policies := client.Resource(hostPoliciesV1)
+	cases.Existing["largest"] = largestHostPolicy(9000)
 	for _, name := range slices.Sorted(maps.Keys(cases.Existing)) {
 		if _, err := policies.Create(t.Context(), hostPolicy(name, cases.Existing[name]), metav1.CreateOptions{}); err != nil {
 			t.Fatalf("those that exist agree, and %s is refused: %v", name, err)
@@ -133,6 +134,30 @@ func tryDisagreeingHostPolicies(t *testing.T, admin *rest.Config) {
 			}
 		})
 	}
+	t.Run("the largest", func(t *testing.T) {
+		if err := write(t.Context(), "largest", largestHostPolicy(9000)); err != nil {
+			t.Errorf("equal to itself: %v", err)
+		}
+		// What costs too much would be admitted.
+		want := `denied request: spec.links[driver mlx5_core].mtu: HostPolicies new and largest want "1500" and "9000"`
+		if err := write(t.Context(), "", largestHostPolicy(1500)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %q", err, want)
+		}
+	})
+}
+
+// largestHostPolicy has as many links as there may be, each found by the same words, of
+// which the last wants an MTU.
+func largestHostPolicy(mtu int64) map[string]any {
+	var links []any
+	for range 63 {
+		links = append(links, map[string]any{
+			"driver": "mlx5_core", "up": true, "maxReadRequest": int64(4096), "relaxedOrdering": true,
+			"sysctls": map[string]any{"ipv4/conf/arp_announce": "2", "ipv4/conf/arp_filter": "0", "ipv4/conf/arp_ignore": "1", "ipv4/conf/arp_notify": "1", "ipv4/conf/rp_filter": "2"},
+		})
+	}
+	links = append(links, map[string]any{"driver": "mlx5_core", "mtu": mtu})
+	return map[string]any{"nodeSelector": map[string]any{"matchLabels": map[string]any{"pool": "largest"}}, "links": links}
 }
 
 func hostPolicy(name string, spec map[string]any) *unstructured.Unstructured {
