@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // Check is one question to a host.
@@ -36,8 +37,10 @@ func Checks() []Check {
 		{"runtime", "NRI of the container runtime", hosts.Functional, runtime},
 		{"pcie-link", "speed and width of PCIe links", hosts.Performance, pcieLinks},
 		{"max-read-request", "size of PCIe reads of NICs", hosts.Performance, maxReadRequest},
+		{"max-payload", "size of PCIe packets from GPUs and NICs up to their root", hosts.Performance, maxPayload},
 		{"relaxed-ordering", "relaxed ordering of NICs' writes", hosts.Performance, relaxedOrdering},
 		{"acs", "redirection of traffic between GPU and NIC", hosts.Performance, acs},
+		{"ats", "address translation by GPUs and NICs themselves", hosts.Performance, ats},
 		{"iommu", "translation of devices' addresses", hosts.Performance, iommu},
 		{"pairs", "a NIC beside each GPU", hosts.Performance, pairs},
 		{"numa", "NUMA nodes of devices", hosts.Performance, numa},
@@ -51,6 +54,7 @@ func Checks() []Check {
 
 // Run asks every check, and returns what they find, in their order.
 func Run(h Host) []hosts.Finding {
+	h.spaces = map[model.PCIAddress]registers{}
 	var all []hosts.Finding
 	for _, c := range Checks() {
 		r := &report{check: c}

@@ -88,9 +88,19 @@ func config(control uint16, acs int) string {
 	return string(c)
 }
 
-// Values of Device Control: what is read at a time, and whether writes may pass each
-// other.
+// withATS is a configuration space with ATS instead of ACS.
+func withATS(space string, control uint16) string {
+	c := []byte(space)
+	binary.LittleEndian.PutUint32(c[0x100:], 0x160<<20|1<<16|0x01)
+	binary.LittleEndian.PutUint32(c[0x160:], 1<<16|pciconfig.ExtendedATS)
+	binary.LittleEndian.PutUint16(c[0x160+pciconfig.ATSControl:], control)
+	return string(c)
+}
+
+// Values of Device Control: what is read at a time, how large packets are where they are
+// larger than the least, and whether writes may pass each other.
 const (
+	payload256        = 1 << 5
 	read512, read4096 = 2 << 12, 5 << 12
 	relaxed           = 1 << 4
 	goodControl       = read4096 | relaxed
@@ -138,6 +148,9 @@ func readyFiles() map[string]string {
 	}
 	for _, a := range []string{portOfGPU, portOfNICA, portOfNICB} {
 		files["sys/bus/pci/devices/"+a+"/config"] = config(0, 0)
+	}
+	for _, a := range []string{gpu, switchPort} {
+		files["sys/bus/pci/devices/"+a+"/config"] = config(0, -1)
 	}
 	return files
 }
@@ -279,11 +292,43 @@ func TestChecks(t *testing.T) {
 		"registers that only root may read": {
 			nil, map[string]string{sysfs + nicA + "/config": config(goodControl, -1)[:64], sysfs + nicB + "/config": unreadable},
 			[]string{
+				"ats unknown 0000:06:00.0 eth1 mlx5_0: only its first 64 bytes may be read; want root",
+				"ats unknown 0000:07:00.0 eth2 mlx5_1: may not be read",
+				"max-payload unknown 0000:06:00.0 eth1 mlx5_0: only its first 64 bytes may be read; want root",
+				"max-payload unknown 0000:07:00.0 eth2 mlx5_1: may not be read",
 				"max-read-request unknown 0000:06:00.0 eth1 mlx5_0: only its first 64 bytes may be read; want root",
 				"max-read-request unknown 0000:07:00.0 eth2 mlx5_1: may not be read",
 				"relaxed-ordering unknown 0000:06:00.0 eth1 mlx5_0: only its first 64 bytes may be read; want root",
 				"relaxed-ordering unknown 0000:07:00.0 eth2 mlx5_1: may not be read",
 			},
+		},
+		"large packets below a bridge that takes small ones": {
+			nil, map[string]string{sysfs + nicA + "/config": config(goodControl|payload256, -1)},
+			[]string{"max-payload wrong 0000:06:00.0 eth1 mlx5_0: 256 bytes, 0000:04:01.0 above it 128 bytes, which drops what is larger"},
+		},
+		"packets smaller than the switch takes": {
+			nil, map[string]string{sysfs + switchPort + "/config": config(payload256, -1)},
+			[]string{
+				"max-payload wrong 0000:05:00.0: 128 bytes, 0000:03:00.0 above it 256 bytes",
+				"max-payload wrong 0000:06:00.0 eth1 mlx5_0: 128 bytes, 0000:03:00.0 above it 256 bytes",
+				"max-payload wrong 0000:07:00.0 eth2 mlx5_1: 128 bytes, 0000:03:00.0 above it 256 bytes",
+			},
+		},
+		"a bridge that nobody may read": {
+			nil, map[string]string{sysfs + portOfGPU + "/config": unreadable},
+			[]string{"acs unknown 0000:04:00.0: may not be read", "max-payload unknown 0000:05:00.0: may not be read"},
+		},
+		"a bridge of PCI": {nil, map[string]string{sysfs + switchPort + "/config": strings.Repeat("\x00", 256)}, nil},
+		"translation by the device": {
+			nil, map[string]string{sysfs + gpu + "/config": withATS(config(0, -1), pciconfig.ATSEnabled)},
+			[]string{"ats wrong 0000:05:00.0: ATS on"},
+		},
+		"ATS that is off": {nil, map[string]string{sysfs + nicA + "/config": withATS(config(goodControl, -1), 0x1f)}, nil},
+		"virtual functions, whose registers are another's": {
+			func(m *model.Machine) {
+				up := address(t, nicA)
+				m.Functions[6].PhysicalFunction = &up
+			}, map[string]string{sysfs + nicB + "/config": unreadable}, nil,
 		},
 		"traffic by the root": {
 			nil, map[string]string{sysfs + portOfGPU + "/config": config(0, 0x1d)},
@@ -293,13 +338,17 @@ func TestChecks(t *testing.T) {
 		"a virtual machine, where others decide": {
 			nil, map[string]string{
 				"proc/cpuinfo": "flags\t: fpu hypervisor\n", sysfs + portOfGPU + "/config": config(0, 0x1d), sysfs + gpu + "/iommu_group/type": "DMA-FQ\n",
+				sysfs + gpu + "/config": withATS(config(payload256, -1), pciconfig.ATSEnabled),
 			}, nil,
 		},
 		"translated addresses": {nil, map[string]string{sysfs + gpu + "/iommu_group/type": "DMA-FQ\n"}, []string{"iommu wrong 0000:05:00.0: DMA-FQ"}},
 		"no IOMMU":             {nil, map[string]string{sysfs + gpu + "/iommu_group/type": absent}, nil},
 		"a processor without flags": {
 			nil, map[string]string{"proc/cpuinfo": "processor : 0\n"},
-			[]string{"acs unknown : proc/cpuinfo: no line of flags", "iommu unknown : proc/cpuinfo: no line of flags"},
+			[]string{
+				"acs unknown : proc/cpuinfo: no line of flags", "ats unknown : proc/cpuinfo: no line of flags",
+				"iommu unknown : proc/cpuinfo: no line of flags", "max-payload unknown : proc/cpuinfo: no line of flags",
+			},
 		},
 		"pages that move":       {nil, map[string]string{"proc/sys/kernel/numa_balancing": "1\n"}, []string{"numa-balancing wrong : 1"}},
 		"a device of no node":   {func(m *model.Machine) { m.Functions[6].NUMANode = nil }, nil, []string{"numa wrong 0000:07:00.0 eth2 mlx5_1: -1"}},

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/host/pciconfig"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -22,6 +23,28 @@ type Host struct {
 	Machine *model.Machine
 	// Files is the root of the host's file system: "sys/…", "proc/…".
 	Files fs.FS
+
+	// spaces are the configuration spaces that checks have read so far, which takes the
+	// kernel about a millisecond each; nil reads each time anew.
+	spaces map[model.PCIAddress]registers
+}
+
+// registers are a function's configuration space, or why it cannot be read.
+type registers struct {
+	space pciconfig.Space
+	err   error
+}
+
+// space reads a function's configuration space.
+func (h Host) space(a model.PCIAddress) (pciconfig.Space, error) {
+	if known, ok := h.spaces[a]; ok {
+		return known.space, known.err
+	}
+	space, err := pciconfig.Read(h.Files, "sys/"+pciconfig.File(a))
+	if h.spaces != nil {
+		h.spaces[a] = registers{space, err}
+	}
+	return space, err
 }
 
 // maxFile bounds what is read of one file; /proc/cpuinfo and a kernel's configuration
@@ -93,6 +116,12 @@ func (h Host) carriers() []model.PCIFunction {
 		wanted[*n.PCI] = true
 	}
 	return h.functions(func(f model.PCIFunction) bool { return wanted[f.Address] })
+}
+
+// physicalCarriers are those that are no virtual functions, whose registers are their
+// physical function's.
+func (h Host) physicalCarriers() []model.PCIFunction {
+	return slices.DeleteFunc(h.carriers(), func(f model.PCIFunction) bool { return f.PhysicalFunction != nil })
 }
 
 // subjectOf names a NIC by all that people call it.

@@ -4,6 +4,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -80,17 +81,92 @@ func relaxedOrdering(h Host, r *report) {
 
 // eachDeviceControl shows the Device Control register of NVIDIA's RDMA NICs.
 func (h Host) eachDeviceControl(r *report, show func(subject, source string, control pciconfig.DeviceControl)) {
-	for _, f := range h.carriers() {
-		if f.Vendor != vendorMellanox || f.PhysicalFunction != nil {
-			continue // a virtual function has its physical one's
+	for _, f := range h.physicalCarriers() {
+		if f.Vendor != vendorMellanox {
+			continue
 		}
 		subject, source := h.subject(f.Address), "/sys/"+pciconfig.File(f.Address)
-		control, err := pciconfig.ReadDeviceControl(h.Files, "sys/"+pciconfig.File(f.Address))
+		control, err := h.deviceControl(f.Address)
 		if err != nil {
 			r.unknown(subject, source, err)
 			continue
 		}
 		show(subject, source, control)
+	}
+}
+
+func (h Host) deviceControl(a model.PCIAddress) (pciconfig.DeviceControl, error) {
+	space, err := h.space(a)
+	if err != nil {
+		return 0, err
+	}
+	control, _, err := space.DeviceControl()
+	return control, err
+}
+
+// maxPayload wants the packets of a GPU or NIC as large as those of each bridge above it:
+// a bridge drops what is larger than it takes, and what is smaller than it could be costs
+// more headers. Bridges of a virtual machine are the hypervisor's make.
+func maxPayload(h Host, r *report) {
+	carriers := slices.DeleteFunc(h.physicalCarriers(), func(f model.PCIFunction) bool { return f.Parent == nil })
+	if len(carriers) == 0 || !h.physical(r) {
+		return
+	}
+	for _, f := range carriers {
+		h.payloadsAbove(f.Address, r)
+	}
+}
+
+func (h Host) payloadsAbove(a model.PCIAddress, r *report) {
+	subject, source := h.subject(a), "/sys/"+pciconfig.File(a)
+	own, err := h.deviceControl(a)
+	if err != nil {
+		r.unknown(subject, source, err)
+		return
+	}
+	bridges := h.Machine.Path(a)
+	bridges = bridges[:len(bridges)-1]
+	for _, bridge := range slices.Backward(bridges) {
+		above, err := h.deviceControl(bridge)
+		if errors.Is(err, pciconfig.ErrNoPCIe) {
+			break // the root's own, which is no bridge of PCI Express
+		}
+		if err != nil {
+			r.unknown(subject, "/sys/"+pciconfig.File(bridge), err)
+			return
+		}
+		found := fmt.Sprintf("%d bytes, %s above it %d bytes", own.MaxPayload(), bridge, above.MaxPayload())
+		if own.MaxPayload() > above.MaxPayload() {
+			found += ", which drops what is larger"
+		}
+		if own.MaxPayload() != above.MaxPayload() {
+			r.wrong(subject, source, found, "one size up to the root", "kernel parameter pci=pcie_bus_safe; or the size of PCIe payloads in the firmware's settings")
+			return
+		}
+	}
+	r.ok(subject, source, fmt.Sprintf("%d bytes up to the root", own.MaxPayload()))
+}
+
+// ats wants GPUs and NICs of a physical machine not to ask the IOMMU for translations
+// themselves: where it translates nothing, they only wait. Virtual machines need it.
+func ats(h Host, r *report) {
+	carriers := h.physicalCarriers()
+	if len(carriers) == 0 || !h.physical(r) {
+		return
+	}
+	for _, f := range carriers {
+		subject, source := h.subject(f.Address), "/sys/"+pciconfig.File(f.Address)
+		control, there, err := h.extendedControl(f.Address, pciconfig.ExtendedATS, pciconfig.ATSControl)
+		switch {
+		case err != nil:
+			r.unknown(subject, source, err)
+		case !there:
+			r.ok(subject, source, "has no ATS")
+		case control&pciconfig.ATSEnabled != 0:
+			r.wrong(subject, source, "ATS on", "off", "kernel parameter iommu=pt, or pci=noats; or in the firmware of NVIDIA's NICs: ATS_ENABLED=0")
+		default:
+			r.ok(subject, source, "ATS off")
+		}
 	}
 }
 
@@ -108,7 +184,7 @@ func acs(h Host, r *report) {
 	}
 	for _, a := range bridges {
 		subject, source := h.subject(a), "/"+device(a)+"/config"
-		control, there, err := h.acsControl(a)
+		control, there, err := h.extendedControl(a, pciconfig.ExtendedACS, pciconfig.ACSControl)
 		if err != nil {
 			r.unknown(subject, source, err)
 			continue
@@ -127,17 +203,18 @@ func acs(h Host, r *report) {
 	}
 }
 
-// acsControl is the register of a bridge's ACS; there is false where it has none.
-func (h Host) acsControl(a model.PCIAddress) (control uint16, there bool, err error) {
-	space, err := pciconfig.Read(h.Files, "sys/"+pciconfig.File(a))
+// extendedControl is a register of an extended capability; there is false where the
+// function has no such capability.
+func (h Host) extendedControl(a model.PCIAddress, capability uint16, register int) (control uint16, there bool, err error) {
+	space, err := h.space(a)
 	if err != nil {
 		return 0, false, err
 	}
-	at := space.Extended(pciconfig.ExtendedACS)
+	at := space.Extended(capability)
 	if at == 0 {
 		return 0, false, nil
 	}
-	control, err = space.Word(at + pciconfig.ACSControl)
+	control, err = space.Word(at + register)
 	return control, true, err
 }
 

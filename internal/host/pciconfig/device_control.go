@@ -20,9 +20,12 @@ const (
 	deviceControl = 8 // PCI_EXP_DEVCTL
 
 	relaxedOrdering = 1 << 4 // PCI_EXP_DEVCTL_RELAX_EN
-	// The field that says 128 << n bytes (PCI_EXP_DEVCTL_READRQ).
-	maxReadShift = 12
-	maxReadMask  = 7
+	// Fields that say 128 << n bytes (PCI_EXP_DEVCTL_READRQ, PCI_EXP_DEVCTL_PAYLOAD).
+	maxReadShift    = 12
+	maxReadMask     = 7
+	maxPayloadShift = 5
+	maxPayloadMask  = 7
+	minPayload      = 128
 )
 
 // The least and the most that a function may read at a time, in bytes.
@@ -31,7 +34,7 @@ const (
 	MaxReadRequest = 4096
 )
 
-// DeviceControl is the register Device Control of a PCI Express function. Both of its
+// DeviceControl is the register Device Control of a PCI Express function. All of its
 // settings here are lost when the function is reset.
 type DeviceControl uint16
 
@@ -46,6 +49,9 @@ func (c DeviceControl) WithMaxReadRequest(size int) DeviceControl {
 	field := bits.Len(uint(size/MinReadRequest)) - 1
 	return c&^(maxReadMask<<maxReadShift) | DeviceControl(field)<<maxReadShift
 }
+
+// MaxPayload is how much the function puts into a packet, and takes in one, in bytes.
+func (c DeviceControl) MaxPayload() int { return minPayload << (c >> maxPayloadShift & maxPayloadMask) }
 
 // RelaxedOrdering is whether the function's writes may pass each other.
 func (c DeviceControl) RelaxedOrdering() bool { return c&relaxedOrdering != 0 }

@@ -55,7 +55,7 @@ func TestChangeDeviceControl(t *testing.T) {
 		}
 		return c
 	}
-	if c := now(); c.MaxReadRequest() != 512 || c.RelaxedOrdering() {
+	if c := now(); c.MaxReadRequest() != 512 || c.RelaxedOrdering() || c.MaxPayload() != 128 || DeviceControl(0x2857).MaxPayload() != 512 {
 		t.Fatalf("read %#x", c)
 	}
 	for size := MinReadRequest; size <= MaxReadRequest; size *= 2 {

@@ -19,8 +19,11 @@ import (
 const (
 	CapabilityPCIe = 0x10 // PCI_CAP_ID_EXP
 	ExtendedACS    = 0x0d // PCI_EXT_CAP_ID_ACS
+	ExtendedATS    = 0x0f // PCI_EXT_CAP_ID_ATS
 
-	ACSControl = 6 // PCI_ACS_CTRL
+	ACSControl = 6       // PCI_ACS_CTRL
+	ATSControl = 6       // PCI_ATS_CTRL
+	ATSEnabled = 1 << 15 // PCI_ATS_CTRL_ENABLE
 )
 
 const (
