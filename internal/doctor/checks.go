@@ -28,10 +28,14 @@ type Check struct {
 func Checks() []Check {
 	return []Check{
 		{"rdma-modules", "kernel modules of RDMA", hosts.Functional, rdmaModules},
+		{"gpu-driver", "kernel drivers of GPUs", hosts.Functional, gpuDriver},
+		{"gpu-bar", "windows into GPUs' memory", hosts.Functional, gpuBAR},
 		{"dma-buf", "GPU memory for NICs by DMA-BUF, or by nvidia_peermem", hosts.Functional, dmaBuf},
 		{"rdma-devices", "character devices of RDMA", hosts.Functional, rdmaDevices},
 		{"rdma-ports", "state of RDMA ports", hosts.Functional, rdmaPorts},
+		{"rdma-limit", "limits of RDMA on pods", hosts.Functional, rdmaLimit},
 		{"links", "carrier of interfaces", hosts.Functional, links},
+		{"gid", "RoCE addresses (GIDs) of interfaces' addresses", hosts.Functional, gid},
 		{"arp", "answers to ARP of NICs on one network", hosts.Functional, arp},
 		{"memlock", "memory that containers may lock", hosts.Functional, memlock},
 		{"runtime", "NRI of the container runtime", hosts.Functional, runtime},
@@ -49,6 +53,7 @@ func Checks() []Check {
 		{"rdma-namespaces", "whether RDMA devices belong to one network namespace", hosts.Information, rdmaNamespaces},
 		{"firmware", "firmware of like NICs", hosts.Information, firmware},
 		{"pcie-errors", "errors that PCIe devices counted", hosts.Information, pcieErrors},
+		{"port-errors", "errors that RDMA ports counted", hosts.Information, portErrors},
 	}
 }
 

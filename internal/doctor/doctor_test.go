@@ -5,6 +5,7 @@ package doctor
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/netip"
@@ -58,6 +59,8 @@ func readyMachine(t testing.TB) model.Machine {
 			RDMA:      &model.RDMADevice{Name: rdma, LinkLayer: &layer, CharDevices: []string{"/dev/infiniband/umad0", "/dev/infiniband/uverbs" + rdma[len(rdma)-1:]}},
 		}
 	}
+	driven := function(gpu, portOfGPU, 0x030200, vendorNVIDIA)
+	driven.Driver = new("nvidia")
 	return model.Machine{
 		Name:      "ready",
 		NUMANodes: []model.NUMANode{{ID: 0}, {ID: 1}},
@@ -65,7 +68,7 @@ func readyMachine(t testing.TB) model.Machine {
 		Functions: []model.PCIFunction{
 			function(switchPort, "", 0x060400, 0x1000),
 			function(portOfGPU, switchPort, 0x060400, 0x1000), function(portOfNICA, switchPort, 0x060400, 0x1000), function(portOfNICB, switchPort, 0x060400, 0x1000),
-			function(gpu, portOfGPU, 0x030200, vendorNVIDIA), function(nicA, portOfNICA, 0x020000, vendorMellanox), function(nicB, portOfNICB, 0x020000, vendorMellanox),
+			driven, function(nicA, portOfNICA, 0x020000, vendorMellanox), function(nicB, portOfNICB, 0x020000, vendorMellanox),
 		},
 		NICs: []model.NIC{nic(nicA, "eth1", "mlx5_0", "10.0.0.1/24"), nic(nicB, "eth2", "mlx5_1", "10.0.0.2/24")},
 	}
@@ -106,6 +109,19 @@ const (
 	goodControl       = read4096 | relaxed
 )
 
+// mapped is the GID of 10.0.0.LAST.
+func mapped(last int) string { return fmt.Sprintf("0000:0000:0000:0000:0000:ffff:0a00:%04x", last) }
+
+// resources is the file of a function's BARs with the second one so large.
+func resources(size, flags uint64) string {
+	const start = 0x220000000000
+	return fmt.Sprintf("0x%016x 0x%016x 0x%016x\n", 0xfa000000, 0xfaffffff, 0x40200) +
+		fmt.Sprintf("0x%016x 0x%016x 0x%016x\n", start, start+size-1, flags) + strings.Repeat("0x0000000000000000 0x0000000000000000 0x0000000000000000\n", 11)
+}
+
+// memoryFlags are those of a BAR of memory: 64 bits wide, prefetchable.
+const memoryFlags = 0x14220c
+
 // readyFiles are those of a host on which nothing is wrong.
 func readyFiles() map[string]string {
 	files := map[string]string{
@@ -119,6 +135,7 @@ func readyFiles() map[string]string {
 		"proc/812/comm":                            "containerd\n",
 		"proc/812/limits":                          "Limit                     Soft Limit           Hard Limit           Units\nMax locked memory         unlimited            unlimited            bytes\n",
 		"run/nri/nri.sock":                         "",
+		"sys/fs/cgroup/kubepods.slice/rdma.max":    "mlx5_0 hca_handle=max hca_object=max\nmlx5_1 hca_handle=max hca_object=max\n",
 		"dev/infiniband/rdma_cm":                   "",
 		"sys/module/ib_core/parameters/netns_mode": "Y\n",
 	}
@@ -133,6 +150,19 @@ func readyFiles() map[string]string {
 		files["sys/class/infiniband/mlx5_"+n+"/board_id"] = "MT_0000000838\n"
 		files["sys/class/infiniband/mlx5_"+n+"/fw_ver"] = "28.39.1002\n"
 		files["sys/class/net/"+ifname+"/operstate"] = "up\n"
+		files["sys/class/infiniband/mlx5_"+n+"/node_type"] = "1: CA\n"
+		port := "sys/class/infiniband/mlx5_" + n + "/ports/1/"
+		for index, g := range []struct{ gid, kind string }{
+			{"fe80:0000:0000:0000:0000:00ff:fe00:0001", "RoCE v2"}, {mapped(i + 1), "IB/RoCE v1"}, {mapped(i + 1), "RoCE v2"},
+		} {
+			files[fmt.Sprintf("%sgids/%d", port, index)] = g.gid + "\n"
+			files[fmt.Sprintf("%sgid_attrs/types/%d", port, index)] = g.kind + "\n"
+			files[fmt.Sprintf("%sgid_attrs/ndevs/%d", port, index)] = ifname + "\n"
+		}
+		files[port+"gids/3"] = "0000:0000:0000:0000:0000:0000:0000:0000\n"
+		for _, counter := range []string{"counters/symbol_error", "counters/link_downed", "hw_counters/out_of_sequence"} {
+			files[port+counter] = "0\n"
+		}
 	}
 	for _, conf := range []string{"eth1", "eth2", "all"} {
 		for setting, value := range map[string]string{"arp_ignore": "1", "arp_announce": "2", "rp_filter": "0"} {
@@ -143,6 +173,7 @@ func readyFiles() map[string]string {
 		files["sys/bus/pci/devices/"+a+"/iommu_group/type"] = "identity\n"
 		files["sys/bus/pci/devices/"+a+"/aer_dev_fatal"] = "Undefined 0\nDLP 0\nTOTAL_ERR_FATAL 0\n"
 	}
+	files["sys/bus/pci/devices/"+gpu+"/resource"] = resources(128<<30, memoryFlags)
 	for _, a := range []string{nicA, nicB} {
 		files["sys/bus/pci/devices/"+a+"/config"] = config(goodControl, -1)
 	}
@@ -240,6 +271,59 @@ func TestChecks(t *testing.T) {
 			nil, map[string]string{"proc/driver/nvidia/version": absent},
 			[]string{"dma-buf unknown : is not there"},
 		},
+		"a GPU without a driver": {
+			func(m *model.Machine) { m.Functions[4].Driver = nil }, nil,
+			[]string{"gpu-driver wrong 0000:05:00.0: no driver"},
+		},
+		"an AMD GPU without a driver": {
+			func(m *model.Machine) { m.Functions[4].Driver, m.Functions[4].Vendor = nil, vendorAMD }, nil,
+			[]string{"gpu-driver wrong 0000:05:00.0: no driver"},
+		},
+		"a GPU with a display, which may be left alone": {
+			func(m *model.Machine) { m.Functions[4].Driver, m.Functions[4].Class = nil, 0x030000 },
+			map[string]string{sysfs + gpu + "/resource": absent}, nil,
+		},
+		"a virtual function of a GPU": {
+			func(m *model.Machine) {
+				up := address(t, portOfGPU)
+				m.Functions[4].Driver, m.Functions[4].PhysicalFunction = nil, &up
+			}, nil, nil,
+		},
+		"a window that the firmware kept small": {
+			nil, map[string]string{sysfs + gpu + "/resource": resources(256<<20, memoryFlags), sysfs + gpu + "/resource1_resize": "00000000000081c0\n"},
+			[]string{"gpu-bar wrong 0000:05:00.0: BAR 1 of 256 MiB"},
+		},
+		"a window as large as it gets": {
+			nil, map[string]string{sysfs + gpu + "/resource": resources(256<<20, memoryFlags), sysfs + gpu + "/resource1_resize": "00000000000001c0\n"}, nil,
+		},
+		"a window of one size": {nil, map[string]string{sysfs + gpu + "/resource": resources(256<<20, memoryFlags)}, nil},
+		"a window of which an old kernel does not tell": {
+			nil, map[string]string{
+				sysfs + gpu + "/resource": resources(256<<20, memoryFlags), "proc/sys/kernel/osrelease": "5.15.0-1\n", "boot/config-5.15.0-1": "CONFIG_PCI_P2PDMA=y\n",
+			},
+			[]string{"gpu-bar unknown 0000:05:00.0: BAR 1 of 256 MiB, which could be larger for all that is known: Linux 5.15.0-1 does not say; want 6.1"},
+		},
+		"a window that root alone may read of": {
+			nil, map[string]string{sysfs + gpu + "/resource": resources(256<<20, memoryFlags), sysfs + gpu + "/resource1_resize": unreadable},
+			[]string{"gpu-bar unknown 0000:05:00.0: may not be read"},
+		},
+		"a window of sizes that nobody understands": {
+			nil, map[string]string{sysfs + gpu + "/resource": resources(256<<20, memoryFlags), sysfs + gpu + "/resource1_resize": "ffffffffffffffff\n"},
+			[]string{`gpu-bar unknown 0000:05:00.0: BAR 1 of 256 MiB, which could be larger for all that is known: sizes "ffffffffffffffff": want a bitmap`},
+		},
+		"a window without an address": {
+			nil, map[string]string{sysfs + gpu + "/resource": resources(128<<30, memoryFlags|barUnset)},
+			[]string{"gpu-bar wrong 0000:05:00.0: BAR 1 of 128 GiB has no address"},
+		},
+		"no window": {
+			nil, map[string]string{sysfs + gpu + "/resource": resources(128<<30, 0x40200)},
+			[]string{"gpu-bar wrong 0000:05:00.0: no BAR of memory has an address"},
+		},
+		"windows that nobody tells": {nil, map[string]string{sysfs + gpu + "/resource": absent}, []string{"gpu-bar unknown 0000:05:00.0: is not there"}},
+		"windows of few words": {
+			nil, map[string]string{sysfs + gpu + "/resource": "0x1 0x2\n"},
+			[]string{`gpu-bar unknown 0000:05:00.0: BAR 0 is "0x1 0x2": want start, end and flags`},
+		},
 		"no uverbs":             {nil, map[string]string{"dev/infiniband/uverbs1": absent}, []string{"rdma-devices wrong 0000:07:00.0 eth2 mlx5_1: is not there"}},
 		"no connection manager": {nil, map[string]string{"dev/infiniband/rdma_cm": absent}, []string{"rdma-devices wrong : is not there"}},
 		"port down": {
@@ -254,6 +338,63 @@ func TestChecks(t *testing.T) {
 			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/state": absent},
 			[]string{"rdma-ports unknown 0000:06:00.0 eth1 mlx5_0: is not there"},
 		},
+		"limited pods": {
+			nil, map[string]string{"sys/fs/cgroup/kubepods.slice/rdma.max": "mlx5_0 hca_handle=max hca_object=max\nmlx5_1 hca_handle=2 hca_object=max\nrxe0 hca_handle=1 hca_object=1\n"},
+			[]string{"rdma-limit wrong 0000:07:00.0 eth2 mlx5_1: hca_handle=2"},
+		},
+		"limited pods of a class": {
+			nil, map[string]string{"sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/rdma.max": "mlx5_0 hca_handle=2 hca_object=2000\n"},
+			[]string{"rdma-limit wrong 0000:06:00.0 eth1 mlx5_0: hca_handle=2 hca_object=2000"},
+		},
+		"limited pods by the first version": {
+			nil, map[string]string{"sys/fs/cgroup/kubepods.slice/rdma.max": absent, "sys/fs/cgroup/rdma/kubepods/rdma.max": "mlx5_0 hca_handle=2 hca_object=2000\n"},
+			[]string{"rdma-limit wrong 0000:06:00.0 eth1 mlx5_0: hca_handle=2 hca_object=2000"},
+		},
+		"limits that nobody may read": {nil, map[string]string{"sys/fs/cgroup/kubepods.slice/rdma.max": unreadable}, []string{"rdma-limit unknown : may not be read"}},
+		"no controller of RDMA": {
+			nil, map[string]string{"sys/fs/cgroup/kubepods.slice/rdma.max": absent, "sys/fs/cgroup/kubepods.slice/pids.max": "max\n"}, nil,
+		},
+		"no GID of the address": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/gids/2": absent},
+			[]string{"gid wrong 0000:06:00.0 eth1 mlx5_0: no RoCE v2 GID of 10.0.0.1"},
+		},
+		"a GID of another interface": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/2": "eth1.7\n"},
+			[]string{"gid wrong 0000:06:00.0 eth1 mlx5_0: no RoCE v2 GID of 10.0.0.1"},
+		},
+		"GIDs that nobody may read": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/gids/0": unreadable},
+			[]string{"gid unknown 0000:06:00.0 eth1 mlx5_0: may not be read"},
+		},
+		"an interface without an address": {
+			func(m *model.Machine) { m.NICs[0].Interface.Addresses = nil },
+			map[string]string{"sys/class/infiniband/mlx5_0/ports/1/gids/2": absent}, nil,
+		},
+		"iWARP": {nil, map[string]string{"sys/class/infiniband/mlx5_0/node_type": "4: RNIC\n", "sys/class/infiniband/mlx5_0/ports/1/gids/2": absent}, nil},
+		"a kind of device that nobody tells": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/node_type": absent},
+			[]string{"gid unknown 0000:06:00.0 eth1 mlx5_0: is not there"},
+		},
+		"errors of a port": {
+			nil, map[string]string{
+				"sys/class/infiniband/mlx5_0/ports/1/counters/link_downed": "2\n", "sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err": "7\n",
+			},
+			[]string{"port-errors wrong 0000:06:00.0 eth1 mlx5_0: link_downed 2, packet_seq_err 7 since the driver was loaded"},
+		},
+		"counters that firmware keeps": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error": unreadable},
+			[]string{"port-errors unknown 0000:06:00.0 eth1 mlx5_0: may not be read"},
+		},
+		"a counter that is none": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error": "N/A (not supported)\n"},
+			[]string{`port-errors unknown 0000:06:00.0 eth1 mlx5_0: symbol_error: strconv.ParseUint: parsing "N/A (not supported)": invalid syntax`},
+		},
+		"a driver that counts nothing": {
+			nil, map[string]string{
+				"sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error": absent, "sys/class/infiniband/mlx5_0/ports/1/counters/link_downed": absent,
+				"sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence": absent,
+			}, nil,
+		},
 		"interface down": {nil, map[string]string{"sys/class/net/eth2/operstate": "down\n"}, []string{"links wrong 0000:07:00.0 eth2 mlx5_1: down"}},
 		"answers for others": {
 			nil, map[string]string{
@@ -263,7 +404,10 @@ func TestChecks(t *testing.T) {
 		},
 		"networks of their own": {
 			func(m *model.Machine) { m.NICs[1].Interface.Addresses[0] = netip.MustParsePrefix("10.0.1.2/24") },
-			map[string]string{"proc/sys/net/ipv4/conf/eth1/arp_ignore": "0\n", "proc/sys/net/ipv4/conf/all/arp_ignore": "0\n"}, nil,
+			map[string]string{
+				"proc/sys/net/ipv4/conf/eth1/arp_ignore": "0\n", "proc/sys/net/ipv4/conf/all/arp_ignore": "0\n",
+				"sys/class/infiniband/mlx5_1/ports/1/gids/2": "0000:0000:0000:0000:0000:ffff:0a00:0102\n",
+			}, nil,
 		},
 		"memory that must not be locked": {
 			nil, map[string]string{"proc/812/limits": "Max locked memory         8388608              8388608              bytes\n"},
@@ -435,7 +579,7 @@ func TestProfile(t *testing.T) {
 	want := hosts.HostProfile{
 		Kernel: "6.1.0", Settings: map[string]string{"cmdline:iommu": "pt", "cmdline:pci": "config_acs=1"},
 		Devices: []hosts.DeviceProfile{
-			{Kind: "gpu", ID: "10de:0000", Count: 1, Settings: map[string]string{"link": "32 GT/s x16"}},
+			{Kind: "gpu", ID: "10de:0000", Count: 1, Settings: map[string]string{"driver": "nvidia", "link": "32 GT/s x16"}},
 			{Kind: "nic", ID: "15b3:0000", Count: 2, Settings: map[string]string{"firmware": "28.39", "link": "32 GT/s x16", "mtu": "9000"}},
 		},
 	}

@@ -4,11 +4,18 @@
 package doctor
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // rdmaDevices wants each RDMA device's file of verbs, and the connection manager's.
@@ -130,4 +137,178 @@ func firmware(h Host, r *report) {
 		}
 		r.ok(board, source, found[0])
 	}
+}
+
+// podGroups are the control groups that kubelet makes for pods, by both drivers, and as
+// kind nests them, below the root of a hierarchy.
+var podGroups = []string{
+	"kubepods.slice", "kubepods.slice/kubepods-burstable.slice", "kubepods.slice/kubepods-besteffort.slice",
+	"kubelet.slice/kubelet-kubepods.slice", "kubepods", "kubepods/burstable", "kubepods/besteffort",
+}
+
+// rdmaLimit wants no limit of RDMA resources on all pods together: kubelet sets none, and
+// a program that meets one is told that there is no memory.
+func rdmaLimit(h Host, r *report) {
+	nics := h.rdmaNICs()
+	if len(nics) == 0 {
+		return
+	}
+	source := ""
+	for _, hierarchy := range []string{"sys/fs/cgroup", "sys/fs/cgroup/rdma"} { // version 2, and version 1
+		for _, group := range podGroups {
+			dir := path.Join(hierarchy, group)
+			if there, err := h.exists(dir); err != nil {
+				r.unknown("", "/"+dir, err)
+				return
+			} else if !there {
+				continue
+			}
+			source = cmp.Or(source, "/"+dir)
+			limits, err := h.rdmaLimits(path.Join(dir, "rdma.max"))
+			if err != nil {
+				r.unknown("", "/"+dir+"/rdma.max", err)
+				return
+			}
+			for _, n := range nics {
+				if limit := limits[n.RDMA.Name]; limit != "" {
+					r.wrong(subjectOf(n), "/"+dir+"/rdma.max", limit, "hca_handle=max hca_object=max",
+						"echo DEVICE hca_handle=max hca_object=max > rdma.max there; and look for who set it")
+				}
+			}
+		}
+	}
+	if source != "" && len(r.findings) == 0 {
+		r.ok("", source, "no limit of RDMA")
+	}
+}
+
+// rdmaLimits are the limits of a control group by RDMA device, none where the controller
+// is not on.
+func (h Host) rdmaLimits(file string) (map[string]string, error) {
+	text, err := h.read(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	limits := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		var limited []string
+		for word := range strings.FieldsSeq(rest) {
+			if !strings.HasSuffix(word, "=max") {
+				limited = append(limited, word)
+			}
+		}
+		limits[name] = strings.Join(limited, " ")
+	}
+	return limits, err
+}
+
+// gid wants an active port of RoCE to have a GID of version 2 for each IPv4 address of its
+// interface: without it nobody connects from that address.
+func gid(h Host, r *report) {
+	for _, n := range h.rdmaNICs() {
+		if n.Interface == nil || n.RDMA.LinkLayer == nil || *n.RDMA.LinkLayer != "Ethernet" {
+			continue
+		}
+		dir := path.Join("sys/class/infiniband", n.RDMA.Name)
+		if state, err := h.read(path.Join(dir, "ports/1/state")); err != nil || afterColon(state) != "ACTIVE" {
+			continue // rdma-ports says so
+		}
+		kind, err := h.read(path.Join(dir, "node_type"))
+		switch {
+		case err != nil:
+			r.unknown(subjectOf(n), "/"+dir+"/node_type", err)
+			continue
+		case afterColon(kind) != "CA":
+			continue // iWARP has no GIDs of addresses
+		}
+		for _, a := range n.Interface.Addresses {
+			if a.Addr().Is4() {
+				h.gidOf(n, a.Addr(), path.Join(dir, "ports/1"), r)
+			}
+		}
+	}
+}
+
+func (h Host) gidOf(n model.NIC, address netip.Addr, port string, r *report) {
+	entries, err := fs.ReadDir(h.Files, path.Join(port, "gids"))
+	if err != nil {
+		r.unknown(subjectOf(n), "/"+port+"/gids", err)
+		return
+	}
+	for _, e := range entries {
+		// An empty index reads as zeros, or as an error (EINVAL).
+		text, err := h.read(path.Join(port, "gids", e.Name()))
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			continue
+		}
+		if err != nil {
+			r.unknown(subjectOf(n), "/"+port+"/gids/"+e.Name(), err)
+			return
+		}
+		if own, err := netip.ParseAddr(text); err != nil || own.Unmap() != address {
+			continue
+		}
+		kind, kindErr := h.read(path.Join(port, "gid_attrs/types", e.Name()))
+		device, deviceErr := h.read(path.Join(port, "gid_attrs/ndevs", e.Name()))
+		if kindErr == nil && deviceErr == nil && kind == "RoCE v2" && device == n.Interface.Name {
+			r.ok(subjectOf(n), "/"+port+"/gids/"+e.Name(), "RoCE v2 GID of "+address.String())
+			return
+		}
+	}
+	r.wrong(subjectOf(n), "/"+port+"/gids", "no RoCE v2 GID of "+address.String(), "one", "ip link set INTERFACE down, and up again; and look into the kernel's log")
+}
+
+// Counters of errors of a port, those of its link and those of packets on their way.
+var (
+	linkErrors   = []string{"symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_xmit_discards"}
+	packetErrors = []string{"out_of_sequence", "packet_seq_err", "local_ack_timeout_err"}
+)
+
+// portErrors tells of errors that RDMA ports have counted since their driver was loaded.
+func portErrors(h Host, r *report) {
+	for _, n := range h.rdmaNICs() {
+		port := path.Join("sys/class/infiniband", n.RDMA.Name, "ports/1")
+		link, there, err := h.counted(path.Join(port, "counters"), linkErrors)
+		var packets []string
+		if err == nil {
+			// Firmware that lets nobody read the first makes the kernel log each try.
+			var more bool
+			packets, more, err = h.counted(path.Join(port, "hw_counters"), packetErrors)
+			there = there || more
+		}
+		source := "/" + port + "/{counters,hw_counters}"
+		switch all := slices.Concat(link, packets); {
+		case err != nil:
+			r.unknown(subjectOf(n), source, err)
+		case len(all) > 0:
+			r.wrong(subjectOf(n), source, strings.Join(all, ", ")+" since the driver was loaded", "none",
+				"of the link: look at cable, optics and switch port; of packets: at congestion (PFC, ECN) and losses in the network")
+		case there:
+			r.ok(subjectOf(n), source, "none")
+		}
+	}
+}
+
+// counted are the counters that are not zero, with their values; there says whether the
+// driver has any of them.
+func (h Host) counted(dir string, names []string) (all []string, there bool, err error) {
+	for _, name := range names {
+		text, err := h.read(path.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, false, fmt.Errorf("%s: %w", name, err)
+		}
+		there = true
+		if n > 0 {
+			all = append(all, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	return all, there, nil
 }

@@ -157,7 +157,7 @@ func TestFindingsThatAreFaults(t *testing.T) {
 		},
 		"the host's, settings, and what is slow": {
 			roce, []hosts.Finding{
-				broken("", ""), broken("links", at), broken("arp", at), broken("pcie-link", at), broken("mtu", at), broken("pcie-errors", at),
+				broken("", ""), broken("links", at), broken("arp", at), broken("pcie-link", at), broken("mtu", at), broken("pcie-errors", at), broken("port-errors", at), broken("gid", at), broken("rdma-limit", at),
 				broken("max-read-request", at), broken("max-payload", at), broken("relaxed-ordering", at), broken("iommu", at), broken("numa", at), broken("acs", at), broken("ats", at),
 			}, nil,
 		},

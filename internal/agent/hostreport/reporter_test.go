@@ -258,11 +258,11 @@ func TestFiguresAreNoChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, &server{})
 		defer b.stop()
-		b.become(reportOf(wrong(counting, "1")))
+		b.become(reportOf(wrong(counting[1], "1")))
 		after(2 * gap)
 		b.want(t, 2, "1")
 		for i := range 40 {
-			b.become(reportOf(wrong(counting, strconv.Itoa(i+2))))
+			b.become(reportOf(wrong(counting[1], strconv.Itoa(i+2))))
 			b.set(func() { b.found.OK = i })
 			after(time.Minute)
 		}

@@ -46,9 +46,9 @@ const dmaBuf = "dma-buf"
 func concerns(t corev1.NodeConditionType, check string) bool {
 	switch t {
 	case RDMAReady:
-		return strings.HasPrefix(check, "rdma-") || check == "memlock"
+		return strings.HasPrefix(check, "rdma-") || check == "memlock" || check == "gid"
 	case GPUDirectReady:
-		return check == dmaBuf
+		return check == dmaBuf || strings.HasPrefix(check, "gpu-")
 	}
 	return true
 }

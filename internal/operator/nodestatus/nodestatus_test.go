@@ -47,6 +47,10 @@ func TestConditions(t *testing.T) {
 		}}, "HostReady=False(rdma-ports: mlx5_1: it is so (sys/x) (and 1 finding more)) RDMAReady=False(rdma-ports: mlx5_1: it is so (sys/x) (and 1 finding more)) GPUDirectReady=True"},
 		{"a carrier is lost", hosts.Report{Checks: rdma, Findings: []hosts.Finding{finding("links", "eth1", hosts.Functional, hosts.Wrong)}},
 			"HostReady=False(links: eth1: it is so (sys/x)) RDMAReady=True GPUDirectReady=True"},
+		{"a port without an address", hosts.Report{Checks: rdma, Findings: []hosts.Finding{finding("gid", "mlx5_1", hosts.Functional, hosts.Wrong)}},
+			"HostReady=False(gid: mlx5_1: it is so (sys/x)) RDMAReady=False(gid: mlx5_1: it is so (sys/x)) GPUDirectReady=True"},
+		{"a GPU without a driver", hosts.Report{Checks: rdma, Findings: []hosts.Finding{finding("gpu-driver", "0000:05:00.0", hosts.Functional, hosts.Wrong)}},
+			"HostReady=False(gpu-driver: 0000:05:00.0: it is so (sys/x)) RDMAReady=True GPUDirectReady=False(gpu-driver: 0000:05:00.0: it is so (sys/x))"},
 		{"nobody can tell", hosts.Report{Checks: rdma, Findings: []hosts.Finding{finding("dma-buf", "", hosts.Functional, hosts.Unknown)}},
 			"HostReady=Unknown(dma-buf: it is so (sys/x)) RDMAReady=True GPUDirectReady=Unknown(dma-buf: it is so (sys/x))"},
 		{"wrong counts more than unknown", hosts.Report{Checks: rdma, Findings: []hosts.Finding{
