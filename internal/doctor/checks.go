@@ -51,6 +51,7 @@ func Checks() []Check {
 		{"numa-balancing", "pages that the kernel moves by itself", hosts.Performance, numaBalancing},
 		{"mtu", "MTU of RDMA NICs", hosts.Performance, mtu},
 		{"rdma-namespaces", "whether RDMA devices belong to one network namespace", hosts.Information, rdmaNamespaces},
+		{"hugepages", "huge pages beside GPUs and NICs", hosts.Information, hugePages},
 		{"firmware", "firmware of like NICs", hosts.Information, firmware},
 		{"pcie-errors", "errors that PCIe devices counted", hosts.Information, pcieErrors},
 		{"port-errors", "errors that RDMA ports counted", hosts.Information, portErrors},

@@ -72,6 +72,10 @@ func TestExpect(t *testing.T) {
 			[]string{"expect wrong performance [] cmdline:amd_iommu on; want cmdline:amd_iommu not set"},
 		},
 		"a parameter that the file does not name": {good(), but(func(p *hosts.HostProfile) { p.Settings["cmdline:isolcpus"] = "1" }), nil},
+		"huge pages are missing on a node": {
+			but(func(p *hosts.HostProfile) { p.Settings["hugepages-2048kB"] = "node0 8, node1 8" }), but(func(p *hosts.HostProfile) { p.Settings["hugepages-2048kB"] = "node0 8" }),
+			[]string{"expect wrong information [] hugepages-2048kB node0 8; want hugepages-2048kB node0 8, node1 8"},
+		},
 		"what it is cannot be read": {
 			good(), but(func(p *hosts.HostProfile) { delete(p.Settings, "machine") }),
 			[]string{"expect unknown information [] machine is not known; want "},
@@ -228,6 +232,9 @@ func TestEveryFieldOfAProfileHasAMeaning(t *testing.T) {
 		if f.Verdict != hosts.OK {
 			t.Errorf("of itself: %+v", f)
 		}
+	}
+	if pages := has.Settings["hugepages-2048kB"]; pages != "node0 512, node1 512" || has.Settings["hugepages-1048576kB"] != noPages {
+		t.Errorf("settings %v, want huge pages of each node among them", has.Settings)
 	}
 	if _, known := want.Settings["cmdline:intel_iommu"]; !known {
 		t.Errorf("settings %v, want what is not set among them", want.Settings)

@@ -17,5 +17,5 @@
 //	expect.go        a host against the profile that it should have
 //	peers.go         hosts of one kind against each other
 //	profile_file.go  profiles as files
-//	modules.go, gpus.go, pcie.go, rdma.go, interfaces.go: what they look at
+//	modules.go, gpus.go, pcie.go, rdma.go, interfaces.go, memory.go: what they look at
 package doctor

@@ -164,6 +164,10 @@ func readyFiles() map[string]string {
 			files[port+counter] = "0\n"
 		}
 	}
+	for _, node := range []int{0, 1} {
+		files[pagesOf(node)+"/hugepages-2048kB/nr_hugepages"] = "512\n"
+		files[pagesOf(node)+"/hugepages-1048576kB/nr_hugepages"] = "0\n"
+	}
 	for _, conf := range []string{"eth1", "eth2", "all"} {
 		for setting, value := range map[string]string{"arp_ignore": "1", "arp_announce": "2", "rp_filter": "0"} {
 			files["proc/sys/net/ipv4/conf/"+conf+"/"+setting] = value + "\n"
@@ -493,6 +497,16 @@ func TestChecks(t *testing.T) {
 				"acs unknown : proc/cpuinfo: no line of flags", "ats unknown : proc/cpuinfo: no line of flags",
 				"iommu unknown : proc/cpuinfo: no line of flags", "max-payload unknown : proc/cpuinfo: no line of flags",
 			},
+		},
+		"huge pages elsewhere": {
+			nil, map[string]string{pagesOf(0) + "/hugepages-1048576kB/nr_hugepages": "0\n", pagesOf(1) + "/hugepages-1048576kB/nr_hugepages": "16\n"},
+			[]string{"hugepages wrong NUMA node 0: hugepages-1048576kB 0, of all: node1 16"},
+		},
+		"huge pages on the node of the devices alone": {nil, map[string]string{pagesOf(1) + "/hugepages-2048kB/nr_hugepages": "0\n"}, nil},
+		"no huge pages": {nil, map[string]string{pagesOf(0) + "/hugepages-2048kB/nr_hugepages": "0\n", pagesOf(1) + "/hugepages-2048kB/nr_hugepages": "0\n"}, nil},
+		"huge pages that nobody may count": {
+			nil, map[string]string{pagesOf(1) + "/hugepages-2048kB/nr_hugepages": unreadable},
+			[]string{"hugepages unknown : may not be read"},
 		},
 		"pages that move":       {nil, map[string]string{"proc/sys/kernel/numa_balancing": "1\n"}, []string{"numa-balancing wrong : 1"}},
 		"a device of no node":   {func(m *model.Machine) { m.Functions[6].NUMANode = nil }, nil, []string{"numa wrong 0000:07:00.0 eth2 mlx5_1: -1"}},

@@ -54,6 +54,10 @@ var hostFields = map[string]meaning{
 // cmdlineField is the meaning of all parameters of the kernel.
 var cmdlineField = meaning{hosts.Performance, "/proc/cmdline", "change the kernel's command line in the boot loader, and reboot", notSet}
 
+// pagesField is the meaning of all sizes of huge pages: a profile of a host whose kernel
+// has a size says so, if only that there are none.
+var pagesField = meaning{hosts.Information, "/sys/devices/system/node/node*/hugepages/*/nr_hugepages", pagesFix, ""}
+
 var deviceFields = map[string]meaning{
 	fieldCount: {
 		hosts.Functional, "/sys/bus/pci/devices",
@@ -73,6 +77,8 @@ func meaningOf(f field) (m meaning, known bool) {
 		m, known = deviceFields[f.name]
 	} else if word, ok := strings.CutPrefix(f.name, settingCmdline); ok {
 		m, known = cmdlineField, slices.Contains(cmdlineWords, word)
+	} else if pageSize.MatchString(f.name) {
+		m, known = pagesField, true
 	} else {
 		m, known = hostFields[f.name]
 	}

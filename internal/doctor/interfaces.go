@@ -125,23 +125,6 @@ func (h Host) sharingNetworks() []model.NIC {
 	return sharing
 }
 
-// numaBalancing wants the kernel not to move pages away from the devices that use them.
-func numaBalancing(h Host, r *report) {
-	if len(h.Machine.NUMANodes) < 2 {
-		return
-	}
-	const file = "proc/sys/kernel/numa_balancing"
-	value, err := h.read(file)
-	switch {
-	case err != nil:
-		r.unknown("", "/"+file, err)
-	case value == "0":
-		r.ok("", "/"+file, value)
-	default:
-		r.wrong("", "/"+file, value, "0", "sysctl -w kernel.numa_balancing=0, and in /etc/sysctl.d")
-	}
-}
-
 // memlock wants the container runtime free to let containers lock memory, which RDMA
 // does with all that it registers.
 func memlock(h Host, r *report) {

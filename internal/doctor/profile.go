@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,10 @@ var settingFiles = map[string]string{
 	"nvidia":         "sys/module/nvidia/version",
 }
 
+// pageSize matches the settings that are numbers of huge pages, by the kernel's names of
+// sizes.
+var pageSize = regexp.MustCompile(`^hugepages-[0-9]+kB$`)
+
 // cmdlineWords are the parameters of the kernel that are settings.
 var cmdlineWords = []string{"iommu", "intel_iommu", "amd_iommu", "pci", "hugepages", "hugepagesz", "isolcpus"}
 
@@ -79,6 +84,11 @@ func (h Host) hostSettings() map[string]string {
 	for name, file := range settingFiles {
 		if text, err := h.read(file); err == nil && text != "" {
 			all[name] = text
+		}
+	}
+	if pages, _, err := h.hugePages(); err == nil {
+		for size, on := range pages {
+			all[size] = inNodes(on)
 		}
 	}
 	if line, err := h.read("proc/cmdline"); err == nil {

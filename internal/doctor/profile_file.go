@@ -175,6 +175,7 @@ func settingNames(ofDevice bool) []string {
 		return slices.DeleteFunc(slices.Sorted(maps.Keys(deviceFields)), func(name string) bool { return name == fieldCount })
 	}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(hostFields)), func(name string) bool { return name == fieldKernel })
+	names = append(names, "hugepages-2048kB", "hugepages-1048576kB")
 	for _, word := range cmdlineWords {
 		names = append(names, settingCmdline+word)
 	}
