@@ -37,7 +37,7 @@ var importTable = []struct {
 	{"internal/inventory/filter", []string{"internal/model/..."}},
 	{"internal/devicehealth", []string{"internal/model/...", "internal/host/..."}},
 	{"internal/hostpolicy", []string{"internal/model", "internal/host/...", "internal/hostsetup", "internal/atomicfile"}},
-	{"internal/hostsetup", []string{"internal/model", "internal/host/pciconfig", "internal/atomicfile"}},
+	{"internal/hostsetup", []string{"internal/model", "internal/host/pciconfig", "internal/host/sriov", "internal/atomicfile"}},
 	{"internal/machine/...", []string{"internal/machine/...", "internal/model/...", "internal/host/...", "machines"}},
 	{"machines", nil},
 	{"api/...", []string{"internal/suggest"}},

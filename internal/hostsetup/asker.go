@@ -68,7 +68,7 @@ func (a *Asker) Ask(c Change) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if a.dir == "" {
+	if !a.Enabled() {
 		return errors.New("an agent may not: want the chart's value hostSetup.enabled to be true")
 	}
 	a.now = append(a.now, c)
@@ -96,6 +96,20 @@ func (a *Asker) End() error {
 // Unsettled says whether a value may yet be changed because that was asked for: the other
 // side has not answered what was asked last, and may be at something asked before.
 func (a *Asker) Unsettled() bool { return a.answers.Number != a.last.Number }
+
+// Enabled says whether there is anybody to ask.
+func (a *Asker) Enabled() bool { return a.dir != "" }
+
+// Functions are the PCI functions for which a field was asked for last.
+func (a *Asker) Functions(field string) []string {
+	var functions []string
+	for _, c := range a.last.Changes {
+		if c.Field == field {
+			functions = append(functions, c.Function)
+		}
+	}
+	return functions
+}
 
 // Asking says whether there is something to do for the other side: a change, be it again, or
 // to say that it does nothing any more.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/host/pciconfig"
+	"plumbline.dev/plumbline/internal/host/sriov"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -21,6 +22,7 @@ const (
 	FieldSysctl          = "sysctl/"
 	FieldMaxReadRequest  = "maxReadRequest"
 	FieldRelaxedOrdering = "relaxedOrdering"
+	FieldNumVFs          = "numVFs"
 )
 
 // Values of modules.
@@ -69,8 +71,13 @@ func (c Change) Validate() error {
 		if c.Value != "true" && c.Value != "false" {
 			return fmt.Errorf("%s: %q: want true or false", c.Field, c.Value)
 		}
+	case FieldNumVFs:
+		n, err := strconv.Atoi(c.Value)
+		if err != nil || n < 0 || n > sriov.MaxCount || strconv.Itoa(n) != c.Value {
+			return fmt.Errorf("%s: %q: want a number, 0-%d", c.Field, c.Value, sriov.MaxCount)
+		}
 	default:
-		return fmt.Errorf("field %q of a PCI function: want %s or %s", c.Field, FieldMaxReadRequest, FieldRelaxedOrdering)
+		return fmt.Errorf("field %q of a PCI function: want %s, %s or %s", c.Field, FieldMaxReadRequest, FieldRelaxedOrdering, FieldNumVFs)
 	}
 	return nil
 }

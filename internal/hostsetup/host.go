@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/host/pciconfig"
+	"plumbline.dev/plumbline/internal/host/sriov"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -68,6 +69,10 @@ func (h Host) readFunction(function, field string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if field == FieldNumVFs {
+		counts, err := sriov.Read(h.Sys, address)
+		return strconv.Itoa(counts.Now), err
+	}
 	control, err := pciconfig.ReadDeviceControl(os.DirFS(h.Sys), pciconfig.File(address))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", filepath.Join(h.Sys, pciconfig.File(address)), err)
@@ -90,6 +95,10 @@ func (h Host) write(c Change) error {
 	if err != nil {
 		return err
 	}
+	if c.Field == FieldNumVFs {
+		count, _ := strconv.Atoi(c.Value) // validated
+		return h.setVFs(address, count)
+	}
 	err = pciconfig.ChangeDeviceControl(h.Sys, address, func(control pciconfig.DeviceControl) pciconfig.DeviceControl {
 		if c.Field == FieldRelaxedOrdering {
 			return control.WithRelaxedOrdering(c.Value == "true")
@@ -101,6 +110,23 @@ func (h Host) write(c Change) error {
 		return fmt.Errorf("%s: %w", filepath.Join(h.Sys, pciconfig.File(address)), err)
 	}
 	return nil
+}
+
+// setVFs sets how many virtual functions a function has. The agent has looked at claims;
+// that no program and no pod has got one since is looked at here, right before all go.
+func (h Host) setVFs(address model.PCIAddress, count int) error {
+	counts, err := sriov.Read(h.Sys, address)
+	if err != nil || counts.Now == count {
+		return err
+	}
+	used, err := sriov.Used(h.Sys, address)
+	if err != nil {
+		return fmt.Errorf("who uses virtual functions of %s: %w", address, err)
+	}
+	if used != "" {
+		return fmt.Errorf("another number of virtual functions takes all that there are away, and %s", used)
+	}
+	return sriov.SetCount(h.Sys, address, count)
 }
 
 // took fails where the kernel made another value of a change.

@@ -173,6 +173,10 @@ func TestServerRefuses(t *testing.T) {
 		`maxReadRequest: "-128": want`:                   {Function: "0000:01:00.0", Field: FieldMaxReadRequest, Value: "-128"},
 		`maxReadRequest: "8192": want`:                   {Function: "0000:01:00.0", Field: FieldMaxReadRequest, Value: "8192"},
 		`relaxedOrdering: "on": want true or false`:      {Function: "0000:01:00.0", Field: FieldRelaxedOrdering, Value: "on"},
+		`numVFs: "-1": want a number, 0-65535`:           {Function: "0000:01:00.0", Field: FieldNumVFs, Value: "-1"},
+		`numVFs: "65536": want`:                          {Function: "0000:01:00.0", Field: FieldNumVFs, Value: "65536"},
+		`numVFs: "08": want`:                             {Function: "0000:01:00.0", Field: FieldNumVFs, Value: "08"},
+		`field "numVFs" of the host: want`:               {Field: FieldNumVFs, Value: "1"},
 		`field "reset" of a PCI function: want`:          {Function: "0000:01:00.0", Field: "reset", Value: "1"},
 		`field "../passwd" of the host: want module/ or`: {Field: "../passwd", Value: "x"},
 	}
@@ -192,6 +196,75 @@ func TestServerRefuses(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Virtual functions go with another number of them: the server looks for itself whose they
+// are, and whether the function is one that may have them.
+func TestServerSetsVFs(t *testing.T) {
+	const nic, disk, alone = "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"
+	tree := hosttest.Tree(t, `
+bus/pci/devices/0000:01:00.0/class = 0x020000
+bus/pci/devices/0000:01:00.0/sriov_totalvfs = 8
+bus/pci/devices/0000:01:00.0/sriov_numvfs = 1
+bus/pci/devices/0000:02:00.0/class = 0x010802
+bus/pci/devices/0000:02:00.0/sriov_totalvfs = 8
+bus/pci/devices/0000:02:00.0/sriov_numvfs = 0
+bus/pci/devices/0000:03:00.0/class = 0x020000
+bus/pci/devices/0000:01:10.0/class = 0x020000
+bus/pci/devices/0000:01:10.0/sriov_totalvfs = 8
+`)
+	h := Host{Sys: t.TempDir()}
+	for name, file := range tree {
+		path := filepath.Join(h.Sys, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, file.Data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	devices := filepath.Join(h.Sys, "bus/pci/devices")
+	link := func(target, name string) {
+		t.Helper()
+		if err := os.Symlink(target, filepath.Join(devices, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("../0000:01:10.0", nic+"/virtfn0")
+	link("../"+nic, "0000:01:10.0/physfn")
+	link("../../drivers/vfio-pci", "0000:01:10.0/driver")
+	s := Server{Dir: t.TempDir(), BootID: "b", Host: h}
+	try := func(function, count, want string) {
+		t.Helper()
+		changes := []Change{{Function: function, Field: FieldNumVFs, Value: count}}
+		if err := s.CarryOut(quiet(t), Request{BootID: "b", Number: 1, Changes: changes}); err != nil {
+			t.Fatal(err)
+		}
+		var told answers
+		if err := load(s.Dir, answersFile, &told); err != nil || len(told.Answers) != 1 {
+			t.Fatalf("%+v, %v", told, err)
+		}
+		if got := told.Answers[0].Error; (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s of %s: %q, want %q", count, function, got, want)
+		}
+	}
+	counted := func(function, want string) {
+		t.Helper()
+		if text, err := os.ReadFile(filepath.Join(devices, function, "sriov_numvfs")); err != nil || strings.TrimSpace(string(text)) != want {
+			t.Errorf("%s has %q, %v; want %s", function, text, err, want)
+		}
+	}
+	try(disk, "4", "is no network controller")
+	counted(disk, "0")
+	try(alone, "4", "has no sriov_totalvfs")
+	try("0000:01:10.0", "4", "is a virtual function of "+nic)
+	try(nic, "4", "virtual function 0000:01:10.0 is bound to vfio-pci")
+	try(nic, "1", "")
+	counted(nic, "1")
+	if err := os.Remove(filepath.Join(devices, "0000:01:10.0/driver")); err != nil {
+		t.Fatal(err)
+	}
+	try(nic, "9", "9 is more than ")
+	counted(nic, "1")
+	try(nic, "4", "")
+	counted(nic, "4")
 }
 
 // A request of the kernel before is nobody's any more; one for a host without modprobe
