@@ -76,7 +76,7 @@ func newAgentCommand(own surroundings) *cobra.Command {
 	f.BoolVar(&options.MoveIBInterfaces, "move-ib-interfaces", options.MoveIBInterfaces, "move InfiniBand's network interfaces (IPoIB) into pods; false: they stay on the host, and pods get the RDMA device alone")
 	f.BoolVar(&options.AllowPhysicalFunctions, "allow-physical-functions", options.AllowPhysicalFunctions, "offer physical functions that have virtual functions (SR-IOV), whose links go down when a pod takes the physical one")
 	f.StringVar(&options.DeviceTaints, "device-taints", options.DeviceTaints, "effect of the taints of faulty devices: NoSchedule, NoExecute (evicts pods that hold them) or None")
-	f.BoolVar(&options.HostSetup, "host-setup", options.HostSetup, "ask plumbline-host-setup for what HostPolicies want and an agent may not do: kernel modules, registers of PCI functions, settings of the whole kernel")
+	f.BoolVar(&options.HostSetup, "host-setup", options.HostSetup, "ask plumbline-host-setup for what HostPolicies want and an agent may not do: kernel modules, registers and virtual functions of PCI functions, settings of the whole kernel")
 	f.BoolVar(&options.HostTaints, "host-taints", options.HostTaints, "taint devices that checks of the host find broken, with NoSchedule; without effect where --device-taints is None")
 	f.StringVar(&cpuMode, "cpu-device-mode", cpuMode, "grouped: claims say how many CPUs of a group; individual: every CPU is a device")
 	f.StringVar(&groupBy, "group-by", groupBy, "what a group of CPUs is: numanode, socket or machine")

@@ -23,7 +23,8 @@ func newHostSetupCommand() *cobra.Command {
 		Short: "Make the changes of this host that its agent asks for and may not make",
 		Long: `host-setup makes the changes of this host that its agent asks for by a file of the
 state directory, and answers by another: kernel modules and settings of the whole kernel
-from allow lists, and registers of PCI functions, as HostPolicies want them. It needs
+from allow lists, and registers and virtual functions of PCI functions, as HostPolicies want
+them. It needs
 CAP_SYS_MODULE, CAP_SYS_ADMIN and CAP_SYS_CHROOT, and talks to nobody.`,
 		Example: `  # what the chart runs on nodes that have something to do, where hostSetup.enabled is true
   plumbline-agent host-setup --root=/host`,

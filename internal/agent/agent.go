@@ -27,6 +27,7 @@ import (
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/procfs"
 	"plumbline.dev/plumbline/internal/host/procmem"
+	"plumbline.dev/plumbline/internal/hostpolicy"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/kube"
@@ -54,6 +55,8 @@ type agent struct {
 	clouds    clouds
 	// offer is what the host's checks say of the NICs that are offered.
 	offer *hostreport.Offer
+	// gate keeps claims from NICs whose virtual functions are about to change.
+	gate hostpolicy.Gate
 	// heldChanged has a value when a record came or went.
 	heldChanged chan struct{}
 	// wanted has a value when a claim waits for what others hold.

@@ -26,7 +26,9 @@ func (a *agent) newPublishLoop(ctx context.Context, scans <-chan inventory.Snaps
 	if err != nil {
 		return nil, fmt.Errorf("--filter: %w", err)
 	}
-	a.merged.Withhold = offer.Apply
+	a.merged.Withhold = func(m *model.Machine, held []model.NIC) *model.Machine {
+		return a.gate.Withhold(offer.Apply(m, held), held)
+	}
 	a.offer = hostreport.NewOffer(a.HostTaints)
 	byCloud := a.merged.Describe
 	a.merged.Describe = func(m *model.Machine) *model.Machine { return a.offer.Describe(byCloud(m)) }
@@ -66,6 +68,11 @@ func (a *agent) heldNICs(ctx context.Context) ([]model.NIC, error) {
 // claimsChanged is called after a record was written or removed.
 func (a *agent) claimsChanged() {
 	a.runtime.Repin()
+	a.offerChanged()
+}
+
+// offerChanged has devices published again.
+func (a *agent) offerChanged() {
 	select {
 	case a.heldChanged <- struct{}{}:
 	default: // one is pending, and covers this change too

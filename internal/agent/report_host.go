@@ -79,6 +79,9 @@ func (a *agent) keepPolicies(client rest.Interface, told func()) (*hostpolicies.
 			return nil, err
 		}
 	}
+	// Before the first claim: what the agent before this one asked for may yet be done.
+	a.gate.Begin(asker.Functions(hostsetup.FieldNumVFs))
+	a.merged.Redescribe()
 	readable := hostsetup.Host{Sys: a.SysfsRoot, ProcSys: filepath.Join(a.ProcRoot, "sys")}
 	return hostpolicies.New(hostpolicies.Options{
 		Client: client, Labels: a.labels.get, Machine: a.merged.Scan, Interval: a.HostReportInterval, Told: told,
@@ -89,16 +92,26 @@ func (a *agent) keepPolicies(client rest.Interface, told func()) (*hostpolicies.
 			if err := asker.Begin(); err != nil {
 				return o, err
 			}
+			a.gate.Begin(asker.Functions(hostsetup.FieldNumVFs))
+			defer func() {
+				if a.gate.End(asker.Functions(hostsetup.FieldNumVFs), asker.Unsettled()) {
+					a.merged.Redescribe()
+					a.offerChanged()
+				}
+				o.Asking = asker.Asking() || a.gate.Closed()
+			}()
 			conn, err := rtnl.Dial(netns.Current)
 			if err != nil {
 				return o, err
 			}
 			defer conn.Close()
-			reconciler.Kernel = hostpolicy.Live{Conn: conn, Net: sysctl.New(a.ProcSys, netns.Current), Host: readable, Asker: asker}
+			reconciler.Kernel = hostpolicy.Live{
+				Conn: conn, Net: sysctl.New(a.ProcSys, netns.Current), Host: readable, Asker: asker, Gate: &a.gate,
+				Held: func() ([]model.NIC, error) { return a.heldNICs(context.Background()) },
+			}
 			if o.Results, err = reconciler.Run(policies, machine); err == nil {
 				err = asker.End()
 			}
-			o.Asking = asker.Asking()
 			return o, err
 		},
 	}), nil

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -20,6 +22,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/rdma"
 	"plumbline.dev/plumbline/internal/host/sysctl"
 	"plumbline.dev/plumbline/internal/hostsetup"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 func TestValidateHost(t *testing.T) {
@@ -126,6 +129,10 @@ func fixture(t *testing.T) hostsetup.Host {
 		c[0x06], c[0x34], c[0x40] = 1<<4, 0x40, pciconfig.CapabilityPCIe
 		binary.LittleEndian.PutUint16(c[0x48:], 2<<12)
 		write(filepath.Join(h.Sys, pciconfig.File(*n.PCI)), c)
+		dir := filepath.Dir(filepath.Join(h.Sys, pciconfig.File(*n.PCI)))
+		write(filepath.Join(dir, "class"), []byte("0x020000\n"))
+		write(filepath.Join(dir, "sriov_totalvfs"), []byte("8\n"))
+		write(filepath.Join(dir, "sriov_numvfs"), []byte(map[bool]string{true: "3\n", false: "0\n"}[n.PCI.Bus == 2]))
 	}
 	write(filepath.Join(h.ProcSys, "kernel/numa_balancing"), []byte("1\n"))
 	return h
@@ -145,16 +152,35 @@ func state(t *testing.T, h hostsetup.Host) string {
 	for _, n := range machine(t).NICs {
 		read(n.PCI.String(), hostsetup.FieldMaxReadRequest)
 		read(n.PCI.String(), hostsetup.FieldRelaxedOrdering)
+		read(n.PCI.String(), hostsetup.FieldNumVFs)
 	}
 	read("", fieldSysctl+"kernel.numa_balancing")
 	return strings.Join(all, "\n")
+}
+
+// killedBetween is what is left of a server that is killed between the two writes that it
+// takes to change a number of virtual functions: none.
+func killedBetween(t *testing.T, h hostsetup.Host, r hostsetup.Request) (killed bool) {
+	t.Helper()
+	for _, c := range r.Changes {
+		if have, err := h.Read(c.Function, c.Field); c.Field == fieldNumVFs && err == nil && have != "0" && have != c.Value {
+			file := filepath.Join(h.Sys, "bus/pci/devices", c.Function, "sriov_numvfs")
+			if err := os.WriteFile(file, []byte("0\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // TestAskedForReturns changes policies at random, and has the agent, which asks, and
 // plumbline-host-setup, which does it, take turns at random: either may be killed, and the
 // second may have read a request long before it carries it out. Without policies the host
 // is as it was.
-func TestAskedForReturns(t *testing.T) {
+func TestAskedForReturns(t *testing.T) { synctest.Test(t, askedForReturns) }
+
+func askedForReturns(t *testing.T) {
 	quiet := klog.NewContext(t.Context(), klog.Logger{})
 	m := machine(t)
 	for seed := range uint64(60) {
@@ -166,15 +192,19 @@ func TestAskedForReturns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return &Reconciler{File: filepath.Join(dir, "p"), BootID: "b", Kernel: Live{Host: h, Asker: asker}}
+			return &Reconciler{File: filepath.Join(dir, "p"), BootID: "b", Kernel: Live{
+				Host: h, Asker: asker, Held: func() ([]model.NIC, error) { return nil, nil }, Gate: &Gate{},
+			}}
 		}
 		rec := agent()
 		server := hostsetup.Server{Dir: filepath.Join(dir, hostsetup.Folder), BootID: "b", Host: h}
 		look := func(p []Policy, killed bool) []Result {
-			asker := rec.Kernel.(Live).Asker
+			time.Sleep(time.Duration(r.IntN(10)) * time.Second)
+			asker, gate := rec.Kernel.(Live).Asker, rec.Kernel.(Live).Gate
 			if err := asker.Begin(); err != nil {
 				t.Fatal(err)
 			}
+			gate.Begin(asker.Functions(hostsetup.FieldNumVFs))
 			results, err := rec.Run(p, m)
 			if err != nil {
 				t.Fatal(err)
@@ -186,14 +216,19 @@ func TestAskedForReturns(t *testing.T) {
 			if err := asker.End(); err != nil {
 				t.Fatal(err)
 			}
+			gate.End(asker.Functions(hostsetup.FieldNumVFs), asker.Unsettled())
 			return results
 		}
 		var read hostsetup.Request
 		turn := func(p []Policy) {
 			var err error
-			switch r.IntN(5) {
+			switch r.IntN(6) {
 			case 0:
 				look(p, true)
+			case 3:
+				if read, err = server.Next(); err == nil && killedBetween(t, h, read) {
+					read = hostsetup.Request{} // what it had read is gone with it
+				}
 			case 1:
 				if read, err = server.Next(); err == nil && r.IntN(2) == 0 {
 					err = server.CarryOut(quiet, read)
@@ -209,7 +244,7 @@ func TestAskedForReturns(t *testing.T) {
 		}
 		for range 4 {
 			p := []Policy{{Name: "a", HostPolicy: HostPolicy{Sysctls: map[string]string{"kernel.numa_balancing": fmt.Sprint(r.IntN(2))}}, Links: []LinkPolicy{{
-				Driver: "mlx5_core", MaxReadRequest: ptr(128 << r.IntN(6)), RelaxedOrdering: ptr(r.IntN(2) == 0),
+				Driver: "mlx5_core", MaxReadRequest: ptr(128 << r.IntN(6)), RelaxedOrdering: ptr(r.IntN(2) == 0), NumVFs: ptr(r.IntN(10)),
 			}}}}
 			if r.IntN(3) == 0 {
 				p = nil
@@ -222,7 +257,7 @@ func TestAskedForReturns(t *testing.T) {
 			turn(nil)
 		}
 		// What was read last is carried out before anything newer: it is one process.
-		for range 6 {
+		for range 30 {
 			if err := server.CarryOut(quiet, read); err != nil {
 				t.Fatal(err)
 			}
@@ -230,6 +265,9 @@ func TestAskedForReturns(t *testing.T) {
 			look(nil, false)
 			if read, err = server.Next(); err != nil {
 				t.Fatal(err)
+			}
+			if live := rec.Kernel.(Live); !live.Asker.Asking() && !live.Gate.Closed() {
+				break
 			}
 		}
 		if got := state(t, h); got != was || len(look(nil, false)) > 0 {

@@ -28,13 +28,24 @@ type fake struct {
 	dieAt  int
 	after  bool
 	fail   string
+	// used says by function who uses one of its virtual ones.
+	used map[string]string
+	// taken are functions whose virtual ones went, or whose link was reset, all the same.
+	taken []string
+	// unread has no values to read.
+	unread bool
 }
 
 type killed struct{}
 
 func (*fake) Unsettled(Link, string) bool { return false }
 
+func (f *fake) Used(l Link) (string, error) { return f.used[l.Function], nil }
+
 func (f *fake) Read(l Link, field string) (string, error) {
+	if f.unread {
+		return "", errors.New("no such device")
+	}
 	if v, ok := f.values[l.Key+" "+field]; ok {
 		return v, nil
 	}
@@ -48,6 +59,17 @@ func (f *fake) Write(l Link, field, value string) error {
 	if f.fail == field {
 		return errors.New("device or resource busy")
 	}
+	if disturbs := field == fieldNumVFs || field == fieldMTU || field == fieldUp && value == "false"; disturbs && f.used[l.Function] != "" {
+		f.taken = append(f.taken, l.Function)
+	}
+	if have, _ := f.Read(l, field); field == fieldNumVFs && have != "0" && value != "0" {
+		f.write(l, field, "0")
+	}
+	f.write(l, field, value)
+	return nil
+}
+
+func (f *fake) write(l Link, field, value string) {
 	f.dieAt--
 	if f.dieAt == 0 && !f.after {
 		panic(killed{})
@@ -56,12 +78,11 @@ func (f *fake) Write(l Link, field, value string) error {
 	if f.dieAt == 0 {
 		panic(killed{})
 	}
-	return nil
 }
 
 func machine(t *testing.T, withheld ...int) *model.Machine {
 	t.Helper()
-	m := &model.Machine{}
+	m := &model.Machine{Roots: []model.PCIRoot{{Name: "pci0000:00"}}}
 	for i := range 3 {
 		a, err := model.ParsePCIAddress(fmt.Sprintf("0000:0%d:00.0", i+1))
 		if err != nil {
@@ -74,7 +95,18 @@ func machine(t *testing.T, withheld ...int) *model.Machine {
 			}
 		}
 		m.NICs = append(m.NICs, n)
-		m.Functions = append(m.Functions, model.PCIFunction{Address: a, Driver: ptr("mlx5_core")})
+		m.Functions = append(m.Functions, model.PCIFunction{
+			Address: a, Root: "pci0000:00", Driver: ptr("mlx5_core"), Class: model.PCIClassNetwork << 16, SRIOV: &model.SRIOV{TotalVFs: 8},
+		})
+	}
+	return indexed(t, *m)
+}
+
+func indexed(t *testing.T, parts model.Machine) *model.Machine {
+	t.Helper()
+	m, err := model.New(parts)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return m
 }
@@ -168,6 +200,9 @@ func random(r *rand.Rand) []Policy {
 	var list []Policy
 	for i := range r.IntN(4) {
 		l := LinkPolicy{MTU: ptr(1500 + r.IntN(3)), Up: ptr(r.IntN(2) == 0)}
+		if r.IntN(2) == 0 {
+			l.NumVFs = ptr(r.IntN(10))
+		}
 		switch r.IntN(3) {
 		case 0:
 			l.PCIAddress, l.AltName = fmt.Sprintf("0000:0%d:00.0", 1+r.IntN(3)), fmt.Sprintf("rail%d", r.IntN(2))
@@ -186,6 +221,7 @@ func before(m *model.Machine) map[string]string {
 	for _, n := range m.NICs {
 		v[n.PCI.String()+" mtu"], v[n.PCI.String()+" up"] = "1500", "false"
 	}
+	v["0000:02:00.0 numVFs"] = "3"
 	return v
 }
 
@@ -220,15 +256,19 @@ func TestReturns(t *testing.T) {
 		changed := false
 		for range 5 {
 			k.dieAt, k.after = r.IntN(6), r.IntN(2) == 0
+			k.used = map[string]string{fmt.Sprintf("0000:0%d:00.0", 1+r.IntN(6)): "a claim holds it"}
 			run(random(r))
 			changed = changed || !same(k.values, before(m))
 		}
 		k.dieAt, k.after = 1+r.IntN(3), r.IntN(2) == 0
 		run(nil)
-		k.dieAt = 0
+		k.dieAt, k.used = 0, nil
 		run(nil)
 		if !same(k.values, before(m)) {
 			t.Fatalf("seed %d: %v; want %v (changed: %v)", seed, k.values, before(m), changed)
+		}
+		if len(k.taken) > 0 {
+			t.Fatalf("seed %d: taken away from who uses virtual functions of %q", seed, k.taken)
 		}
 		if left, err := rec.load(); err != nil || len(left.Entries) != 0 {
 			t.Fatalf("seed %d: record %+v, %v; want none", seed, left, err)
@@ -266,7 +306,10 @@ func TestKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	k := Live{Conn: conn, Net: sysctl.New("/proc/sys", ns.Fd()), Asker: &hostsetup.Asker{}}
+	k := Live{
+		Conn: conn, Net: sysctl.New("/proc/sys", ns.Fd()), Asker: &hostsetup.Asker{}, Host: fixture(t),
+		Held: func() ([]model.NIC, error) { return nil, nil },
+	}
 	l, err := conn.LinkByName("rail")
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,10 @@ import (
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/rdma"
 	"plumbline.dev/plumbline/internal/host/rtnl"
+	"plumbline.dev/plumbline/internal/host/sriov"
 	"plumbline.dev/plumbline/internal/host/sysctl"
 	"plumbline.dev/plumbline/internal/hostsetup"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // Live is the Kernel that runs, and the network namespace that this process is in.
@@ -26,6 +28,9 @@ type Live struct {
 	// Host reads what Asker asks others to write.
 	Host  hostsetup.Host
 	Asker *hostsetup.Asker
+	// Held returns the NICs that claims hold.
+	Held func() ([]model.NIC, error)
+	Gate *Gate
 }
 
 // Read implements Kernel.
@@ -81,6 +86,8 @@ func ownSysctl(field string) (key string, ok bool) {
 // Write implements Kernel.
 func (k Live) Write(link Link, field, value string) error {
 	switch {
+	case field == fieldNumVFs && k.Asker.Enabled() && !k.Gate.close(link.Function):
+		return errClosing
 	case ofFunction(field):
 		return k.Asker.Ask(hostsetup.Change{Function: link.Function, Field: field, Value: value})
 	case link.Key == "":
@@ -128,6 +135,32 @@ func (k Live) writeHost(field, value string) error {
 // Unsettled implements Reader.
 func (k Live) Unsettled(link Link, field string) bool {
 	return asked(link, field) && k.Asker.Unsettled()
+}
+
+// Used implements Reader.
+func (k Live) Used(link Link) (string, error) {
+	address, err := model.ParsePCIAddress(link.Function)
+	if err != nil {
+		return "", err
+	}
+	virtual, err := sriov.Virtual(k.Host.Sys, address)
+	if err != nil {
+		return "", err
+	}
+	held, err := k.Held()
+	if err != nil {
+		return "", fmt.Errorf("which devices claims hold: %w", err)
+	}
+	for _, n := range held {
+		switch {
+		case n.PCI == nil:
+		case *n.PCI == address:
+			return fmt.Sprintf("a claim holds %s", address), nil
+		case slices.Contains(virtual, *n.PCI):
+			return fmt.Sprintf("a claim holds virtual function %s", n.PCI), nil
+		}
+	}
+	return sriov.Used(k.Host.Sys, address)
 }
 
 // asked says whether a field is one that others are asked to write.

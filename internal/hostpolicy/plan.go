@@ -63,6 +63,15 @@ type Step struct {
 	Undo, Forget bool
 }
 
+// writes are the values that a step may leave behind, whoever ends it half-way: the kernel
+// changes a number of virtual functions through 0.
+func (s Step) writes() []string {
+	if s.Field == fieldNumVFs && s.Before != "0" && s.Want != "0" {
+		return []string{"0", s.Want}
+	}
+	return []string{s.Want}
+}
+
 // Plan is what to do, undoing first, and what becomes of each wish.
 type Plan struct {
 	Steps   []Step
@@ -72,6 +81,7 @@ type Plan struct {
 type target struct{ link, field string }
 
 type planner struct {
+	machine *model.Machine
 	links   map[string]Link
 	record  Record
 	kernel  Reader
@@ -84,10 +94,10 @@ type planner struct {
 // NewPlan holds policies against the links of a scan, which has none that a pod holds.
 // It changes nothing. Policies must be valid.
 func NewPlan(policies []Policy, machine *model.Machine, record Record, kernel Reader) Plan {
-	p := &planner{links: linksOf(machine), record: record, kernel: kernel, kept: map[target]bool{}, claims: map[target][]int{}, shown: map[target][]int{}}
+	p := &planner{machine: machine, links: linksOf(machine), record: record, kernel: kernel, kept: map[target]bool{}, claims: map[target][]int{}, shown: map[target][]int{}}
 	for _, policy := range slices.SortedFunc(slices.Values(policies), func(a, b Policy) int { return cmp.Compare(a.Name, b.Name) }) {
 		for _, l := range policy.Links {
-			p.wishLinks(policy, l, machine)
+			p.wishLinks(policy, l)
 		}
 		wants := policy.wants()
 		for _, field := range slices.Sorted(maps.Keys(wants)) {
@@ -125,7 +135,7 @@ func linkOf(n *model.NIC) (Link, bool) {
 			l.Key += "/" + *n.Port
 		}
 	}
-	if n.Withheld != nil {
+	if n.Withheld != nil && !n.WithheldForVFs {
 		l.needed = *n.Withheld
 	}
 	return l, true
@@ -178,10 +188,14 @@ func (l LinkPolicy) means(n *model.NIC, drivers map[string]string) bool {
 	return drivers[address] == l.Driver
 }
 
-func (p *planner) wishLinks(policy Policy, l LinkPolicy, machine *model.Machine) {
-	found, by := l.find(machine)
+func (p *planner) wishLinks(policy Policy, l LinkPolicy) {
+	all, by := l.find(p.machine)
 	wants := l.wants()
 	for _, field := range slices.Sorted(maps.Keys(wants)) {
+		found := all
+		if field == fieldNumVFs && l.Driver != "" {
+			found = p.physical(all)
+		}
 		r := Result{Link: by, Field: field, Want: wants[field], State: Planned}
 		switch {
 		case len(found) == 0:
@@ -209,6 +223,10 @@ func (p *planner) wish(policy Policy, link Link, r Result) {
 		r.State, r.Reason = Refused, fmt.Sprintf("link %s is the node's: %s", link.Name, link.needed)
 	case ofFunction(r.Field) && link.Function == "":
 		r.State, r.Reason = Refused, fmt.Sprintf("link %s is no PCI function", link.Name)
+	case r.Field == fieldNumVFs:
+		if reason := p.cannotHave(link, r.Want); reason != "" {
+			r.State, r.Reason = Refused, reason
+		}
 	}
 	by := p.claims
 	if policy.DryRun {
@@ -282,30 +300,62 @@ func (p *planner) look(at target, indexes []int) {
 			r.State, r.Reason = Failed, err.Error()
 		case have == r.Want:
 			r.State = Applied
+		default:
+			if reason := p.waits(p.links[at.link], at.field, r.Want); reason != "" {
+				r.State, r.Reason = Pending, reason
+			}
 		}
 		r.Before = have
 	}
 }
 
-// undo returns the steps back from what no policy names any more. A link that is away
-// or that the node needs by now is left alone, and its record kept.
+// undo returns the steps back from what no policy names any more. A link that is away is
+// left alone, and its record kept: a policy may find it when it is back.
 func (p *planner) undo() []Step {
 	var steps []Step
 	for _, e := range p.record.Entries {
 		link, there := p.links[e.Link]
-		if p.kept[target{e.Link, e.Field}] || !there || link.needed != "" {
-			continue
+		switch {
+		case p.kept[target{e.Link, e.Field}]:
+		case there:
+			if s, left := p.undoEntry(e, link); left == "" {
+				steps = append(steps, s)
+			}
+		case p.functionGone(e.Link):
+			steps = append(steps, Step{Link: Link{Key: e.Link}, Field: e.Field, Want: e.Before, Undo: true, Forget: true})
 		}
-		have, err := p.kernel.Read(link, e.Field)
-		if err != nil {
-			continue // read again at the next look
-		}
-		steps = append(steps, Step{
-			Link: link, Field: e.Field, Before: have, Want: e.Before, Undo: true,
-			Forget: p.over(e, link, have),
-		})
 	}
 	return steps
+}
+
+// undoEntry returns the step that puts a value back, or why there is none now, which it
+// adds to the results.
+func (p *planner) undoEntry(e Entry, link Link) (s Step, left string) {
+	s = Step{Link: link, Field: e.Field, Want: e.Before, Undo: true}
+	have, err := p.kernel.Read(link, e.Field)
+	s.Before = have
+	r := notPutBack(s)
+	switch {
+	case err != nil:
+		r.State, left = Failed, err.Error()
+	case p.over(e, link, have):
+		s.Forget = true
+	case link.needed != "":
+		r.State, left = Refused, fmt.Sprintf("link %s is the node's: %s", link.Name, link.needed)
+	default:
+		r.State, left = Pending, p.waits(link, e.Field, e.Before)
+	}
+	if left != "" {
+		r.Reason += left
+		p.results = append(p.results, r)
+	}
+	return s, left
+}
+
+// notPutBack is the result of a step of undoing that is not done; the reason is to be
+// added.
+func notPutBack(s Step) Result {
+	return Result{Link: s.Link.Key, Field: s.Field, Before: s.Before, Want: s.Want, Reason: "not put back: "}
 }
 
 // over says whether nothing is to be put back: it is as it was and stays so, or somebody

@@ -42,6 +42,8 @@ type LinkPolicy struct {
 	MaxReadRequest *int
 	// RelaxedOrdering is whether the PCI function's writes may pass each other.
 	RelaxedOrdering *bool
+	// NumVFs is how many virtual functions the PCI function has.
+	NumVFs *int
 }
 
 // sysctls are the settings that a policy may set, each with its greatest value: those
@@ -128,12 +130,15 @@ func (l LinkPolicy) functionWants() map[string]string {
 	if l.RelaxedOrdering != nil {
 		wants[hostsetup.FieldRelaxedOrdering] = strconv.FormatBool(*l.RelaxedOrdering)
 	}
+	if l.NumVFs != nil {
+		wants[fieldNumVFs] = strconv.Itoa(*l.NumVFs)
+	}
 	return wants
 }
 
 // ofFunction says whether a field is of a PCI function.
 func ofFunction(field string) bool {
-	return field == hostsetup.FieldMaxReadRequest || field == hostsetup.FieldRelaxedOrdering
+	return field == hostsetup.FieldMaxReadRequest || field == hostsetup.FieldRelaxedOrdering || field == fieldNumVFs
 }
 
 func validateSysctl(key, value string) error {
@@ -153,6 +158,7 @@ func validateSysctl(key, value string) error {
 const (
 	fieldAltName = "altName/"
 	fieldMTU     = "mtu"
+	fieldNumVFs  = hostsetup.FieldNumVFs
 	fieldSysctl  = hostsetup.FieldSysctl
 	fieldUp      = "up"
 

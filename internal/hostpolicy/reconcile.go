@@ -38,6 +38,9 @@ type Reader interface {
 	Read(link Link, field string) (string, error)
 	// Unsettled says whether a value may yet become another without being written again.
 	Unsettled(link Link, field string) bool
+	// Used says who uses the PCI function of a link, or a virtual one of it, beside the
+	// host, as a clause; empty where nobody does.
+	Used(link Link) (string, error)
 }
 
 // Kernel reads and writes them.
@@ -103,30 +106,32 @@ func (r *Reconciler) do(record *Record, s Step) (failed, err error) {
 func (r *Record) note(s Step) bool {
 	i := slices.IndexFunc(r.Entries, func(e Entry) bool { return e.Link == s.Link.Key && e.Field == s.Field })
 	if i < 0 {
-		r.Entries = append(r.Entries, Entry{Link: s.Link.Key, Field: s.Field, Before: s.Before, Set: []string{s.Want}})
-		return true
+		i = len(r.Entries)
+		r.Entries = append(r.Entries, Entry{Link: s.Link.Key, Field: s.Field, Before: s.Before})
 	}
-	if slices.Contains(r.Entries[i].Set, s.Want) {
-		return false
+	e, noted := &r.Entries[i], false
+	for _, value := range s.writes() {
+		if !slices.Contains(e.Set, value) {
+			e.Set, noted = append(e.Set, value), true
+		}
 	}
-	r.Entries[i].Set = append(r.Entries[i].Set, s.Want)
-	return true
+	return noted
 }
 
 // tell puts the outcome of a step into the results that wanted it.
 func (p *Plan) tell(s Step, failed error) {
 	state, reason := Applied, ""
 	switch {
-	case errors.Is(failed, hostsetup.ErrAsked):
+	case errors.Is(failed, hostsetup.ErrAsked), errors.Is(failed, errClosing):
 		state, reason = Pending, failed.Error()
 	case failed != nil:
 		state, reason = Failed, failed.Error()
 	}
 	if s.Undo {
 		if failed != nil {
-			p.Results = append(p.Results, Result{
-				Link: s.Link.Key, Field: s.Field, Before: s.Before, Want: s.Want, State: state, Reason: "not put back: " + reason,
-			})
+			r := notPutBack(s)
+			r.State, r.Reason = state, r.Reason+reason
+			p.Results = append(p.Results, r)
 		}
 		return
 	}

@@ -110,7 +110,7 @@ func (s *scan) withholdPhysicalFunction(c *candidate) {
 		return
 	}
 	reason := fmt.Sprintf("has virtual functions (sriov_numvfs is %d), whose links would go down with it: --allow-physical-functions offers it", f.SRIOV.NumVFs)
-	c.Withheld = &reason
+	c.Withheld, c.WithheldForVFs = &reason, true
 }
 
 // alwaysVirtual are the kinds of link that are never hardware.

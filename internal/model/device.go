@@ -28,6 +28,9 @@ type NIC struct {
 	// Withheld says why the NIC must never be offered, such as "carries the
 	// default route"; nil when it may be.
 	Withheld *string `json:"withheld,omitempty"`
+	// WithheldForVFs: it is for its virtual functions alone that it is withheld. The node
+	// itself does not need it.
+	WithheldForVFs bool `json:"-"`
 	// Simulated marks a stand-in, and says of what and by what.
 	Simulated *string `json:"simulated,omitempty"`
 	// Published is the device that this was read from; nil where the host was.

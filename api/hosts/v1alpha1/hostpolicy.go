@@ -73,7 +73,7 @@ type HostSysctlValue string
 // interface and driver finds. What is left out stays as it is.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.interface), has(self.driver)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice, interface and driver"
-// +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls) || has(self.maxReadRequest) || has(self.relaxedOrdering)",message="want at least one of up, mtu, altName, sysctls, maxReadRequest and relaxedOrdering"
+// +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls) || has(self.maxReadRequest) || has(self.relaxedOrdering) || has(self.numVFs)",message="want at least one of up, mtu, altName, sysctls, maxReadRequest, relaxedOrdering and numVFs"
 type LinkPolicy struct {
 	// PCIAddress is such as "0000:91:00.0".
 	//
@@ -121,6 +121,13 @@ type LinkPolicy struct {
 	// RelaxedOrdering is whether writes of the PCI function may pass each other. It needs
 	// plumbline-host-setup.
 	RelaxedOrdering *bool `json:"relaxedOrdering,omitempty"`
+	// NumVFs is how many virtual functions (SR-IOV) the PCI function has, at most its
+	// sriov_totalvfs. Another number than 0 is changed through 0: it waits while somebody
+	// uses one of them. It needs plumbline-host-setup.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	NumVFs *int32 `json:"numVFs,omitempty"`
 }
 
 // SysctlValue is a small number.

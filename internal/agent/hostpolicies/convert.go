@@ -66,7 +66,7 @@ func fromAPI(policy *hosts.HostPolicy) hostpolicy.Policy {
 		l := &policy.Spec.Links[i]
 		link := hostpolicy.LinkPolicy{
 			PCIAddress: l.PCIAddress, RDMADevice: l.RDMADevice, Interface: l.Interface, Driver: l.Driver, Up: l.Up, AltName: l.AltName,
-			Sysctls: texts(l.Sysctls), MTU: number(l.MTU), MaxReadRequest: number(l.MaxReadRequest), RelaxedOrdering: l.RelaxedOrdering,
+			Sysctls: texts(l.Sysctls), MTU: number(l.MTU), MaxReadRequest: number(l.MaxReadRequest), RelaxedOrdering: l.RelaxedOrdering, NumVFs: number(l.NumVFs),
 		}
 		p.Links = append(p.Links, link)
 	}

@@ -18,7 +18,7 @@ func looksLike(now, before model.NIC) bool {
 
 // hardware is what a scan alone tells of a NIC.
 func hardware(n model.NIC) model.NIC {
-	n.Attributes, n.Withheld = nil, nil
+	n.Attributes, n.Withheld, n.WithheldForVFs = nil, nil, false
 	if n.Interface != nil {
 		i := *n.Interface
 		i.Index = 0
@@ -35,7 +35,7 @@ func onHost(before model.NIC, seen *model.NIC) model.NIC {
 		return before
 	}
 	if before.Interface != nil && seen.Interface != nil {
-		before.Withheld = seen.Withheld
+		before.Withheld, before.WithheldForVFs = seen.Withheld, seen.WithheldForVFs
 		i := *before.Interface
 		i.Index = seen.Interface.Index
 		before.Interface = &i
