@@ -385,13 +385,16 @@ func TestChecks(t *testing.T) {
 			},
 			[]string{"port-errors wrong 0000:06:00.0 eth1 mlx5_0: link_downed 2, packet_seq_err 7 since the driver was loaded"},
 		},
+		"packets of a fabric that was congested": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence": "7\n"}, nil,
+		},
 		"counters that firmware keeps": {
 			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error": unreadable},
 			[]string{"port-errors unknown 0000:06:00.0 eth1 mlx5_0: may not be read"},
 		},
 		"a counter that is none": {
 			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error": "N/A (not supported)\n"},
-			[]string{`port-errors unknown 0000:06:00.0 eth1 mlx5_0: symbol_error: strconv.ParseUint: parsing "N/A (not supported)": invalid syntax`},
+			[]string{`port-errors unknown 0000:06:00.0 eth1 mlx5_0: counters/symbol_error: strconv.ParseUint: parsing "N/A (not supported)": invalid syntax`},
 		},
 		"a driver that counts nothing": {
 			nil, map[string]string{

@@ -261,37 +261,43 @@ func (h Host) gidOf(n model.NIC, address netip.Addr, port string, r *report) {
 
 // Counters of errors of a port, those of its link and those of packets on their way.
 var (
-	linkErrors   = []string{"symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_xmit_discards"}
-	packetErrors = []string{"out_of_sequence", "packet_seq_err", "local_ack_timeout_err"}
+	linkErrors   = []string{"counters/symbol_error", "counters/link_error_recovery", "counters/link_downed", "counters/port_rcv_errors"}
+	packetErrors = []string{
+		"counters/port_xmit_discards", "hw_counters/out_of_sequence", "hw_counters/packet_seq_err", "hw_counters/local_ack_timeout_err",
+	}
 )
 
-// portErrors tells of errors that RDMA ports have counted since their driver was loaded.
+// portErrors tells of errors that RDMA ports have counted since their driver was loaded:
+// those of a link are wrong. Those of packets are told and not judged, since every fabric
+// that was ever congested has some, and only their growth would say more.
 func portErrors(h Host, r *report) {
 	for _, n := range h.rdmaNICs() {
 		port := path.Join("sys/class/infiniband", n.RDMA.Name, "ports/1")
-		link, there, err := h.counted(path.Join(port, "counters"), linkErrors)
+		link, there, err := h.counted(port, linkErrors)
 		var packets []string
 		if err == nil {
 			// Firmware that lets nobody read the first makes the kernel log each try.
 			var more bool
-			packets, more, err = h.counted(path.Join(port, "hw_counters"), packetErrors)
+			packets, more, err = h.counted(port, packetErrors)
 			there = there || more
 		}
 		source := "/" + port + "/{counters,hw_counters}"
-		switch all := slices.Concat(link, packets); {
+		found := strings.Join(slices.Concat(link, packets), ", ") + " since the driver was loaded"
+		switch {
 		case err != nil:
 			r.unknown(subjectOf(n), source, err)
-		case len(all) > 0:
-			r.wrong(subjectOf(n), source, strings.Join(all, ", ")+" since the driver was loaded", "none",
-				"of the link: look at cable, optics and switch port; of packets: at congestion (PFC, ECN) and losses in the network")
+		case len(link) > 0:
+			r.wrong(subjectOf(n), source, found, "none of the link", "look at cable, optics and switch port")
+		case len(packets) > 0:
+			r.ok(subjectOf(n), source, found)
 		case there:
 			r.ok(subjectOf(n), source, "none")
 		}
 	}
 }
 
-// counted are the counters that are not zero, with their values; there says whether the
-// driver has any of them.
+// counted are the counters below a folder that are not zero, with their values; there says
+// whether the driver has any of them.
 func (h Host) counted(dir string, names []string) (all []string, there bool, err error) {
 	for _, name := range names {
 		text, err := h.read(path.Join(dir, name))
@@ -307,7 +313,7 @@ func (h Host) counted(dir string, names []string) (all []string, there bool, err
 		}
 		there = true
 		if n > 0 {
-			all = append(all, fmt.Sprintf("%s %d", name, n))
+			all = append(all, fmt.Sprintf("%s %d", path.Base(name), n))
 		}
 	}
 	return all, there, nil
