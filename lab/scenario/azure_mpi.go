@@ -119,6 +119,11 @@ func (d Demo) allocatedClaim(ctx context.Context, namespace, podName string) (*r
 // names arrives in the pod under the name that the configuration gives it.
 func (d Demo) mpi(ctx context.Context) (bool, error) {
 	d.heading("The MPI example's class and template on the virtual machine")
+	// The NIC that it names may be the tutorial's pods': NVIDIA's driver lists GPUs in any
+	// order, and their NICs follow.
+	if err := d.deleteMission(ctx); err != nil {
+		return false, err
+	}
 	if _, err := d.Kubectl.Run(ctx, "apply", "-k", d.overlay("mpi-operator-gpudirect")); err != nil {
 		return false, err
 	}

@@ -13,31 +13,42 @@ import (
 	"strings"
 )
 
-// answer is what a command printed and how it ended.
-type answer struct {
+// Answer is what a command printed and how it ended.
+type Answer struct {
 	Out, Complaint string
 	Code           int
 }
 
 // Ending says how the command ended, in words.
-func (a answer) Ending() string {
+func (a Answer) Ending() string {
 	if a.Complaint == "" {
 		return fmt.Sprintf("exit code %d", a.Code)
 	}
 	return fmt.Sprintf("exit code %d: %s", a.Code, a.Complaint)
 }
 
-// plumbline runs the command of that name as a user of the cluster. That it ends
-// with another code than 0 is an answer, and no error.
-func (d Demo) plumbline(ctx context.Context, args ...string) (answer, error) {
+// Plumbline runs the command of that name as a user of the cluster.
+type Plumbline struct {
+	// Program and Kubeconfig are paths.
+	Program, Kubeconfig string
+}
+
+// Run returns what the command answered. That it ends with another code than 0 is an
+// answer, and no error.
+func (p Plumbline) Run(ctx context.Context, args ...string) (Answer, error) {
 	var out, complaint bytes.Buffer
-	cmd := exec.CommandContext(ctx, d.Plumbline, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+d.Kubectl.Kubeconfig)
+	cmd := exec.CommandContext(ctx, p.Program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Kubeconfig)
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return answer{}, fmt.Errorf("run plumbline %s: %w", strings.Join(args, " "), err)
+		return Answer{}, fmt.Errorf("run plumbline %s: %w", strings.Join(args, " "), err)
 	}
-	return answer{Out: out.String(), Complaint: strings.TrimSpace(complaint.String()), Code: cmd.ProcessState.ExitCode()}, nil
+	return Answer{Out: out.String(), Complaint: strings.TrimSpace(complaint.String()), Code: cmd.ProcessState.ExitCode()}, nil
+}
+
+// plumbline runs the command against the demo's cluster.
+func (d Demo) plumbline(ctx context.Context, args ...string) (Answer, error) {
+	return Plumbline{Program: d.Plumbline, Kubeconfig: d.Kubectl.Kubeconfig}.Run(ctx, args...)
 }

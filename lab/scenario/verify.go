@@ -139,7 +139,7 @@ func (d Demo) verifyPod(ctx context.Context, pod, claim string, want verifyExpec
 }
 
 // checkVerifyAnswer checks how the command ended, and both answers of its text.
-func checkVerifyAnswer(a answer, want verifyExpectation) claimcheck.Result {
+func checkVerifyAnswer(a Answer, want verifyExpectation) claimcheck.Result {
 	v := claimcheck.Result{What: "plumbline verify " + want.what, OK: a.Code == want.code, Why: a.Ending()}
 	for question, status := range map[string]metav1.ConditionStatus{"as claimed": want.asClaimed, "aligned": want.aligned} {
 		if !answered(a.Out, question, string(status)) {

@@ -15,7 +15,7 @@ import (
 func TestAnswers(t *testing.T) {
 	d := Demo{Plumbline: "sh"}
 	three, err := d.plumbline(t.Context(), "-c", "echo said; echo wrong >&2; exit 3")
-	if want := (answer{Out: "said\n", Complaint: "wrong", Code: 3}); err != nil || three != want {
+	if want := (Answer{Out: "said\n", Complaint: "wrong", Code: 3}); err != nil || three != want {
 		t.Fatalf("got %+v, %v; want %+v", three, err, want)
 	}
 	if want := "exit code 3: wrong"; three.Ending() != want {
@@ -34,19 +34,19 @@ func TestCheckVerifyAnswer(t *testing.T) {
 	}
 	far := "/dev/dri/card0 to main CPUs  SYS  NODE\nnet0 to main CPUs  SYS  NODE\n"
 	for _, test := range []struct {
-		answer answer
+		answer Answer
 		want   verifyExpectation
 		ok     bool
 	}{
-		{answer{Out: text("True", "True", "")}, expectAligned, true},
-		{answer{Out: text("True", "False", "")}, expectAligned, false},
-		{answer{Out: text("True", "True", ""), Code: 3}, expectAligned, false},
-		{answer{Out: "default/x on n: Aligned"}, expectAligned, false},
-		{answer{Out: text("False", "True", ""), Code: 3}, expectFlagged, true},
-		{answer{Out: text("False", "True", "")}, expectFlagged, false},
-		{answer{Out: text("True", "False", far)}, expectNotAligned, true},
-		{answer{Out: text("True", "True", far)}, expectNotAligned, false},
-		{answer{Out: text("True", "False", strings.ReplaceAll(far, "SYS  NODE", "NODE  NODE"))}, expectNotAligned, false},
+		{Answer{Out: text("True", "True", "")}, expectAligned, true},
+		{Answer{Out: text("True", "False", "")}, expectAligned, false},
+		{Answer{Out: text("True", "True", ""), Code: 3}, expectAligned, false},
+		{Answer{Out: "default/x on n: Aligned"}, expectAligned, false},
+		{Answer{Out: text("False", "True", ""), Code: 3}, expectFlagged, true},
+		{Answer{Out: text("False", "True", "")}, expectFlagged, false},
+		{Answer{Out: text("True", "False", far)}, expectNotAligned, true},
+		{Answer{Out: text("True", "True", far)}, expectNotAligned, false},
+		{Answer{Out: text("True", "False", strings.ReplaceAll(far, "SYS  NODE", "NODE  NODE"))}, expectNotAligned, false},
 	} {
 		if v := checkVerifyAnswer(test.answer, test.want); v.OK != test.ok {
 			t.Errorf("%+v, want %q: %+v", test.answer, test.want.what, v)
