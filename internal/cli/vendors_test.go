@@ -34,6 +34,7 @@ func vendorObjects(t *testing.T) []runtime.Object {
 		claimOf("infer", []string{"infer-0"}, on("amd-0", result("gpu.amd.com", "gpu-1-128"), result(sriov, "0000-06-00-2"))...),
 		claimOf("virtual", []string{"vm-0"}, on("amd-0", result("gpu.amd.com", "gpu-vfio-1"))...),
 		claimOf("flex", []string{"video-0"}, on("intel-0", result("gpu.intel.com", "0000-b3-00-0-0x56c0"), result("fabric.example.com", "port-0"))...),
+		claimOf("eval", []string{"eval-0"}, on("standard-0", result("gpu.example.com", "gpu-2"), result("dra.net", "pci-0000-92-00-0"))...),
 	)
 }
 
@@ -41,7 +42,7 @@ func vendorObjects(t *testing.T) []runtime.Object {
 // their place.
 func TestTopoOfOtherDrivers(t *testing.T) {
 	client := fake.NewClientset(vendorObjects(t)...)
-	for _, node := range []string{"dranet-0", "egx-0", "amd-0", "intel-0"} {
+	for _, node := range []string{"dranet-0", "egx-0", "amd-0", "intel-0", "standard-0", "rootless-0"} {
 		t.Run(node, func(t *testing.T) {
 			topology, left, err := nodeTopology(client, node)
 			if err != nil {

@@ -6,6 +6,7 @@ package claim
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/kubernetes/fake"
@@ -38,4 +39,33 @@ func TestSimulateOnOtherDrivers(t *testing.T) {
 		t.Fatal(err)
 	}
 	requireGolden(t, "simulate-vendors.txt", told.String()+out.String())
+}
+
+// What new writes for a driver that nobody knows fits where it publishes the standard
+// attributes, in every alignment that compares those; where one is missing, it is named.
+func TestNewOnStandardAttributes(t *testing.T) {
+	const class = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu.example.com}\n" +
+		"spec: {selectors: [{cel: {expression: device.driver == \"gpu.example.com\"}}]}\n"
+	for _, tc := range []struct{ node, args, want string }{
+		{"standard-0", "--gpus 1 --nics 1 --cpus 4", "fits standard-0\n"},
+		{"standard-0", "--gpus 4 --nics 4 --cpus 32", "fits standard-0\n"},
+		{"standard-0", "--gpus 2", "fits standard-0\n"},
+		{"rootless-0", "--gpus 2", "fits rootless-0\n"},
+		{"rootless-0", "--gpus 1 --nics 1 --cpus 4", "resource.kubernetes.io/pcieRoot"},
+	} {
+		t.Run(tc.node+" "+tc.args, func(t *testing.T) {
+			args := append(strings.Fields(tc.args), "--gpu-class", "gpu.example.com", "-f", "-", "-f", "../testdata/vendors/"+tc.node+".yaml")
+			manifest, said := told(t, class, args...)
+			if !strings.Contains(said, tc.want) {
+				t.Errorf("%swant %s", said, tc.want)
+			}
+			if tc.want == "resource.kubernetes.io/pcieRoot" && !strings.Contains(said, "warning: does not fit "+tc.node) {
+				t.Errorf("%swant that it does not fit", said)
+			}
+			out, err := run(t, manifest, "lint", "-f", "-")
+			if err != nil || !strings.Contains(out, " 0 errors, ") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
 }

@@ -22,13 +22,13 @@ import (
 const (
 	gpuDriver = slicecodec.DriverGPU
 	checkGPUs = "gpu-slices"
-	// fixGPUs is the first release that publishes the root (docs/claims.md).
-	fixGPUs = "install NVIDIA's DRA driver for GPUs, v0.5.0 or newer"
+	// fixGPUs is the first release that publishes all that claims compare (docs/claims.md).
+	fixGPUs = "install NVIDIA's DRA driver for GPUs, " + slicecodec.NUMANodeOfGPUsSince + " or newer"
 )
 
 // published are the GPUs that NVIDIA's driver publishes of a node.
 type published struct {
-	devices, withRoot int
+	devices, withRoot, withNode int
 	// version is the kernel driver's; empty where no device says it.
 	version string
 }
@@ -67,6 +67,9 @@ func (g gpus) add(s *resourceapi.ResourceSlice) {
 		if _, ok := attributes[slicecodec.AttrPCIeRoot]; ok {
 			p.withRoot++
 		}
+		if _, ok := attributes[slicecodec.AttrNUMANode]; ok {
+			p.withNode++
+		}
 		if v := attributes["driverVersion"].VersionValue; v != nil {
 			p.version = *v
 		}
@@ -98,11 +101,23 @@ func (g gpus) finding(node string, p hosts.HostProfile) *hosts.Finding {
 	case said.withRoot < said.devices:
 		f.Found = fmt.Sprintf("%d of %s without %s", said.devices-said.withRoot, plural.Count(said.devices, "device", "devices"), slicecodec.AttrPCIeRoot)
 		f.Want = "all with it: constraints leave the others out"
+	case said.withNode == 0:
+		// Slices do not carry the version of the driver that publishes them.
+		f.Severity, f.Verdict = hosts.Information, hosts.Unknown
+		f.Found = fmt.Sprintf("%s, none with %s: NVIDIA's DRA driver is older than %s, or the kernel names no NUMA node of a GPU",
+			said.text(), slicecodec.AttrNUMANode, slicecodec.NUMANodeOfGPUsSince)
+		f.Want = "GPUs with it: until then claims compare " + slicecodec.AttrPCIeRoot + " with a NIC's, as plumbline claim new does"
 	default:
-		f.Verdict, f.Fix, f.Found = hosts.OK, "", plural.Count(said.devices, "device", "devices")
-		if said.version != "" {
-			f.Found += ", kernel driver " + printable.Text(said.version)
-		}
+		f.Verdict, f.Fix, f.Found = hosts.OK, "", said.text()
 	}
 	return f
+}
+
+// text counts the devices and names the kernel driver's version.
+func (p published) text() string {
+	text := plural.Count(p.devices, "device", "devices")
+	if p.version != "" {
+		text += ", kernel driver " + printable.Text(p.version)
+	}
+	return text
 }

@@ -5,11 +5,13 @@ package doctor
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -18,7 +20,9 @@ import (
 func sliceOf(driver, node string, devices, roots int) resourceapi.ResourceSlice {
 	s := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node + "-" + driver}, Spec: resourceapi.ResourceSliceSpec{Driver: driver, NodeName: &node}}
 	for i := range devices {
-		d := resourceapi.Device{Name: "gpu", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"driverVersion": {VersionValue: new("570.86.15")}}}
+		d := resourceapi.Device{Name: "gpu", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+			"driverVersion": {VersionValue: new("570.86.15")}, slicecodec.AttrNUMANode: {IntValue: new(int64(0))},
+		}}
 		if i < roots {
 			d.Attributes[slicecodec.AttrPCIeRoot] = resourceapi.DeviceAttribute{StringValue: new("pci0000:00")}
 		}
@@ -66,4 +70,42 @@ func TestGPUsThatNobodyTells(t *testing.T) {
 	if text, code, err := b.run(t, "-A", "--all"); err != nil || code != 0 || strings.Contains(text, checkGPUs) {
 		t.Errorf("exit code %d, %v:\n%s", code, err, text)
 	}
+}
+
+// A release of NVIDIA's DRA driver that publishes no NUMA node is told by that, with the
+// one that does, and what claims can compare.
+func TestReleasesOfNVIDIA(t *testing.T) {
+	const older = "none with resource.kubernetes.io/numaNode: NVIDIA's DRA driver is older than v0.5.0, or the kernel names no NUMA node of a GPU"
+	for release, old := range map[string]bool{"0.4.0": true, "0.4.1": true, "0.5.0": false} {
+		t.Run(release, func(t *testing.T) {
+			slice := recordedSlice(t, "nvidia-"+release)
+			slice.Spec.NodeName = new("gpu-0")
+			a := &api{slices: []resourceapi.ResourceSlice{slice}}
+			a.add("gpu-0", recorded(t)["ready"])
+			for _, of := range [][]string{{"--node", "gpu-0"}, {"-A"}} {
+				text, code, err := a.run(t, append(of, "--all")...)
+				words := strings.Join(strings.Fields(text), " ")
+				if err != nil || code != 0 || !strings.Contains(words, "kernel driver 580.126.20") || strings.Contains(words, older) != old {
+					t.Errorf("%q: exit code %d, %v:\n%s", of, code, err, text)
+				}
+				if old && !strings.Contains(words, "install NVIDIA's DRA driver for GPUs, v0.5.0 or newer") {
+					t.Errorf("%q names no fix:\n%s", of, text)
+				}
+			}
+		})
+	}
+}
+
+// recordedSlice is what a release publishes.
+func recordedSlice(t *testing.T, name string) resourceapi.ResourceSlice {
+	t.Helper()
+	text, err := os.ReadFile("../../model/slicecodec/testdata/nvidia/" + name + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var slice resourceapi.ResourceSlice
+	if err := yaml.UnmarshalStrict(text, &slice); err != nil {
+		t.Fatal(err)
+	}
+	return slice
 }

@@ -62,7 +62,7 @@ func Find(ctx context.Context, a *reason.Answer, cause string, claims []*resourc
 	}
 	f := &finder{ctx: ctx, a: a, cause: cause, claims: claims, selectors: selectors, elsewhere: elsewhere}
 	for _, propose := range []func(){
-		f.names, f.guard, f.gates, f.tolerate, f.free, f.relax, f.lessCapacity, f.fewer, f.split, f.drop,
+		f.names, f.guard, f.gates, f.tolerate, f.free, f.relax, f.roots, f.lessCapacity, f.fewer, f.split, f.drop,
 	} {
 		// A mistake is worth its correction only, not the ways around it.
 		mistaken := slices.ContainsFunc(f.fixes, func(x Fix) bool { return x.Kind == CorrectName || x.Kind == GuardSelector })

@@ -147,15 +147,22 @@ func (a *Answer) wantsSeveral(r *compile.Request) bool {
 
 // attributeCause says which request has free devices, none with the attribute.
 func (a *Answer) attributeCause(t *conflictConstraint, r *compile.Request, wants string) Cause {
+	hint := a.versionHint(t)
 	if a.HasAttribute(t.attribute) {
-		return Cause{Code: AttributeAbsent, Text: fmt.Sprintf("%s; no device for %s has this attribute", wants, r.Name)}
+		text := fmt.Sprintf("%s; no device for %s has this attribute", wants, r.Name)
+		if hint != "" {
+			text += ": " + hint
+		}
+		return Cause{Code: AttributeAbsent, Text: text}
 	}
 	where := "cluster"
 	if len(a.Cluster.NodeNames()) == 1 {
 		where = "node" // simulate asks of each by itself
 	}
 	text := fmt.Sprintf("%s; no device of the %s has this attribute", wants, where)
-	if meant := a.SuggestAttribute(t.attribute); meant != "" {
+	if meant := a.SuggestAttribute(t.attribute); hint != "" {
+		text += ": " + hint
+	} else if meant != "" {
 		text += ": did it mean " + meant + "?"
 	}
 	return Cause{Code: AttributeUnknown, Text: text}

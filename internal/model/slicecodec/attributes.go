@@ -23,6 +23,11 @@ const (
 	AttrNUMANode = "resource.kubernetes.io/numaNode"
 )
 
+// NUMANodeOfGPUsSince is the first release of NVIDIA's DRA driver that publishes
+// AttrNUMANode; it leaves it out where the kernel names no NUMA node. The releases before
+// publish AttrPCIBusID and AttrPCIeRoot.
+const NUMANodeOfGPUsSince = "v0.5.0"
+
 // Attributes shared by our drivers. AttrLegacyNUMANode is the name that pairs
 // a NIC with CPUs in manifests written before the standard one existed.
 const (

@@ -4,6 +4,7 @@
 package slicecodec
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -93,6 +95,30 @@ func TestRead(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// Releases of NVIDIA's driver are told apart by the NUMA node alone.
+func TestReleasesOfNVIDIA(t *testing.T) {
+	for release, withNode := range map[string]bool{"0.4.0": false, "0.4.1": false, "0.5.0": true} {
+		text, err := os.ReadFile("testdata/nvidia/nvidia-" + release + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var slice resourceapi.ResourceSlice
+		if err := yaml.UnmarshalStrict(text, &slice); err != nil {
+			t.Fatal(release, err)
+		}
+		for _, d := range slice.Spec.Devices {
+			read, err := Read(slice.Spec.Driver, d.Name, d.Attributes)
+			if err != nil || read.Kind != KindGPU || read.Part || read.PCI == nil || read.Root == nil || (read.NUMANode != nil) != withNode {
+				t.Errorf("%s of %s: %+v, %v", d.Name, release, read, err)
+			}
+		}
+		n, err := Decode([]resourceapi.ResourceSlice{slice})
+		if err != nil || len(n.Machine.GPUs) != len(slice.Spec.Devices) || n.Machine.GPUs[0].ProductName != "NVIDIA H200" {
+			t.Errorf("%s: %+v, %v", release, n.Machine.GPUs, err)
+		}
 	}
 }
 

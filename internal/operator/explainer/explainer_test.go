@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain"
@@ -170,6 +172,38 @@ func TestTexts(t *testing.T) {
 			assertSentences(t, tc.name, text)
 		})
 	}
+}
+
+// A pod whose claim compares what its release of NVIDIA's driver does not publish is told
+// so, with the release that does and the claim that works.
+func TestReleaseOfNVIDIA(t *testing.T) {
+	claim := explaintest.Claim("near", []resourceapi.DeviceConstraint{explaintest.Match("resource.kubernetes.io/numaNode")},
+		explaintest.Request("gpu", "gpu.nvidia.com", 1), explaintest.Request("nic", "mrdma.google.com", 1), explaintest.Request("cpu", "dra.cpu", 1))
+	c := newFixture(t, waiting("trainer", "near"), claim)
+	text, err := os.ReadFile("../../model/slicecodec/testdata/nvidia/nvidia-0.4.1.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded resourceapi.ResourceSlice
+	if err := yaml.UnmarshalStrict(text, &recorded); err != nil {
+		t.Fatal(err)
+	}
+	served := c.client.ResourceV1().ResourceSlices()
+	all, err := served.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := c.objects.revision.Load()
+	for i := range all.Items {
+		if slice := &all.Items[i]; slice.Spec.Driver == recorded.Spec.Driver {
+			slice.Spec.Devices, slice.ResourceVersion = recorded.Spec.Devices, "2"
+			if _, err := served.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	settled(t, "the older driver", func() bool { return c.objects.revision.Load() >= before+2 })
+	assertSentences(t, "nvidia-0.4.1", strings.TrimPrefix(c.after(patience), "default/trainer "))
 }
 
 // assertSentences compares a text, one sentence a line.
