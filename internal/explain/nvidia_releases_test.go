@@ -44,8 +44,8 @@ func ofRelease(t *testing.T, release string, tutorial bool) snapshot.Objects {
 // publishes it, and gets one that works with the release that there is.
 func TestReleasesOfNVIDIA(t *testing.T) {
 	const (
-		since  = "NVIDIA's driver publishes it from v0.5.0 on only, where the kernel names a NUMA node; every release can compare resource.kubernetes.io/pcieRoot with a NIC's"
-		legacy = "NVIDIA's driver publishes resource.kubernetes.io/numaNode instead, but from v0.5.0 on only"
+		since  = "NVIDIA's driver publishes it from v0.5.0 on, and only where the kernel names a NUMA node; every release can compare resource.kubernetes.io/pcieRoot with a NIC's"
+		legacy = "NVIDIA's driver publishes resource.kubernetes.io/numaNode instead, from v0.5.0 on, and only where"
 		other  = "NVIDIA's driver publishes resource.kubernetes.io/numaNode instead"
 	)
 	pairs := []resourceapi.DeviceRequest{gpus(1), nics(1)}
@@ -76,7 +76,7 @@ func TestReleasesOfNVIDIA(t *testing.T) {
 			if strings.Contains(out, "did it mean") {
 				t.Errorf("another name is no way out:\n%s", out)
 			}
-			if tc.release == "0.5.0" && strings.Contains(out, "from v0.5.0 on only") {
+			if tc.release == "0.5.0" && strings.Contains(out, "from v0.5.0 on") {
 				t.Errorf("the driver is new enough:\n%s", out)
 			}
 		})

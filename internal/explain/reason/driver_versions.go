@@ -27,9 +27,9 @@ func (a *Answer) versionHint(t *conflictConstraint) string {
 	}
 	it := "it"
 	if t.attribute != slicecodec.AttrNUMANode {
-		it = slicecodec.AttrNUMANode + " instead, but"
+		it = slicecodec.AttrNUMANode + " instead,"
 	}
-	return fmt.Sprintf("NVIDIA's driver publishes %s from %s on only, where the kernel names a NUMA node; "+
+	return fmt.Sprintf("NVIDIA's driver publishes %s from %s on, and only where the kernel names a NUMA node; "+
 		"every release can compare %s with a NIC's", it, slicecodec.NUMANodeOfGPUsSince, slicecodec.AttrPCIeRoot)
 }
 
