@@ -40,7 +40,9 @@ var importTable = []struct {
 	{"internal/hostsetup", []string{"internal/model", "internal/host/pciconfig", "internal/host/sriov", "internal/atomicfile"}},
 	{"internal/machine/...", []string{"internal/machine/...", "internal/model/...", "internal/host/...", "machines"}},
 	{"machines", nil},
-	{"api/...", []string{"internal/suggest"}},
+	{"api/...", []string{"internal/strictjson", "internal/suggest"}},
+	{"internal/strictjson", []string{"internal/suggest"}},
+	{"internal/vendorconfig/...", []string{"internal/strictjson"}},
 	{"internal/suggest", nil},
 	{"internal/plural", nil},
 	{"internal/printable", nil},
@@ -104,7 +106,7 @@ var importTable = []struct {
 	{"internal/agent/runtimestate", []string{"internal/cdi"}},
 	{"internal/agent/status", []string{"internal/driver", "internal/kube", "internal/model/..."}},
 	{"internal/allocation", nil},
-	{"internal/claimgen", []string{"internal/model/slicecodec", "api/..."}},
+	{"internal/claimgen", []string{"internal/model/slicecodec", "internal/vendorconfig/...", "api/..."}},
 	{"internal/nodeslices", []string{"internal/cloud/...", "internal/inventory", "internal/machine", "internal/model/..."}},
 	{"internal/agent/verifying", []string{
 		"internal/metrics", "internal/agent/status", "internal/driver", "internal/model", "internal/verify", "internal/verify/...",
@@ -149,6 +151,7 @@ var importTable = []struct {
 		// lint asks the driver what it would say of a claim's parameters.
 		"internal/driver/netdev",
 		"internal/suggest",
+		"internal/vendorconfig/...",
 		"api/...", "deploy",
 	}},
 	{"internal/cli/claim/policy", []string{"api/..."}},

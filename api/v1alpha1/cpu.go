@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
+
+	"plumbline.dev/plumbline/internal/strictjson"
 )
 
 // CPUConfigKind is what kind may say of a CPUConfig. It may also be left out.
@@ -76,7 +78,7 @@ type CPUSetConfig struct {
 // does.
 func DecodeCPUConfig(text []byte) (*CPUConfig, error) {
 	var c CPUConfig
-	if err := decodeStrict(text, &c); err != nil {
+	if err := strictjson.Decode(text, &c); err != nil {
 		return nil, err
 	}
 	if err := checkHeader(c.APIVersion, c.Kind, CPUConfigKind, APIVersion, shortAPIVersion); err != nil {
