@@ -26,6 +26,8 @@ func (a Attribute) String() string { return a.Domain + "/" + a.Name }
 type Analysis struct {
 	// Driver is the driver that it selects, "" for none.
 	Driver string
+	// Equal are the attributes that it wants to be one text.
+	Equal map[Attribute]string
 	// Reads are all attributes that it reads, and Unguarded those that it reads
 	// also of devices that lack them. Both are sorted.
 	Reads, Unguarded []Attribute
@@ -45,10 +47,13 @@ func Analyse(expression string) (Analysis, error) {
 	w := walker{reads: map[Attribute]bool{}, unguarded: map[Attribute]bool{}, domains: map[string]string{}}
 	root := parsed.NativeRep().Expr()
 	w.walk(root, nil)
-	a := Analysis{Reads: sorted(w.reads), Unguarded: sorted(w.unguarded)}
+	a := Analysis{Equal: map[Attribute]string{}, Reads: sorted(w.reads), Unguarded: sorted(w.unguarded)}
 	for _, term := range terms(root, operators.LogicalAnd) {
 		if driver, ok := wantedDriver(term); ok {
 			a.Driver = driver
+		}
+		if attribute, value, ok := w.wantedText(term); ok {
+			a.Equal[attribute] = value
 		}
 	}
 	return a, nil
@@ -100,6 +105,21 @@ func wantedDriver(e ast.Expr) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// wantedText reads device.attributes["domain"].name == "text", either way round.
+func (w *walker) wantedText(e ast.Expr) (Attribute, string, bool) {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.Equals {
+		return Attribute{}, "", false
+	}
+	args := e.AsCall().Args()
+	for i, arg := range args {
+		attribute, isRead := w.read(arg)
+		if value, ok := text(args[1-i]); ok && isRead {
+			return attribute, value, true
+		}
+	}
+	return Attribute{}, "", false
 }
 
 func isDevice(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == "device" }

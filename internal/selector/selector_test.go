@@ -59,6 +59,25 @@ func TestAnalyse(t *testing.T) {
 	}
 }
 
+// What a device's attribute certainly is where the selector holds.
+func TestEqual(t *testing.T) {
+	const kind = `device.attributes["gpu.nvidia.com"].type`
+	for expression, want := range map[string]string{
+		`device.driver == "gpu.nvidia.com" && ` + kind + ` == "mig"`: "mig",
+		`"mig" == ` + kind: "mig",
+		`device.attributes["gpu.nvidia.com"]["type"] == 'gpu' && true`: "gpu",
+		kind + ` == "mig" || true`:                                     "",
+		kind + ` != "mig"`:                                             "",
+		`!(` + kind + ` == "mig")`:                                     "",
+		kind + `.startsWith("mig")`:                                    "",
+	} {
+		a, err := Analyse(expression)
+		if err != nil || a.Equal[Attribute{"gpu.nvidia.com", "type"}] != want {
+			t.Errorf("%s: %v, %v, want %q", expression, a.Equal, err, want)
+		}
+	}
+}
+
 func TestAnalyseRefuses(t *testing.T) {
 	for _, expression := range []string{"", "device.", "1", "device.nothing", `device.driver = "x"`, `"a" == 1`} {
 		if _, err := Analyse(expression); err == nil {

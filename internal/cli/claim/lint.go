@@ -17,7 +17,8 @@ func newLintCommand() *cobra.Command {
 		Short: "Check the parameters and selectors of claims",
 		Long: `Check ResourceClaims, ResourceClaimTemplates and DeviceClasses of any version of
 the API, and the pods that name them: the parameters of dra.net and dra.cpu by the
-drivers' own code, each layer by itself and merged for each request, and the selectors.
+drivers' own code, each layer by itself and merged for each request, those of NVIDIA's
+GPU driver (gpu.nvidia.com) by that driver's rules, and the selectors.
 
 An error will not work: the driver would refuse it, or the selector does not
 compile. A warning may not work: a selector that reads an attribute which a

@@ -35,6 +35,7 @@ func (l linter) class() {
 			l.mistake(e, "the claim")
 		}
 	}
+	l.nvidiaClass()
 }
 
 // mistake reports what is wrong with one layer. What another layer can set right
@@ -102,6 +103,7 @@ func (l linter) claim() {
 		}
 	}
 	l.together(requests)
+	l.nvidiaClaim(requests)
 }
 
 // guarded says what the shipped policy does about a configuration of a claim.
