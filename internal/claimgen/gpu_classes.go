@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/vendorconfig/nvidia"
 )
 
 // gpuClass is what is known of the GPUs of a device class.
@@ -16,34 +17,54 @@ type gpuClass struct {
 	// product is the attribute that holds the product's name; empty where it is not
 	// known.
 	product string
+	// deviceType is the type of NVIDIA's devices that it has; empty for other vendors'.
+	deviceType string
 	// lacks are attributes that these GPUs do not have, or are not known to have
 	// beside the standard ones: no constraint can hold the GPUs by them.
 	lacks []resourceapi.FullyQualifiedName
 }
 
-var (
-	nvidia     = gpuClass{product: slicecodec.ProductAttribute(slicecodec.DriverGPU)}
-	noLocality = []resourceapi.FullyQualifiedName{slicecodec.AttrNUMANode, slicecodec.AttrSocket}
-)
+var noLocality = []resourceapi.FullyQualifiedName{slicecodec.AttrNUMANode, slicecodec.AttrSocket}
+
+// migClass is NVIDIA's class of MIG devices.
+const migClass = "mig.nvidia.com"
+
+// ofNVIDIA is a class of NVIDIA's for devices of a type.
+func ofNVIDIA(deviceType string) gpuClass {
+	return gpuClass{product: slicecodec.ProductAttribute(slicecodec.DriverGPU), deviceType: deviceType}
+}
 
 // gpuClasses are those of the vendors' drivers. NVIDIA's own driver has the
 // standard NUMA node since v0.5.0, and the GPUs that plumbline serves have the
 // socket too. AMD's driver publishes the NUMA node as gpu.amd.com/numaNode, which no
 // NIC and no CPU has, and Intel's publishes none.
 var gpuClasses = map[string]gpuClass{
-	slicecodec.DriverGPU:  nvidia,
-	"mig.nvidia.com":      nvidia,
-	"vfio.gpu.nvidia.com": nvidia,
+	slicecodec.DriverGPU:  ofNVIDIA(nvidia.TypeGPU),
+	migClass:              ofNVIDIA(nvidia.TypeMIG),
+	"vfio.gpu.nvidia.com": ofNVIDIA(nvidia.TypeVFIO),
 	"gpu.amd.com":         {product: slicecodec.ProductAttribute("gpu.amd.com"), lacks: noLocality},
 	"gpu.intel.com":       {product: slicecodec.ProductAttribute("gpu.intel.com"), lacks: noLocality},
 }
 
 // Class is the device class of the GPUs.
 func (o *Options) Class() string {
-	if o.GPUClass == "" {
-		return slicecodec.DriverGPU
+	switch {
+	case o.GPUClass != "":
+		return o.GPUClass
+	case o.MIGProfile != "":
+		return migClass
 	}
-	return o.GPUClass
+	return slicecodec.DriverGPU
+}
+
+// deviceType is the type of NVIDIA's devices that the claim is for; known is false for a
+// class that may be of anybody's.
+func (o *Options) deviceType() (deviceType string, known bool) {
+	class, known := gpuClasses[o.Class()]
+	if !known && o.MIGProfile != "" {
+		return nvidia.TypeMIG, true
+	}
+	return class.deviceType, known
 }
 
 // gpus is what is known of the class. The driver of an unknown class may publish the

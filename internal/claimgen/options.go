@@ -39,6 +39,15 @@ type Options struct {
 	GPUClass string
 	// GPUProduct is the product's name, such as "NVIDIA H200"; empty for any.
 	GPUProduct string
+	// MIGProfile makes the GPUs MIG devices of a profile, such as "1g.10gb"; empty for
+	// whole GPUs, or MIG devices of any profile where the class is of those.
+	MIGProfile string
+	// SameGPU wants all MIG devices of the claim to be of one GPU.
+	SameGPU bool
+	// GPUShare is how much of each GPU, or how it is shared: Shares or "shares=2" of its
+	// shares, "memory=20Gi" of its memory, TimeSlicing or "time-slicing=Long" by time;
+	// empty for all of it.
+	GPUShare string
 	// InterfacePrefix names the interfaces in the pod: "rdma" makes rdma0,
 	// rdma1 and so on. Empty keeps their names.
 	InterfacePrefix string
@@ -54,7 +63,7 @@ type rule struct {
 
 // check refuses what makes no claim, and says what would.
 func (o *Options) check() error {
-	for _, r := range slices.Concat(o.rangeRules(), o.alignmentRules(), o.countRules(), o.interfaceRules(), o.gpuRules()) {
+	for _, r := range slices.Concat(o.rangeRules(), o.alignmentRules(), o.countRules(), o.interfaceRules(), o.gpuRules(), o.migRules(), o.shareRules()) {
 		if r.wrong {
 			return errors.New(r.text)
 		}
@@ -130,7 +139,7 @@ func (o *Options) gpuRules() []rule {
 	class, wrong := o.Class(), validation.IsDNS1123Subdomain(o.Class())
 	all := []rule{
 		{len(wrong) > 0, fmt.Sprintf("--gpu-class %q: %s", class, strings.Join(wrong, "; "))},
-		{class != slicecodec.DriverGPU && o.GPUs == 0, fmt.Sprintf("--gpu-class %q is for GPUs: want --gpus with it", class)},
+		{o.GPUClass != "" && class != slicecodec.DriverGPU && o.GPUs == 0, fmt.Sprintf("--gpu-class %q is for GPUs: want --gpus with it", class)},
 		{o.GPUProduct != "" && o.GPUs == 0, fmt.Sprintf("--gpu-product %q is for GPUs: want --gpus with it", o.GPUProduct)},
 		{len(o.GPUProduct) > resourceapi.DeviceAttributeMaxValueLength, fmt.Sprintf("--gpu-product %q: want %d characters at most, no driver can publish more", o.GPUProduct, resourceapi.DeviceAttributeMaxValueLength)},
 		{o.GPUProduct != "" && o.gpus().product == "", fmt.Sprintf("--gpu-product %q names a product, and none is known of the GPUs of class %s: want one of %s as --gpu-class, or a class that selects the product",

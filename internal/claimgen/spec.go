@@ -38,7 +38,11 @@ func Spec(o Options) (*resourceapi.ResourceClaimSpec, error) {
 	for range o.parts() {
 		g.part()
 	}
+	g.gpusTogether()
 	if err := g.configure(); err != nil {
+		return nil, err
+	}
+	if err := g.configureGPUs(); err != nil {
 		return nil, err
 	}
 	if err := o.checkLimits(&g.spec); err != nil {
@@ -59,6 +63,8 @@ type generator struct {
 	// nics are the names of the requests for NICs, each for one interface where
 	// those are named.
 	nics []string
+	// gpus are the names of the requests for GPUs.
+	gpus []string
 }
 
 // part writes what is on one NUMA node or socket: its pairs, then its CPUs.
@@ -80,7 +86,7 @@ func (g *generator) part() {
 	if cpus > 0 {
 		name := "cpu-" + strconv.Itoa(g.cpus)
 		g.cpus++
-		g.request(name, slicecodec.DriverCPU, 1, nil, cpuCapacity(cpus))
+		g.request(name, exact{class: slicecodec.DriverCPU, count: 1, capacity: cpuCapacity(cpus)})
 		members = append(members, name)
 	}
 	switch {
@@ -129,10 +135,11 @@ func (g *generator) unit(gpus, nics int) []string {
 	if gpus > 0 {
 		// A constraint wants its attribute of every device that it is for, so GPUs
 		// without a PCIe root need an alternative too.
-		all = append(all, g.devices("gpu-"+index, g.o.Class(), gpus, g.gpuSelectors(), g.o.Align == PCIe))
+		all = append(all, g.devices("gpu-"+index, exact{g.o.Class(), gpus, g.gpuSelectors(), g.o.gpuCapacity()}, g.o.Align == PCIe))
+		g.gpus = append(g.gpus, all[0].name)
 	}
 	for _, r := range g.nicRequests("nic-"+index, nics) {
-		all = append(all, g.devices(r.name, slicecodec.DriverNet, r.count, g.nicSelectors(), true))
+		all = append(all, g.devices(r.name, exact{class: slicecodec.DriverNet, count: r.count, selectors: g.nicSelectors()}, true))
 		g.nics = append(g.nics, r.name)
 	}
 	own := g.upTo(0, all)
@@ -186,18 +193,26 @@ type request struct {
 	either bool
 }
 
+// exact is what a request, or each of its alternatives, is for.
+type exact struct {
+	class     string
+	count     int
+	selectors []resourceapi.DeviceSelector
+	capacity  *resourceapi.CapacityRequirements
+}
+
 // devices writes a request, with the alternatives where it is to have them and
 // there is a fallback.
-func (g *generator) devices(name, class string, count int, selectors []resourceapi.DeviceSelector, either bool) request {
+func (g *generator) devices(name string, e exact, either bool) request {
 	if either = either && len(g.alternatives) > 0; !either {
-		g.request(name, class, count, selectors, nil)
+		g.request(name, e)
 		return request{name: name}
 	}
 	r := resourceapi.DeviceRequest{Name: name}
 	for _, alternative := range g.alternatives {
 		r.FirstAvailable = append(r.FirstAvailable, resourceapi.DeviceSubRequest{
-			Name: alternative, DeviceClassName: class, Selectors: selectors,
-			AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(count),
+			Name: alternative, DeviceClassName: e.class, Selectors: e.selectors, Capacity: e.capacity,
+			AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(e.count),
 		})
 	}
 	g.spec.Devices.Requests = append(g.spec.Devices.Requests, r)
@@ -225,10 +240,10 @@ func (g *generator) nicRequests(name string, n int) []nicRequest {
 	return list
 }
 
-func (g *generator) request(name, class string, count int, selectors []resourceapi.DeviceSelector, capacity *resourceapi.CapacityRequirements) {
+func (g *generator) request(name string, e exact) {
 	g.spec.Devices.Requests = append(g.spec.Devices.Requests, resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{
-		DeviceClassName: class, Selectors: selectors, Capacity: capacity,
-		AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(count),
+		DeviceClassName: e.class, Selectors: e.selectors, Capacity: e.capacity,
+		AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(e.count),
 	}})
 }
 
@@ -271,10 +286,18 @@ func (g *generator) nicSelectors() []resourceapi.DeviceSelector {
 }
 
 func (g *generator) gpuSelectors() []resourceapi.DeviceSelector {
-	if g.o.GPUProduct == "" {
-		return nil
+	var all []resourceapi.DeviceSelector
+	if g.o.GPUProduct != "" {
+		all = append(all, selectors(guarded(g.o.gpus().product, " == "+strconv.Quote(g.o.GPUProduct)))...)
 	}
-	return selectors(guarded(g.o.gpus().product, " == "+strconv.Quote(g.o.GPUProduct)))
+	if g.o.MIGProfile != "" {
+		all = append(all, selectors(guarded(attrProfile, " == "+strconv.Quote(g.o.MIGProfile)))...)
+	}
+	if kind, _ := g.o.gpuShare(); kind == Memory {
+		// A device that is not shared is taken whole for whatever part of its memory.
+		all = append(all, selectors("device.allowMultipleAllocations")...)
+	}
+	return all
 }
 
 func cpuCapacity(n int) *resourceapi.CapacityRequirements {

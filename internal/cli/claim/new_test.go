@@ -201,6 +201,43 @@ func TestNewOfOtherClasses(t *testing.T) {
 	requireGolden(t, "new-amd.yaml", written(t, "pair", "--gpus", "1", "--nics", "1", "--cpus", "4", "--gpu-class", "gpu.amd.com"))
 }
 
+// A claim for parts of GPUs is said not to be tried where no flag names a place, is one
+// that lint has no error for, and says in words what the driver needs.
+func TestNewOfPartsOfGPUs(t *testing.T) {
+	for name, tc := range map[string]struct{ args, says string }{
+		"mig":          {"parts --gpus 2 --mig-profile 3g.71gb --mig-same-gpu", "not tried: no machine that plumbline ships has GPUs of class mig.nvidia.com"},
+		"mig-pairs":    {"pairs --gpus 2 --nics 2 --cpus 8 --mig-profile 3g.71gb --align pcie", "not tried: no machine that plumbline ships has GPUs of class mig.nvidia.com"},
+		"shares":       {"share --gpus 2 --gpu-share shares=2", "not tried: no machine that plumbline ships shares its GPUs"},
+		"memory":       {"share --gpus 1 --nics 1 --gpu-share memory=20Gi --template", "not tried: no machine that plumbline ships shares its GPUs"},
+		"time-slicing": {"slices --gpus 1 --gpu-share time-slicing=Long", "fits 4 of the 5 machines that plumbline ships"},
+	} {
+		manifest, said := told(t, "", strings.Fields(tc.args)...)
+		if !strings.Contains(said, tc.says) {
+			t.Errorf("%s: %s", tc.args, said)
+		}
+		requireGolden(t, "new-"+name+".yaml", manifest)
+		out, err := run(t, manifest, "lint", "-f", "-")
+		if err != nil || !strings.Contains(out, " 0 errors, ") {
+			t.Errorf("%s: %v\n%s", tc.args, err, out)
+		}
+		if strings.Contains(out, "may lack it") {
+			t.Errorf("%s reads an attribute that a device may lack:\n%s", tc.args, out)
+		}
+	}
+	for args, want := range map[string]string{
+		"--gpus 1 --mig-profile 1g.10gb --gpu-class gpu.nvidia.com": "which has no MIG devices",
+		"--gpus 1 --gpu-share half":                                 "want shares or such as shares=2",
+	} {
+		if _, _, err := newClaim(t, args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+	// The node of a file is tried: its GPUs are not shared.
+	if _, said := told(t, oldNode, "--gpus", "1", "--gpu-share", "shares", "-f", "-"); !strings.Contains(said, "does not fit n1: ") {
+		t.Error(said)
+	}
+}
+
 // oldNode is a node as the drivers of GKE's tutorial publish it, on which a claim
 // has the first GPU.
 const oldNode = `

@@ -31,9 +31,14 @@ const searchTimeout = 10 * time.Second
 const suggestTimeout = 5 * time.Second
 
 // notTried says why a claim is not tried, "" where it is: no shipped machine has GPUs of
-// other classes than NVIDIA's.
+// other classes than NVIDIA's, or shares them.
 func (c *Candidates) notTried(o *claimgen.Options) string {
-	if !c.shipped || o.GPUs == 0 || o.Class() == slicecodec.DriverGPU {
+	switch {
+	case !c.shipped || o.GPUs == 0:
+		return ""
+	case o.TakesShares():
+		return "not tried: no machine that plumbline ships shares its GPUs; --live or -f tries the nodes that do"
+	case o.Class() == slicecodec.DriverGPU:
 		return ""
 	}
 	return fmt.Sprintf("not tried: no machine that plumbline ships has GPUs of class %s; --live or -f tries the nodes that have", o.Class())

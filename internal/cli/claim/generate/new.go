@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/claimgen"
 	"plumbline.dev/plumbline/internal/cli/claim/fit"
@@ -25,8 +26,10 @@ import (
 type newOptions struct {
 	claimgen.Options
 	// where is the claim to fit, in as few parts as it takes unless whole.
-	where           fit.Options
-	whole           bool
+	where fit.Options
+	whole bool
+	// ownClass says that the user named the class of the GPUs.
+	ownClass        bool
 	name, namespace string
 	template        bool
 	output          string
@@ -73,7 +76,16 @@ says how to split it.
 --gpu-class names the DeviceClass of the GPUs, such as gpu.amd.com, gpu.intel.com,
 mig.nvidia.com or one of your own. Constraints then compare what the drivers of that
 class tell: AMD's and Intel's have a PCIe root, and no NUMA node that NICs and CPUs
-have by the same name.`,
+have by the same name.
+
+--mig-profile takes MIG devices of a profile in place of whole GPUs: --gpus says how
+many, and --mig-same-gpu that all are of one GPU. They have the PCIe root of their GPU,
+so that NICs and CPUs are aligned with them as with a GPU.
+
+--gpu-share takes a part of each GPU where NVIDIA's driver shares them among claims
+(--consumable-shares): shares=2 so many of its shares, memory=20Gi so much of its memory.
+time-slicing takes whole GPUs, which the containers and pods that name the claim share by
+time; time-slicing=Long says how long a slice is.`,
 		Example: `  # four GPUs, each with a NIC of its PCIe root, and 16 CPUs of their NUMA node
   {{program}} claim new training --gpus 4 --nics 4 --cpus 16 --align pcie --template
 
@@ -98,6 +110,12 @@ have by the same name.`,
   # GPUs of AMD
   {{program}} claim new pair --gpus 1 --nics 1 --cpus 4 --gpu-class gpu.amd.com
 
+  # two MIG devices of one GPU, one with a NIC, a share of a GPU, a GPU for several pods
+  {{program}} claim new parts --gpus 2 --mig-profile 1g.10gb --mig-same-gpu
+  {{program}} claim new part --gpus 1 --mig-profile 3g.71gb --nics 1
+  {{program}} claim new share --gpus 1 --gpu-share memory=20Gi --template
+  {{program}} claim new slices --gpus 1 --gpu-share time-slicing
+
   # interfaces called rdma0 and rdma1 in the pod
   {{program}} claim new pair --gpus 2 --nics 2 --interface-prefix rdma --mtu 8896
 
@@ -111,6 +129,7 @@ have by the same name.`,
 			if len(args) == 1 {
 				o.name = args[0]
 			}
+			o.ownClass = cmd.Flags().Changed("gpu-class")
 			o.whole = cmd.Flags().Changed("numa-nodes") || cmd.Flags().Changed("sockets")
 			return o.run(cmd)
 		},
@@ -126,6 +145,9 @@ have by the same name.`,
 	flags.BoolVar(&o.WithoutRDMA, "any-nic", false, "take NICs without RDMA too")
 	flags.StringVar(&o.GPUClass, "gpu-class", slicecodec.DriverGPU, "DeviceClass of the GPUs")
 	flags.StringVar(&o.GPUProduct, "gpu-product", "", "GPUs of this product, such as \"NVIDIA H200\"")
+	flags.StringVar(&o.MIGProfile, "mig-profile", "", "take MIG devices of this profile, such as 1g.10gb, of --gpu-class mig.nvidia.com unless that names another")
+	flags.BoolVar(&o.SameGPU, "mig-same-gpu", false, "take all MIG devices from one GPU")
+	flags.StringVar(&o.GPUShare, "gpu-share", "", "take a part of each GPU: shares[=N], memory=SIZE, or time-slicing[=INTERVAL]")
 	flags.StringVar(&o.InterfacePrefix, "interface-prefix", "", "name the interfaces in the pod: rdma makes rdma0, rdma1 and so on")
 	flags.IntVar(&o.MTU, "mtu", 0, "MTU of the interfaces")
 	flags.BoolVar(&o.template, "template", false, "write a ResourceClaimTemplate, of which each pod gets a claim of its own")
@@ -138,6 +160,9 @@ have by the same name.`,
 func (o *newOptions) run(cmd *cobra.Command) error {
 	if err := o.check(); err != nil {
 		return err
+	}
+	if !o.ownClass {
+		o.GPUClass = "" // claimgen's to choose
 	}
 	if _, err := claimgen.Spec(o.Options); err != nil {
 		return cmdutil.UsageError{Err: err}
@@ -183,7 +208,7 @@ func (o *newOptions) write(out, errOut io.Writer) error {
 	if err != nil {
 		return cmdutil.UsageError{Err: err}
 	}
-	warning := slices.Concat(foreign(spec), o.since(spec), o.longSearch())
+	warning := slices.Concat(foreign(spec), o.since(spec), o.sharing(), o.longSearch())
 	object, err := o.object(spec)
 	if err != nil {
 		return err
@@ -218,7 +243,7 @@ func (o *newOptions) usage() []string {
 // requests.
 func compares(spec *resourceapi.ResourceClaimSpec, attribute resourceapi.FullyQualifiedName, request string) bool {
 	return slices.ContainsFunc(spec.Devices.Constraints, func(c resourceapi.DeviceConstraint) bool {
-		return *c.MatchAttribute == attribute && slices.ContainsFunc(c.Requests, func(r string) bool { return strings.HasPrefix(r, request) })
+		return ptr.Deref(c.MatchAttribute, "") == attribute && slices.ContainsFunc(c.Requests, func(r string) bool { return strings.HasPrefix(r, request) })
 	})
 }
 
@@ -260,4 +285,23 @@ func (o *newOptions) longSearch() []string {
 		"their alternatives for longer than its 10 s, which fails the pod's attempt on every",
 		"node. A claim of fewer pairs or steps, or by --align numa, is looked through at once.",
 	}
+}
+
+// sharing says what the driver wants for shared GPUs, and who shares them.
+func (o *newOptions) sharing() []string {
+	if o.TakesShares() {
+		return []string{
+			"It takes a part of each GPU, as NVIDIA's driver publishes them from v0.5.0 on where its",
+			"feature gate ConsumableShares (alpha) and --consumable-shares are set. Nothing holds a",
+			"container to its part.",
+		}
+	}
+	if o.GPUShare == "" {
+		return nil
+	}
+	who := "The containers and pods that name this claim share its GPUs; no other claim has them."
+	if o.template {
+		who = "The containers of a pod share its GPUs; each pod has others. Pods share those of a ResourceClaim."
+	}
+	return []string{who, "NVIDIA's driver wants its feature gate TimeSlicingSettings (alpha) for time slices."}
 }
