@@ -5,7 +5,6 @@ package verify
 
 import (
 	"context"
-	"fmt"
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/verify/collect"
@@ -62,40 +61,6 @@ func target(p expect.Pod) collect.Target {
 		t.Containers = append(t.Containers, collect.TargetContainer{Name: c.Name, ID: c.ID})
 	}
 	return t
-}
-
-// exclusive flags containers of different pods that share CPUs of claims.
-func exclusive(results []Result) {
-	holder := map[int]*Result{}
-	for i := range results {
-		r := &results[i]
-		for _, t := range r.Components {
-			if t.Kind != expect.CPUs || t.Claim == "" {
-				continue
-			}
-			for _, cpu := range t.CPUs.List() {
-				other, taken := holder[cpu]
-				if !taken {
-					holder[cpu] = r
-				}
-				if taken && other != r {
-					share(r, other, t.Claim, cpu)
-					share(other, r, "", cpu)
-					break
-				}
-			}
-		}
-	}
-}
-
-func share(r, other *Result, claim string, cpu int) {
-	holder := other.Expected.Namespace + "/" + other.Expected.Name
-	r.Findings = append(r.Findings, evaluate.Finding{
-		State: evaluate.StateWrong, Code: evaluate.CPUsShared, Claim: claim, What: "no CPU serves two claims",
-		Why:     fmt.Sprintf("CPU %d is %s's too", cpu, holder),
-		Differs: &evaluate.Difference{Of: "the pod", Attribute: fmt.Sprintf("CPU %d", cpu), Claimed: "for it alone", Observed: holder + " has it too"},
-	})
-	r.Verdict = evaluate.Conclude(r.Findings)
 }
 
 func interrupts(kernel Kernel, components []evaluate.Component) map[model.PCIAddress][]collect.Interrupt {

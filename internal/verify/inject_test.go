@@ -198,6 +198,8 @@ func TestInjected(t *testing.T) {
 			evaluate.DeviceNotClaimed, "/dev/x/y/z at"},
 		{"GPU file swapped, the name kept", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/nvidia0"] = n.GPUNumber(1) },
 			evaluate.DeviceMissing, "is in a container that names it; there is /dev/nvidia0 at"},
+		{"capability files of another GPU's part added", func(n *verifytest.Node, p *verifytest.Pod) { n.AddInstance(p, 5, 1) },
+			evaluate.DeviceNotClaimed, "no other MIG device in container main"},
 		{"RDMA file of another NIC added", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/infiniband/uverbs7"] = n.RDMANumber(7) },
 			evaluate.DeviceNotClaimed, "/dev/infiniband/uverbs7 at"},
 		{"a process outside", func(n *verifytest.Node, p *verifytest.Pod) { p.Allowed = cpuset.New(4, 5, 6, 7, 9) },

@@ -121,16 +121,40 @@ func TestParseGPUMinorAndMemory(t *testing.T) {
 	if err != nil || minor != 7 {
 		t.Errorf("got %d, %v", minor, err)
 	}
+	if minor, err := ParseCapabilityMinor([]byte("DeviceFileMinor: 84\nDeviceFileMode: 292\n")); err != nil || minor != 84 {
+		t.Errorf("got %d, %v", minor, err)
+	}
 	nodes := ParseNUMAStat([]byte("anon N0=4096 N1=0\nfile N0=1 N1=2\n"))
 	if len(nodes) != 2 || nodes[0] != 4096 {
 		t.Errorf("got %v", nodes)
 	}
 }
 
+func TestParseMIGMinors(t *testing.T) {
+	minors := ParseMIGMinors([]byte("config 1\nmonitor 2\ngpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\ngpu10/gi2/ci3/access 1500\n" +
+		"gpu0/gi1 3\ngpu0/ci1/access 4\ngpu0/gi1/ci0/x/access 5\ngpu-1/gi1/access 6\ngpu0/gi1/access x\n"))
+	if len(minors) != 3 || minors[12] != (MIGInstance{GPU: 0, Instance: 1}) {
+		t.Errorf("got %v", minors)
+	}
+	if m := minors[1500]; m.GPU != 10 || m.Instance != 2 || m.Compute == nil || *m.Compute != 3 {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func TestParseCharMajor(t *testing.T) {
+	const text = "Character devices:\n  1 mem\n510 nvidia-caps-imex-channels\n511 nvidia-caps\n\nBlock devices:\n259 blkext\n"
+	if major, ok := ParseCharMajor([]byte(text), "nvidia-caps"); !ok || major != 511 {
+		t.Errorf("got %d, %t", major, ok)
+	}
+	if major, ok := ParseCharMajor([]byte(text), "blkext"); ok {
+		t.Errorf("got %d of a block device", major)
+	}
+}
+
 // FuzzDecoders: whatever stands there, nothing panics and no set is beyond its
 // bound.
 func FuzzDecoders(f *testing.F) {
-	for _, text := range []string{status, stat, netDev, mountInfo, "DRA_CPUSET_a=1-2\x00", "Device Minor: 3\n", "anon N0=1\n", "0::/" + strings.Repeat("a", idLength)} {
+	for _, text := range []string{status, stat, netDev, mountInfo, "DRA_CPUSET_a=1-2\x00", "Device Minor: 3\n", "anon N0=1\n", "gpu0/gi1/ci0/access 13\n", "Character devices:\n  1 mem\n", "0::/" + strings.Repeat("a", idLength)} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -158,6 +182,12 @@ func FuzzDecoders(f *testing.F) {
 		if minor, err := ParseGPUMinor(text); err == nil && minor < 0 {
 			t.Errorf("minor %d", minor)
 		}
+		for minor, m := range ParseMIGMinors(text) {
+			if minor < 0 || m.GPU < 0 || m.Instance < 0 {
+				t.Errorf("%d: %+v", minor, m)
+			}
+		}
+		_, _ = ParseCharMajor(text, "mem")
 		EachContainerID(text, func(id []byte) bool {
 			if len(id) != idLength {
 				t.Errorf("id %q", id)

@@ -113,6 +113,10 @@ const (
 
 	// typeGPU is attrGPUType of a whole GPU.
 	typeGPU = "gpu"
+	// typeMIG is attrGPUType of a part of one of NVIDIA's (MIG).
+	typeMIG        = "mig"
+	attrMIGProfile = "profile"
+	attrParentUUID = "parentUUID"
 )
 
 // dropOrder is what a device loses first when it has more attributes and capacities

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -82,6 +83,22 @@ type Reading struct {
 	Root             *string
 	NUMANode, Socket *int
 	RDMA             bool
+	// MIG is set of a part of one of NVIDIA's GPUs; nil for anything else.
+	MIG *MIG
+}
+
+// MIG is what a slice says of a MIG device.
+type MIG struct {
+	// Profile is such as "1g.18gb", ParentUUID the whole GPU's; empty where the device
+	// does not say.
+	Profile, ParentUUID string
+}
+
+// ComputeOnly says whether the device is one of several compute instances that share a
+// GPU instance, such as "1c.3g.71gb".
+func (m *MIG) ComputeOnly() bool {
+	first, _, _ := strings.Cut(m.Profile, ".")
+	return strings.HasSuffix(first, "c")
 }
 
 // Read reads a device of any driver by the standard attributes and those that drivers
@@ -103,12 +120,22 @@ func (r *reader) reading(device string) Reading {
 		d.Kind = KindNIC
 	}
 	d.Part = r.part(device, d.Kind)
+	d.MIG = r.mig(d.Part)
 	return d
+}
+
+// mig reads what NVIDIA's driver says of a part of a GPU.
+func (r *reader) mig(part bool) *MIG {
+	a, _ := r.get(attrGPUType)
+	if !part || r.domain != DriverGPU || ptr.Deref(a.StringValue, "") != typeMIG {
+		return nil
+	}
+	return &MIG{Profile: ptr.Deref(r.text(attrMIGProfile), ""), ParentUUID: ptr.Deref(r.text(attrParentUUID), "")}
 }
 
 // parts are the values of attrGPUType of NVIDIA's and AMD's drivers for devices that are
 // not a whole GPU for a container.
-var parts = map[string]bool{"mig": true, "vfio": true, "amdgpu-partition": true}
+var parts = map[string]bool{typeMIG: true, "vfio": true, "amdgpu-partition": true}
 
 // part reads attrGPUType of a GPU; other kinds of devices may use the name otherwise.
 func (r *reader) part(device string, kind Kind) bool {

@@ -72,6 +72,10 @@ type Container struct {
 	// Files are device files of PCI functions; FilesErr says why not known.
 	Files    []File
 	FilesErr error
+	// Capabilities are device files that open instances of split-up GPUs (MIG);
+	// CapabilitiesErr says why not known, and is nil where the files themselves are not.
+	Capabilities    []Capability
+	CapabilitiesErr error
 	// MemoryBytes is where its own memory lies, by node; nil where not known.
 	MemoryBytes map[int]uint64
 }
@@ -119,4 +123,19 @@ type File struct {
 	// Number is the device's, such as 195:0.
 	Number string
 	PCI    model.PCIAddress
+}
+
+// Capability is a device file that opens a GPU instance of a GPU (MIG), or a compute
+// instance in it. Who has the GPU's own file and no such one can use none of it.
+type Capability struct {
+	// Path is the container's, such as /dev/nvidia-caps/nvidia-cap12.
+	Path string
+	// Number is the device's, such as 511:12.
+	Number string
+	// PCI is the GPU's function.
+	PCI model.PCIAddress
+	// Instance is the GPU instance, Compute the compute instance in it; nil for the
+	// GPU instance itself.
+	Instance int
+	Compute  *int
 }

@@ -61,10 +61,11 @@ type Reader struct {
 	buf     []byte
 	pods    pendingViews
 	// Of the scan at hand: whether it is one in detail, NVIDIA's GPUs by their
-	// minors, and the host's NICs by the index of their interfaces, nil until
-	// first needed.
+	// minors, its capability files of parts of GPUs, and the host's NICs by the index of
+	// their interfaces; the last two are nil until first needed.
 	detail   bool
 	gpus     map[int]model.PCIAddress
+	caps     *capabilities
 	hostNICs map[int]*model.PCIAddress
 }
 
@@ -112,7 +113,7 @@ func (r *Reader) Close() error {
 func (r *Reader) Scan(ctx context.Context, targets []Target, detail bool) []Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.detail, r.gpus, r.hostNICs = detail, r.gpuMinors(), nil
+	r.detail, r.gpus, r.caps, r.hostNICs = detail, r.gpuMinors(), nil, nil
 	r.pods.forget()
 	pids, err := r.listProcesses(targets)
 	pods := make([]Pod, 0, len(targets))

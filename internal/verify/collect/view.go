@@ -78,6 +78,7 @@ func (r *Reader) shown(p *Pod, views []view, err error) {
 		c.EnvCPUs, c.EnvErr = v.env, v.envErr
 		if c.FilesErr = v.devicesErr; c.FilesErr == nil {
 			c.Files, c.FilesErr = r.files(v.devices)
+			c.Capabilities, c.CapabilitiesErr = r.capabilityFiles(v.devices)
 		}
 		if !known {
 			p.Network = r.network(c, v)

@@ -164,6 +164,9 @@ func (e *evaluator) gpu(claim *expect.Claim, d *expect.Device, f *Finding) {
 	case file != "":
 		f.State, f.Why = StateOK, file+" "+e.where(*d.PCI)
 		e.setPlace(claim.Name, place{device: d, pci: d.PCI})
+		if d.MIG != nil {
+			e.mig(claim, d, f)
+		}
 	case e.filesUnread():
 		f.State, f.Code, f.Why = StateUnknown, NotRead, "the device files of a container are not known"
 	default:
@@ -250,6 +253,9 @@ func (e *evaluator) nothingElse() {
 			continue
 		}
 		e.noOtherFile(container, nics, gpus)
+		if gpus {
+			e.noOtherInstance(&container)
+		}
 	}
 }
 

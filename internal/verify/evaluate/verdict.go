@@ -49,6 +49,9 @@ const (
 	GPUNotKnown Code = "GPUNotKnown"
 	// DeviceNotClaimed: a device is in the pod that no claim of it has.
 	DeviceNotClaimed Code = "DeviceNotClaimed"
+	// DeviceShared: a GPU, or an instance of one, that a claim has for itself is another
+	// pod's too.
+	DeviceShared Code = "DeviceShared"
 	// CPUsWrong: other CPUs than the claim's, or another number of them.
 	CPUsWrong Code = "CPUsWrong"
 	// CPUsShared: CPUs of a claim are another claim's too.

@@ -56,6 +56,11 @@ type Device struct {
 	BindsMemory bool
 	// Admin devices are looked at and not held.
 	Admin bool
+	// MIG is set of a part of one of NVIDIA's GPUs, at whose address it is.
+	MIG *slicecodec.MIG
+	// Shared is true where the driver lets several claims have the device at once, and
+	// this one has a share.
+	Shared bool
 	// Attributes are as published; nil where no slice has the device.
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 }
@@ -67,6 +72,7 @@ func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
 		d := Device{
 			Request: r.Request, Driver: r.Driver, Pool: r.Pool, Name: r.Device,
 			Admin:      r.AdminAccess != nil && *r.AdminAccess,
+			Shared:     r.ShareID != nil,
 			Attributes: published[ID{r.Driver, r.Pool, r.Device}],
 		}
 		d.fill()
@@ -87,7 +93,7 @@ func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
 func (d *Device) fill() {
 	// What cannot be read is absent, like what is not published.
 	read, _ := slicecodec.Read(d.Driver, d.Name, d.Attributes)
-	d.PCI, d.NUMANode, d.RDMA = read.PCI, read.NUMANode, read.RDMA
+	d.PCI, d.NUMANode, d.RDMA, d.MIG = read.PCI, read.NUMANode, read.RDMA, read.MIG
 	switch {
 	case read.Part && d.Driver != slicecodec.DriverGPU:
 		// AMD's partitions have device files without a PCI function. NVIDIA's

@@ -35,6 +35,20 @@ var pluginVendors = map[string]uint16{
 	"google.com/tpu":     0x1ae0,
 }
 
+// pluginMIG is how NVIDIA's device plugin calls parts of GPUs, such as
+// nvidia.com/mig-1g.18gb; the files are those of the GPU and of the part.
+const pluginMIG = "nvidia.com/mig-"
+
+func pluginVendor(resource string) (uint16, bool) {
+	// A node's GPUs that are shared may have a name of their own.
+	resource = strings.TrimSuffix(resource, ".shared")
+	if strings.HasPrefix(resource, pluginMIG) {
+		resource = "nvidia.com/gpu"
+	}
+	vendor, known := pluginVendors[resource]
+	return vendor, known
+}
+
 // pluginGPUs are those of a container, by vendor. What a DRA driver serves in the
 // plugin's place is a claim's.
 func pluginGPUs(pod *corev1.Pod, c corev1.Container) []PluginGPUs {
@@ -49,8 +63,7 @@ func pluginGPUs(pod *corev1.Pod, c corev1.Container) []PluginGPUs {
 	var list []PluginGPUs
 	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
 		resource := string(name)
-		// A node's GPUs that are shared may have a name of their own.
-		vendor, known := pluginVendors[strings.TrimSuffix(resource, ".shared")]
+		vendor, known := pluginVendor(resource)
 		n := c.Resources.Limits[name]
 		if !known || served[resource] || n.Value() <= 0 {
 			continue

@@ -64,14 +64,7 @@ func SliceOf(n *Node, driver string, devices []resourceapi.Device) resourceapi.R
 // NUMA node, and returns the claim that says so, with constraints: GPU i and NIC
 // i below one root where they are, everything on one NUMA node where it is.
 func (n *Node) Give(p *Pod, names Names, gpus, nics []int, cpus cpuset.CPUSet) AllocatedPod {
-	b := builder{n: n, p: p, names: names}
-	b.claim = &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: types.UID("claim-" + p.UID)},
-		Status: resourceapi.ResourceClaimStatus{
-			Allocation:  &resourceapi.AllocationResult{},
-			ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: p.Name, UID: types.UID(p.UID)}},
-		},
-	}
+	b := newBuilder(n, p, names)
 	for _, i := range gpus {
 		b.gpu(i)
 	}
@@ -93,6 +86,16 @@ type builder struct {
 	nodes []int
 	// unplaced is true when something has no NUMA node.
 	unplaced bool
+}
+
+func newBuilder(n *Node, p *Pod, names Names) *builder {
+	return &builder{n: n, p: p, names: names, claim: &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: types.UID("claim-" + p.UID)},
+		Status: resourceapi.ResourceClaimStatus{
+			Allocation:  &resourceapi.AllocationResult{},
+			ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: p.Name, UID: types.UID(p.UID)}},
+		},
+	}}
 }
 
 func (b *builder) result(request, driver, device string) *resourceapi.DeviceRequestAllocationResult {

@@ -89,6 +89,7 @@ func newNode(t testing.TB, machineName, dir string) *Node {
 	for i, g := range m.GPUs {
 		n.write(t, fmt.Sprintf("proc/driver/nvidia/gpus/%s/information", g.PCI), fmt.Sprintf("Model: \t NVIDIA\nDevice Minor: \t %d\n", i))
 	}
+	n.capabilities(t)
 	for i := range m.NICs {
 		if m.NICs[i].PCI == nil {
 			continue
@@ -121,6 +122,52 @@ func (n *Node) NodeOf(id *int) *model.NUMANode {
 
 // GPUNumber is the device number of a GPU, NVIDIA's.
 func (n *Node) GPUNumber(i int) string { return fmt.Sprintf("195:%d", i) }
+
+// capabilities lists the numbers of capability files, as NVIDIA's driver does: of each
+// GPU those of 15 GPU instances with 8 compute instances each.
+func (n *Node) capabilities(t testing.TB) {
+	n.write(t, "proc/devices", "Character devices:\n  1 mem\n195 nvidia\n510 nvidia-caps-imex-channels\n511 nvidia-caps\n\nBlock devices:\n  7 loop\n")
+	var list strings.Builder
+	list.WriteString("config 1\nmonitor 2\n")
+	for gpu := range n.Machine.GPUs {
+		for instance := range migInstances {
+			fmt.Fprintf(&list, "gpu%d/gi%d/access %d\n", gpu, instance, capabilityMinor(gpu, instance))
+			for compute := range migComputes {
+				fmt.Fprintf(&list, "gpu%d/gi%d/ci%d/access %d\n", gpu, instance, compute, capabilityMinor(gpu, instance)+1+compute)
+			}
+		}
+	}
+	n.write(t, "proc/driver/nvidia-caps/mig-minors", list.String())
+}
+
+const (
+	migInstances = 15
+	migComputes  = 8
+)
+
+func capabilityMinor(gpu, instance int) int {
+	return 3 + (gpu*migInstances+instance)*(migComputes+1)
+}
+
+// AddInstance adds the files of a GPU instance of a GPU and of its first compute
+// instance to a pod's.
+func (n *Node) AddInstance(p *Pod, gpu, instance int) {
+	for _, minor := range []int{capabilityMinor(gpu, instance), capabilityMinor(gpu, instance) + 1} {
+		p.Files[fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor)] = fmt.Sprintf("511:%d", minor)
+	}
+}
+
+// RemoveInstance takes them from it: those of the GPU instance itself, of its compute
+// instance, or both.
+func (n *Node) RemoveInstance(p *Pod, gpu, instance int, itself, compute bool) {
+	minor := capabilityMinor(gpu, instance)
+	if itself {
+		delete(p.Files, fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor))
+	}
+	if compute {
+		delete(p.Files, fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", minor+1))
+	}
+}
 
 // RDMANumber is the device number of a NIC's RDMA device.
 func (n *Node) RDMANumber(i int) string { return fmt.Sprintf("231:%d", 192+i) }

@@ -5,6 +5,7 @@ package verifytest
 
 import (
 	"fmt"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,6 +32,42 @@ func Originals() Names {
 			}
 		},
 	}
+}
+
+// MIG is a part of a GPU that a pod is given.
+type MIG struct {
+	// GPU is the number in the machine's list, Instance the GPU instance, Start where it
+	// begins in the GPU's memory.
+	GPU, Instance, Start int
+	Profile              string
+}
+
+// Name is as NVIDIA's driver calls it; 9 stands for the number of the profile.
+func (m MIG) Name() string {
+	return fmt.Sprintf("gpu-%d-mig-%s-9-%d", m.GPU, strings.ReplaceAll(m.Profile, ".", ""), m.Start)
+}
+
+// GiveMIG makes the pod hold parts of GPUs, each with the files that NVIDIA's driver
+// gives for it, and returns the claim that says so.
+func (n *Node) GiveMIG(p *Pod, list ...MIG) AllocatedPod {
+	b := newBuilder(n, p, Originals())
+	published := nvidia(n)
+	for i, m := range list {
+		b.result(fmt.Sprintf("mig-%d", i), slicecodec.DriverGPU, m.Name())
+		p.Files[fmt.Sprintf("/dev/nvidia%d", m.GPU)] = n.GPUNumber(m.GPU)
+		p.Files["/dev/nvidiactl"] = "195:255"
+		n.AddInstance(p, m.GPU, m.Instance)
+		g := n.Machine.GPUs[m.GPU]
+		a := attributes{}
+		a.text("type", "mig")
+		a.text("profile", m.Profile)
+		a.text("parentUUID", fmt.Sprintf("GPU-%08d", g.Index))
+		a.text("productName", g.ProductName)
+		a.text(slicecodec.AttrPCIBusID, g.PCI.String())
+		a.text(slicecodec.AttrPCIeRoot, n.Machine.RootOf(g.PCI).Name)
+		published = append(published, resourceapi.Device{Name: m.Name(), Attributes: a})
+	}
+	return AllocatedPod{Pod: b.pod(), Claim: b.claim, Slices: []resourceapi.ResourceSlice{SliceOf(n, slicecodec.DriverGPU, published)}}
 }
 
 type attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
