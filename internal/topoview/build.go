@@ -16,6 +16,7 @@ import (
 // Build arranges a machine. The machine is not changed.
 func Build(m *model.Machine, o Options) *Topology {
 	b := &builder{m: m, o: o, nodes: map[int]*Node{}, unplaced: &Node{}, claims: newClaims(o.Holders)}
+	b.partsByFunction()
 	b.cpus()
 	b.looseCPUs()
 	b.placeRoots()
@@ -50,6 +51,7 @@ type builder struct {
 	unplaced *Node
 	claims   *claims
 	groups   []slicecodec.CPUGroup
+	parts    map[model.PCIAddress][]DeviceID
 	// rootCount is the number of roots that lead to a device.
 	rootCount int
 }

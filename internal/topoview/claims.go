@@ -89,7 +89,12 @@ func (c *claims) list(t *Topology, groups []slicecodec.CPUGroup) []Claim {
 		rank[DeviceID{slicecodec.DriverCPU, g.Device}] = len(rank) + 1
 	}
 	t.eachNode(func(n *Node) {
-		n.eachDevice(func(d *Device) { rank[DeviceID{d.Driver, d.Name}] = len(rank) + 1 })
+		n.eachDevice(func(d *Device) {
+			rank[DeviceID{d.Driver, d.Name}] = len(rank) + 1
+			for _, p := range d.Parts {
+				rank[DeviceID{p.Driver, p.Name}] = len(rank) + 1
+			}
+		})
 	})
 	held := map[claimName][]DeviceID{}
 	for id, holders := range c.byDevice {

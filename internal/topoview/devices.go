@@ -31,7 +31,12 @@ func (b *builder) pciDevices() map[model.PCIAddress][]Device {
 	for i := range b.m.Functions {
 		f := &b.m.Functions[i]
 		if kind := otherKind(f); kind != "" && len(devices[f.Address]) == 0 {
-			devices[f.Address] = []Device{{Kind: kind, Address: f.Address.String(), Model: b.product(f), Link: link(f), NUMANode: f.NUMANode}}
+			d := Device{Kind: kind, Address: f.Address.String(), Model: b.product(f), Link: link(f), NUMANode: f.NUMANode}
+			if len(b.parts[f.Address]) > 0 {
+				d.Kind = KindGPU
+				b.addParts(&d, f.Address)
+			}
+			devices[f.Address] = []Device{d}
 		}
 	}
 	return devices
@@ -95,6 +100,8 @@ func (b *builder) gpu(g model.GPU) Device {
 		d.Kind = KindAccelerator
 	}
 	b.published(&d)
+	d.SharedBy = b.claims.sharers(DeviceID{d.Driver, d.Name})
+	b.addParts(&d, g.PCI)
 	return d
 }
 

@@ -154,13 +154,42 @@ func (tr *textTree) device(d *Device) branch {
 	}
 	return branch{line: line{
 		text: KindLabel(d.Kind), device: true,
-		columns: []string{printable.Text(d.Name), d.Address, what, linked, Joined(tr.separator, tr.holders(d.Claims), remark(d))},
-	}}
+		columns: []string{printable.Text(d.Name), d.Address, what, linked, Joined(tr.separator, tr.holders(d.WholeClaims()), remark(d))},
+	}, below: tr.parts(d)}
+}
+
+// parts are a line each, and one for those that are made on demand.
+func (tr *textTree) parts(d *Device) []branch {
+	var list []branch
+	for i := range d.Parts {
+		p := &d.Parts[i]
+		text, taint := "part", ""
+		if p.Profile != "" {
+			text = "MIG"
+		}
+		if p.Taint != "" {
+			taint = "tainted: " + printable.Text(p.Taint)
+		}
+		list = append(list, branch{line: line{text: text, device: true, columns: []string{
+			printable.Text(p.Name), "", Joined(tr.separator, printable.Text(p.Profile), Memory(p.MemoryMiB)), "",
+			Joined(tr.separator, tr.holders(p.Claims), SharedText(p.SharedBy), taint),
+		}}})
+	}
+	if len(d.Profiles) > 0 {
+		list = append(list, branch{line: line{text: "MIG on demand: " + printable.Text(strings.Join(d.Profiles, ", "))}})
+	}
+	return list
 }
 
 // remark is what is unusual about a device.
 func remark(d *Device) string {
 	var parts []string
+	if shared := SharedText(d.SharedBy); shared != "" {
+		parts = append(parts, shared)
+	}
+	if d.Kind == KindGPU && d.Name == "" {
+		parts = append(parts, "offered in parts only")
+	}
 	if d.Misplaced {
 		parts = append(parts, "says NUMA node "+strconv.Itoa(*d.NUMANode))
 	}

@@ -185,14 +185,35 @@ type Device struct {
 	Withheld string `json:"withheld,omitempty"`
 	// Simulated says what stands in for what.
 	Simulated string `json:"simulated,omitempty"`
-	// Claims are the keys of the claims that hold the device.
+	// Claims are the keys of the claims that hold the device, or a part of it.
 	Claims []string `json:"claims,omitempty"`
+	// Parts are those of a GPU that there are, and those that claims hold, such as MIG
+	// devices; Profiles what more it can be split into on demand.
+	Parts    []Part   `json:"parts,omitempty"`
+	Profiles []string `json:"profiles,omitempty"`
+	// SharedBy is how many pods, or claims of no pod, have the same GPU as a whole; 0
+	// for one or none.
+	SharedBy int `json:"sharedBy,omitempty"`
 	// Shared is true where several claims can hold the device at once.
 	Shared bool `json:"shared,omitempty"`
 	// Taint says why claims that do not tolerate it cannot have the device.
 	Taint string `json:"taint,omitempty"`
 	// Stranded says why a free device is of no use to an aligned claim.
 	Stranded string `json:"stranded,omitempty"`
+}
+
+// Part is a part of a GPU, or the GPU in another form, as for a virtual machine.
+type Part struct {
+	// Driver and Name are as in a ResourceSlice.
+	Driver string `json:"driver"`
+	Name   string `json:"name"`
+	// Profile is a MIG device's, such as 1g.18gb; empty for anything else.
+	Profile   string  `json:"profile,omitempty"`
+	MemoryMiB *uint64 `json:"memoryMiB,omitempty"`
+	// Claims, SharedBy and Taint are as of a Device.
+	Claims   []string `json:"claims,omitempty"`
+	SharedBy int      `json:"sharedBy,omitempty"`
+	Taint    string   `json:"taint,omitempty"`
 }
 
 // MemoryOnly sums up the NUMA nodes that are memory and nothing else.
@@ -253,6 +274,8 @@ type Options struct {
 	// are all there are.
 	Holders      map[DeviceID][]Holder
 	HoldersKnown bool
+	// Parts are devices that are parts of GPUs.
+	Parts map[DeviceID]slicecodec.Part
 	// Published is what slices say of devices beside the machine.
 	Published map[DeviceID]Published
 	// Products name PCI functions by address where the machine does not.

@@ -21,12 +21,25 @@ import (
 type Node struct {
 	Machine   *model.Machine
 	CPUGroups []CPUGroup
-	// Parts are the devices that are partitions of a GPU of the machine (MIG), or
-	// that GPU in another form, such as for a virtual machine: a claim that holds a
-	// part holds some of the GPU. The value is the GPU's device.
-	Parts map[model.DeviceID]model.DeviceID
+	// Parts are the devices that are partitions of a GPU (MIG), or the GPU in another
+	// form, such as for a virtual machine: a claim that holds a part holds some of the
+	// GPU. Machine has the PCI function of each, and the GPU itself only where that is
+	// offered as well.
+	Parts map[model.DeviceID]Part
 	// Notes say in a line each which published devices Machine lacks.
 	Notes []string
+}
+
+// Part is a device that is a part of a GPU, or the GPU in another form.
+type Part struct {
+	// PCI is the GPU's function.
+	PCI model.PCIAddress
+	// MIG is set of a part of one of NVIDIA's GPUs.
+	MIG *MIG
+	// Made says that the part is there now, whether a claim has it or not. Others come
+	// into being with the claim, and may exclude each other.
+	Made        bool
+	MemoryBytes *uint64
 }
 
 // CPUGroup is one published group of CPUs, or a single CPU.
@@ -55,7 +68,7 @@ type CPUGroup struct {
 func Decode(published []resourceapi.ResourceSlice) (*Node, error) {
 	d := decoder{
 		nodes: map[int]*model.NUMANode{}, functions: map[model.PCIAddress]int{}, roots: map[string]int{},
-		whole: map[model.PCIAddress]model.DeviceID{}, ofWhole: map[model.DeviceID]model.PCIAddress{}, unknown: map[string]int{},
+		whole: map[model.PCIAddress]model.DeviceID{}, ofWhole: map[model.DeviceID]Part{}, unknown: map[string]int{},
 	}
 	var errs []error
 	for _, s := range published {
@@ -83,7 +96,7 @@ type decoder struct {
 	roots     map[string]int // their indexes in parts, by name
 	// whole are the GPUs, ofWhole what else is published of their functions.
 	whole   map[model.PCIAddress]model.DeviceID
-	ofWhole map[model.DeviceID]model.PCIAddress
+	ofWhole map[model.DeviceID]Part
 	// unknown counts the PCI functions of each driver that are of no known kind.
 	unknown map[string]int
 }
@@ -139,18 +152,15 @@ func (d *decoder) placeRoots() {
 
 // finish adds the parts of a Node that are not in its Machine.
 func (d *decoder) finish(n *Node) {
-	n.Parts = map[model.DeviceID]model.DeviceID{}
+	n.Parts = d.ofWhole
 	alone := map[model.PCIAddress]bool{}
-	for part, address := range d.ofWhole {
-		whole, there := d.whole[address]
-		if !there {
-			alone[address] = true
-			continue
+	for _, part := range d.ofWhole {
+		if _, there := d.whole[part.PCI]; !there {
+			alone[part.PCI] = true
 		}
-		n.Parts[part] = whole
 	}
 	if len(alone) > 0 {
-		n.Notes = append(n.Notes, fmt.Sprintf("GPUs that are offered in parts only, and not shown: %d", len(alone)))
+		n.Notes = append(n.Notes, fmt.Sprintf("GPUs that are offered in parts only, and not counted: %d", len(alone)))
 	}
 	for _, driver := range slices.Sorted(maps.Keys(d.unknown)) {
 		n.Notes = append(n.Notes, fmt.Sprintf("devices of %s, of which neither the driver's name nor an attribute says what they are, not shown: %d",

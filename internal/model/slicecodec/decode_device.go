@@ -164,7 +164,7 @@ func (d *decoder) hugepages(n *model.NUMANode, capacity map[resourceapi.Qualifie
 
 func (d *decoder) gpu(id model.DeviceID, read Reading, device resourceapi.Device, r *reader) {
 	if read.Part {
-		d.part(id, read.PCI)
+		d.part(id, read, device, r)
 		return
 	}
 	g := model.GPU{
@@ -197,7 +197,7 @@ func (d *decoder) gpu(id model.DeviceID, read Reading, device resourceapi.Device
 	}
 	g.PCI = *read.PCI
 	if _, twice := d.whole[g.PCI]; twice {
-		d.part(id, read.PCI)
+		d.part(id, read, device, r)
 		return
 	}
 	d.whole[g.PCI] = id
@@ -219,10 +219,20 @@ func (r *reader) product() *string {
 }
 
 // part records a device that is a part of another one, or the same hardware.
-func (d *decoder) part(id model.DeviceID, address *model.PCIAddress) {
-	if address != nil {
-		d.ofWhole[id] = *address
+func (d *decoder) part(id model.DeviceID, read Reading, device resourceapi.Device, r *reader) {
+	if read.PCI == nil {
+		return
 	}
+	// A MIG device that NVIDIA's driver makes for a claim has no UUID before.
+	p := Part{PCI: *read.PCI, MIG: read.MIG, Made: read.MIG != nil && r.text(attrUUID) != nil}
+	if c, ok := device.Capacity[capacityMemory]; ok && c.Value.Sign() > 0 {
+		p.MemoryBytes = ptr.To(uint64(c.Value.Value()))
+	}
+	d.ofWhole[id] = p
+	d.node(read.NUMANode, read.Socket)
+	d.function(model.PCIFunction{
+		Address: p.PCI, Class: model.PCIClassDisplay << 16, NUMANode: read.NUMANode, DeviceName: r.product(),
+	}, read.Root)
 }
 
 // mostCPUs is beyond any machine's number of CPUs (NR_CPUS is 8192 at most,

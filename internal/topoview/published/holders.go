@@ -12,15 +12,14 @@ import (
 	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
-	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/topoview"
 )
 
 // holders finds who holds the devices of some slices: the claims allocated
-// them, or parts of them. A claim with admin access looks at a device and does not
+// them. A claim with admin access looks at a device and does not
 // hold it.
-func holders(published []resourceapi.ResourceSlice, claims []resourceapi.ResourceClaim, parts map[model.DeviceID]model.DeviceID) map[topoview.DeviceID][]topoview.Holder {
+func holders(published []resourceapi.ResourceSlice, claims []resourceapi.ResourceClaim) map[topoview.DeviceID][]topoview.Holder {
 	pools := map[poolID]bool{}
 	capacity := map[topoview.DeviceID]int{}
 	for _, s := range published {
@@ -34,13 +33,6 @@ func holders(published []resourceapi.ResourceSlice, claims []resourceapi.Resourc
 	held := map[topoview.DeviceID][]topoview.Holder{}
 	for i := range claims {
 		addHolders(held, &claims[i], func(r resourceapi.DeviceRequestAllocationResult) bool { return pools[poolID{r.Driver, r.Pool}] }, capacity)
-	}
-	for part, whole := range parts {
-		if holders, ok := held[topoview.DeviceID(part)]; ok {
-			id := topoview.DeviceID(whole)
-			held[id] = append(held[id], holders...)
-			delete(held, topoview.DeviceID(part))
-		}
 	}
 	return held
 }

@@ -56,7 +56,11 @@ func (c Cluster) Node(node string) (*View, error) {
 		v.Options.Notes = append(v.Options.Notes, "who holds what is unknown: "+c.Unknown)
 	}
 	v.Options.HoldersKnown = c.Unknown == ""
-	v.Options.Holders = holders(published, c.Claims, decoded.Parts)
+	v.Options.Holders = holders(published, c.Claims)
+	v.Options.Parts = map[topoview.DeviceID]slicecodec.Part{}
+	for id, part := range decoded.Parts {
+		v.Options.Parts[topoview.DeviceID(id)] = part
+	}
 	return v, nil
 }
 

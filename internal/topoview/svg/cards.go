@@ -14,6 +14,7 @@ const (
 	cardWidth  = 200
 	cardHeight = 64
 	cardGap    = 10
+	partHeight = 22
 	maxColumns = 4
 )
 
@@ -66,8 +67,31 @@ func columns(accelerators, others int) int {
 }
 
 func (g *cards) size() (w, h float64) {
-	rows := float64(len(g.rows))
-	return float64(g.columns)*(cardWidth+cardGap) - cardGap, rows*(cardHeight+cardGap) - cardGap
+	for _, row := range g.rows {
+		h += row.height() + cardGap
+	}
+	return float64(g.columns)*(cardWidth+cardGap) - cardGap, h - cardGap
+}
+
+// height is that of the row's tallest card.
+func (r cardRow) height() float64 {
+	h := float64(cardHeight)
+	for i := range r.devices {
+		h = max(h, heightOf(&r.devices[i]))
+	}
+	return h
+}
+
+// heightOf is that of a card: a GPU's parts stand in it, below each other.
+func heightOf(d *topoview.Device) float64 {
+	lines := len(d.Parts)
+	if len(d.Profiles) > 0 {
+		lines++
+	}
+	if lines == 0 {
+		return cardHeight
+	}
+	return cardHeight + float64(lines)*partHeight + 4
 }
 
 func (g *cards) draw(c *canvas, x, y float64) {
@@ -80,7 +104,7 @@ func (g *cards) draw(c *canvas, x, y float64) {
 		for i, d := range row.devices {
 			drawCard(c, d, x+float64(i)*(cardWidth+cardGap), y, w)
 		}
-		y += cardHeight + cardGap
+		y += row.height() + cardGap
 	}
 }
 
@@ -105,22 +129,22 @@ func drawCard(c *canvas, d topoview.Device, x, y, w float64) {
 	}
 	c.open("g", attributes{"class", class, "data-device", id, "data-kind", d.Kind})
 	c.title(describe(d, c))
-	frame := "pl-card"
+	frame, holders, h := "pl-card", d.WholeClaims(), heightOf(&d)
 	switch {
 	case d.Stranded != "":
 		frame = "pl-stranded"
-	case len(d.Claims) > 0:
-		frame = strings.Replace(c.claimClass(d.Claims[0]), "pl-k", "pl-h", 1)
+	case len(holders) > 0:
+		frame = heldClass(c, holders[0])
 	}
-	c.rect(x, y, w, cardHeight, 7, frame)
-	c.rect(x+7, y+9, 4, cardHeight-18, 2, accent(d.Kind))
+	c.rect(x, y, w, h, 7, frame)
+	c.rect(x+7, y+9, 4, h-18, 2, accent(d.Kind))
 
 	// The first line: what it is called, who holds it, its kind.
 	edge := x + w - 10
 	kind := topoview.KindLabel(d.Kind)
 	c.text(edge, y+20, fontCaption, right, kind, 40, accent(d.Kind))
 	edge -= fontCaption.width(kind) + 8
-	edge = drawBadges(c, d.Claims, edge, y+7)
+	edge = drawBadges(c, holders, edge, y+7)
 	c.textAfter(x+19, y+21, fontCard, cardTitle(d), fontSmall, topoview.Memory(d.MemoryMiB), edge-x-19)
 
 	details := []string{}
@@ -142,7 +166,48 @@ func drawCard(c *canvas, d topoview.Device, x, y, w float64) {
 		edge -= fontMicro.width(link) + 6
 	}
 	c.text(x+19, y+53, fontMicro, left, third, edge-x-19)
+	drawParts(c, &d, x+19, y+cardHeight-2, w-29)
 	c.close("g")
+}
+
+// heldClass is that of a frame around what a claim holds.
+func heldClass(c *canvas, key string) string {
+	return strings.Replace(c.claimClass(key), "pl-k", "pl-h", 1)
+}
+
+// drawParts draws the parts of a GPU below each other, and what more it can be split
+// into.
+func drawParts(c *canvas, d *topoview.Device, x, y, w float64) {
+	for i := range d.Parts {
+		p := &d.Parts[i]
+		frame := "pl-card"
+		if len(p.Claims) > 0 {
+			frame = heldClass(c, p.Claims[0])
+		}
+		c.open("g", attributes{"data-part", p.Name})
+		parts := []string{p.Name, p.Profile, topoview.Memory(p.MemoryMiB), topoview.SharedText(p.SharedBy)}
+		if p.Taint != "" {
+			parts = append(parts, "tainted: "+p.Taint)
+		}
+		c.title(topoview.Joined(" · ", append(parts, heldBy(c, p.Claims)...)...))
+		c.rect(x, y, w, partHeight-4, 4, frame)
+		edge := drawBadges(c, p.Claims, x+w-2, y)
+		c.textAfter(x+6, y+12.8, fontSmall, p.Label(), fontMicro, topoview.Joined(" · ", topoview.Memory(p.MemoryMiB), topoview.SharedText(p.SharedBy)), edge-x-6)
+		c.close("g")
+		y += partHeight
+	}
+	if len(d.Profiles) > 0 {
+		c.text(x, y+12.5, fontMicro, left, "on demand: "+strings.Join(d.Profiles, ", "), w)
+	}
+}
+
+// heldBy says of each key whose it is.
+func heldBy(c *canvas, keys []string) []string {
+	var words []string
+	for _, key := range keys {
+		words = append(words, "held by "+c.claimName(key))
+	}
+	return words
 }
 
 // drawBadges draws the keys of the holders, right-aligned at edge, and returns
@@ -174,7 +239,12 @@ func cardTitle(d topoview.Device) string {
 }
 
 // kindWord begins a card of a device without a name.
-func kindWord(kind string) string { return strings.ToUpper(kind[:1]) + kind[1:] }
+func kindWord(kind string) string {
+	if kind == topoview.KindGPU {
+		return topoview.KindLabel(kind)
+	}
+	return strings.ToUpper(kind[:1]) + kind[1:]
+}
 
 func cardDetails(d topoview.Device) string {
 	switch {
@@ -186,10 +256,12 @@ func cardDetails(d topoview.Device) string {
 		return topoview.Joined(" · ", strandedWord(d), topoview.NetworkSpeed(d.NetworkMbps), "no interface", stars(d))
 	case d.Kind == topoview.KindNIC:
 		return topoview.Joined(" · ", strandedWord(d), d.RDMAText(), topoview.NetworkSpeed(d.NetworkMbps), stars(d))
+	case d.Kind == topoview.KindGPU && d.Name == "":
+		return topoview.Joined(" · ", "in parts only", d.Model)
 	case d.Name == "":
 		return topoview.Joined(" · ", d.Model, "not offered")
 	}
-	return topoview.Joined(" · ", strandedWord(d), d.Model, stars(d))
+	return topoview.Joined(" · ", strandedWord(d), topoview.SharedText(d.SharedBy), d.Model, stars(d))
 }
 
 // strandedWord is as much as a card has room for; the tooltip says why.
@@ -230,8 +302,9 @@ func describe(d topoview.Device, c *canvas) string {
 	if d.Simulated != "" {
 		parts = append(parts, "simulated: "+d.Simulated)
 	}
-	for _, key := range d.Claims {
-		parts = append(parts, "held by "+c.claimName(key))
+	if len(d.Profiles) > 0 {
+		parts = append(parts, "MIG on demand: "+strings.Join(d.Profiles, ", "))
 	}
+	parts = append(append(parts, topoview.SharedText(d.SharedBy)), heldBy(c, d.Claims)...)
 	return topoview.Joined(" · ", parts...)
 }

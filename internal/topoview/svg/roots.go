@@ -81,6 +81,8 @@ type busBox struct {
 	cards  *cards
 	below  *flow
 	w, h   float64
+	// single is a card alone, which needs no box around it.
+	single bool
 }
 
 func newBusBox(bridge *topoview.Bridge, devices []topoview.Device, below []trunked, limit float64) *busBox {
@@ -89,7 +91,8 @@ func newBusBox(bridge *topoview.Bridge, devices []topoview.Device, below []trunk
 		b.w, b.h = b.cards.size()
 	}
 	if bridge == nil && len(devices) == 1 {
-		return b // a card alone needs no box around it
+		b.single = true
+		return b
 	}
 	if len(below) > 0 {
 		b.below = newFlow(below, limit)
@@ -108,7 +111,7 @@ func (b *busBox) size() (w, h float64) { return b.w, b.h }
 func (b *busBox) dashed() bool         { return false }
 
 func (b *busBox) draw(c *canvas, x, y float64) {
-	if b.bridge == nil && b.h == cardHeight {
+	if b.single {
 		b.cards.draw(c, x, y)
 		return
 	}

@@ -1,0 +1,94 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package topoview
+
+import (
+	"cmp"
+	"slices"
+
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/plural"
+)
+
+// partsByFunction lists the parts of each GPU, by name: shorter names first, so that
+// the last number counts.
+func (b *builder) partsByFunction() {
+	b.parts = map[model.PCIAddress][]DeviceID{}
+	for id, p := range b.o.Parts {
+		b.parts[p.PCI] = append(b.parts[p.PCI], id)
+	}
+	for _, list := range b.parts {
+		slices.SortFunc(list, func(x, y DeviceID) int {
+			return cmp.Or(cmp.Compare(len(x.Name), len(y.Name)), cmp.Compare(x.Name, y.Name))
+		})
+	}
+}
+
+// addParts adds to a GPU its parts that are there or held, and sums up those that a
+// claim would make. Who holds a part holds the GPU.
+func (b *builder) addParts(d *Device, address model.PCIAddress) {
+	for _, id := range b.parts[address] {
+		of := b.o.Parts[id]
+		p := Part{
+			Driver: id.Driver, Name: id.Name, MemoryMiB: mebibytes(of.MemoryBytes),
+			Claims: b.claims.keysOf(id), SharedBy: b.claims.sharers(id), Taint: b.o.Published[id].Taint,
+		}
+		if of.MIG != nil {
+			p.Profile = of.MIG.Profile
+		}
+		switch {
+		case of.Made || len(p.Claims) > 0:
+			d.Parts = append(d.Parts, p)
+		case p.Profile != "" && !slices.Contains(d.Profiles, p.Profile):
+			d.Profiles = append(d.Profiles, p.Profile)
+		}
+		d.Claims = append(d.Claims, p.Claims...)
+	}
+	slices.Sort(d.Profiles)
+	// Keys are letters with a number behind them: A2 comes after Z.
+	slices.SortFunc(d.Claims, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
+	d.Claims = slices.Compact(d.Claims)
+}
+
+// WholeClaims are the keys of the claims that hold the device and no part of it.
+func (d *Device) WholeClaims() []string {
+	return slices.DeleteFunc(slices.Clone(d.Claims), func(key string) bool {
+		return slices.ContainsFunc(d.Parts, func(p Part) bool { return slices.Contains(p.Claims, key) })
+	})
+}
+
+// split says whether a claim holds a part of the device.
+func (d *Device) split() bool {
+	return slices.ContainsFunc(d.Parts, func(p Part) bool { return len(p.Claims) > 0 })
+}
+
+// SharedText is "shared by 2 pods"; empty for a device that one has at most.
+func SharedText(by int) string {
+	if by < 2 {
+		return ""
+	}
+	return "shared by " + plural.Count(by, "pod", "pods")
+}
+
+// Label is what a part is called in pictures: its profile, or else its name.
+func (p *Part) Label() string { return cmp.Or(p.Profile, p.Name) }
+
+// sharers counts who has a device at once: pods, and claims without one. One is nobody
+// to share with.
+func (c *claims) sharers(id DeviceID) int {
+	seen := map[claimName]bool{}
+	for _, h := range c.holders(id) {
+		pods := c.pods[claimName{h.Namespace, h.Claim}]
+		if len(pods) == 0 {
+			seen[claimName{h.Namespace, "\x00" + h.Claim}] = true // no pod is called that
+		}
+		for _, pod := range pods {
+			seen[claimName{h.Namespace, pod}] = true
+		}
+	}
+	if len(seen) < 2 {
+		return 0
+	}
+	return len(seen)
+}
