@@ -6,8 +6,11 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,7 +82,8 @@ func (g gpus) add(s *resourceapi.ResourceSlice) {
 
 // finding compares what is published of a node with the GPUs that it has by its report; nil
 // where that cannot be said, or there is none.
-func (g gpus) finding(node string, p hosts.HostProfile) *hosts.Finding {
+func (g gpus) finding(n *corev1.Node, p hosts.HostProfile) *hosts.Finding {
+	node := n.Name
 	has := 0
 	for _, d := range p.Devices {
 		if d.Kind == "gpu" && strings.HasPrefix(d.ID, "10de:") {
@@ -92,7 +96,12 @@ func (g gpus) finding(node string, p hosts.HostProfile) *hosts.Finding {
 	f := &hosts.Finding{
 		Check: checkGPUs, Severity: hosts.Functional, Verdict: hosts.Wrong, Subject: gpuDriver, Source: "ResourceSlices of " + printable.Text(node), Fix: fixGPUs,
 	}
+	offered := pluginGPUs(n)
 	switch said := g[node]; {
+	case said.devices > 0 && len(offered) > 0:
+		f.Found = "publishes " + plural.Count(said.devices, "device", "devices") + ", and a device plugin offers " + printable.Text(strings.Join(offered, ", "))
+		f.Want = "one owner: both may give away the same GPU"
+		f.Fix = "switch off one of the two for the node; gpu.nvidia.com serves pods that ask for nvidia.com/gpu, too"
 	case len(g) == 0:
 		// A device plugin's may stand beside NICs that are claimed.
 		f.Verdict, f.Fix, f.Found = hosts.OK, "", "publishes no GPU: a device plugin gives them away, or nobody"
@@ -120,4 +129,19 @@ func (p published) text() string {
 		text += ", kernel driver " + printable.Text(p.version)
 	}
 	return text
+}
+
+// pluginGPUs are GPUs, and parts of them, that a device plugin of NVIDIA's offers on a
+// node, each with its number. What the DRA driver serves under such a name is in its
+// slices alone, and not the kubelet's to count.
+func pluginGPUs(n *corev1.Node) []string {
+	var offered []string
+	for _, name := range slices.Sorted(maps.Keys(n.Status.Allocatable)) {
+		resource, quantity := string(name), n.Status.Allocatable[name]
+		whole := strings.TrimSuffix(resource, ".shared") == "nvidia.com/gpu"
+		if (whole || strings.HasPrefix(resource, "nvidia.com/mig-")) && quantity.Value() > 0 {
+			offered = append(offered, fmt.Sprintf("%d %s", quantity.Value(), resource))
+		}
+	}
+	return offered
 }

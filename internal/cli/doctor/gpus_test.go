@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	quantities "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -46,6 +48,33 @@ func TestGPUsOfNVIDIA(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &api{slices: tc.slices}
 			a.add("gpu-0", recorded(t)["ready"])
+			for _, of := range [][]string{{"--node", "gpu-0"}, {"-A"}} {
+				text, code, err := a.run(t, append(of, "--all")...)
+				if err != nil || code != tc.code || !strings.Contains(text, tc.want) {
+					t.Errorf("%q: exit code %d, %v, want %d and %q:\n%s", of, code, err, tc.code, tc.want, text)
+				}
+			}
+		})
+	}
+}
+
+// A device plugin and NVIDIA's DRA driver on one node are two owners of its GPUs.
+func TestTwoOwnersOfGPUs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		slices      []resourceapi.ResourceSlice
+		allocatable corev1.ResourceList
+		want        string
+		code        int
+	}{
+		"both":                    {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 1, 1)}, corev1.ResourceList{"nvidia.com/gpu": quantities.MustParse("8"), "cpu": quantities.MustParse("4")}, "publishes 1 device, and a device plugin offers 8 nvidia.com/gpu", exitWrong},
+		"parts and shares":        {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 1, 1)}, corev1.ResourceList{"nvidia.com/mig-1g.18gb": quantities.MustParse("7"), "nvidia.com/gpu.shared": quantities.MustParse("2")}, "offers 2 nvidia.com/gpu.shared, 7 nvidia.com/mig-1g.18gb", exitWrong},
+		"a plugin that has gone":  {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 1, 1)}, corev1.ResourceList{"nvidia.com/gpu": quantities.MustParse("0")}, "1 device, kernel driver 570.86.15", 0},
+		"the device plugin alone": {[]resourceapi.ResourceSlice{}, corev1.ResourceList{"nvidia.com/gpu": quantities.MustParse("8")}, "publishes no GPU: a device plugin", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &api{slices: tc.slices}
+			a.add("gpu-0", recorded(t)["ready"])
+			a.nodes[0].Status.Allocatable = tc.allocatable
 			for _, of := range [][]string{{"--node", "gpu-0"}, {"-A"}} {
 				text, code, err := a.run(t, append(of, "--all")...)
 				if err != nil || code != tc.code || !strings.Contains(text, tc.want) {

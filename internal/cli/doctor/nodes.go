@@ -158,7 +158,7 @@ func (s seen) node(n *corev1.Node, want *hosts.HostProfile) Node {
 		})
 	}
 	node.profile = shownProfile(r.Profile)
-	if f := s.gpus.finding(n.Name, *node.profile); f != nil {
+	if f := s.gpus.finding(n, *node.profile); f != nil {
 		node.add(*f)
 	}
 	if want != nil {
