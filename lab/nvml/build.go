@@ -6,7 +6,7 @@ package nvml
 import (
 	"bytes"
 	"context"
-	_ "embed" // the stand-in's source
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +21,10 @@ import (
 	"plumbline.dev/plumbline/lab/progress"
 )
 
-//go:embed library/standin.c
-var standIn []byte
+// standIn is the stand-in's source.
+//
+//go:embed library
+var standIn embed.FS
 
 // bindings is the module that has NVIDIA's own header of NVML.
 const bindings = "github.com/NVIDIA/go-nvml"
@@ -43,7 +45,10 @@ func Build(ctx context.Context, c *cache.Cache, p *progress.Printer, source stri
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", title, err)
 	}
-	key := new(cache.Key).Add(string(compiler), string(header), string(standIn), string(unsupported(header))).Add(compilerFlags...)
+	key := new(cache.Key).Add(string(compiler), string(header)).Add(compilerFlags...)
+	for _, f := range sources(header) {
+		key.Add(f.name, string(f.text))
+	}
 	dir, err := c.Do(ctx, p, cache.Step{
 		Name: "nvml-standin", Title: title, Done: "built", Key: key.String(),
 		Make: func(ctx context.Context, out string) error { return compile(ctx, include, out) },
@@ -80,23 +85,48 @@ func compile(ctx context.Context, include, out string, more ...string) error {
 	if err != nil {
 		return err
 	}
-	sources, err := os.MkdirTemp("", "nvml-standin-*")
+	folder, err := os.MkdirTemp("", "nvml-standin-*")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(sources)
+	defer os.RemoveAll(folder)
 	args := append(slices.Clone(compilerFlags), more...)
 	args = append(args, "-I", include, "-o", filepath.Join(out, LibraryName))
-	for name, text := range map[string][]byte{"standin.c": standIn, "unsupported.c": unsupported(header)} {
-		path := filepath.Join(sources, name)
-		if err := os.WriteFile(path, text, 0o644); err != nil {
+	for _, f := range sources(header) {
+		path := filepath.Join(folder, f.name)
+		if err := os.WriteFile(path, f.text, 0o644); err != nil {
 			return err
 		}
-		args = append(args, path)
+		if filepath.Ext(path) == ".c" {
+			args = append(args, path)
+		}
 	}
 	// dladdr and threads are in libraries of their own before glibc 2.34.
 	_, err = output(exec.CommandContext(ctx, "gcc", append(args, "-ldl", "-lpthread")...))
 	return err
+}
+
+// sourceFile is a file of the stand-in's.
+type sourceFile struct {
+	name string
+	text []byte
+}
+
+// sources are the files to compile, with what is made of NVML's header.
+func sources(header []byte) []sourceFile {
+	all := []sourceFile{{"unsupported.c", unsupported(header)}}
+	entries, err := standIn.ReadDir("library")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	for _, e := range entries {
+		text, err := standIn.ReadFile("library/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, sourceFile{e.Name(), text})
+	}
+	return all
 }
 
 var declaration = regexp.MustCompile(`\bDECLDIR\b[ \w*]*?\b(nvml\w+) *\(`)

@@ -232,13 +232,14 @@ func TestUnknown(t *testing.T) {
 
 // What a stand-in lacks is refused, and ends no process.
 func TestUnsupported(t *testing.T) {
-	d := byIndex(t, a3(t), 0)
+	lib := library(t, table(t, "egx-t4-cx5", "node-a"))
+	initialise(t, lib)
+	d := byIndex(t, lib, 0)
 	answers := map[string]gonvml.Return{}
 	_, _, answers["MIG mode"] = d.GetMigMode()
 	_, answers["MIG profile"] = d.GetGpuInstanceProfileInfo(0)
 	_, answers["MIG placements"] = d.GetGpuInstancePossiblePlacements(&gonvml.GpuInstanceProfileInfo{})
 	_, answers["MIG device"] = d.GetMigDeviceHandleByIndex(0)
-	_, answers["virtualisation"] = d.GetVirtualizationMode()
 	_, answers["fabric"] = d.GetGpuFabricInfo()
 	_, answers["power"] = d.GetPowerUsage()
 	answers["memory limits"] = d.SetMemoryLimits_v1("/", 0, 0)
@@ -279,8 +280,12 @@ func TestNoFunctionIsMissing(t *testing.T) {
 
 func TestMalformedTables(t *testing.T) {
 	const gpu = "gpu 0000:8f:00.0 0 GPU-a 10de:2335 143771 Hopper 9.0 Nvidia NVIDIA H200\n"
+	const profile = "mig 1g.18gb 0 19 1 7 16 1 1 1 0 16384 1 0,1 NVIDIA H200\n"
 	const good = "driver 580.126.20\ncuda 13.0\n" + gpu
 	lib := library(t, good)
+	asked{t}.ok(lib.Init())
+	asked{t}.ok(lib.Shutdown())
+	put(t, TablePath, good+profile)
 	asked{t}.ok(lib.Init())
 	asked{t}.ok(lib.Shutdown())
 	for name, text := range map[string]string{
@@ -309,6 +314,13 @@ func TestMalformedTables(t *testing.T) {
 		"same GPU twice":      good + gpu,
 		"same UUID":           good + strings.NewReplacer("8f", "90", " 0 ", " 1 ").Replace(gpu),
 		"a NUL":               strings.Replace(good, "Hopper", "Hopper\x00", 1),
+		"profile's product":   good + strings.TrimSuffix(profile, " NVIDIA H200\n") + "\n",
+		"profile's column":    good + strings.Replace(profile, " 16384", "", 1),
+		"profile's name":      good + strings.Replace(profile, "1g.18gb", "", 1),
+		"profile's number":    good + strings.Replace(profile, "gb 0", "gb 18", 1),
+		"profile's starts":    good + strings.Replace(profile, "0,1", "0,0", 1),
+		"profile's start":     good + strings.Replace(profile, "0,1", "0,32", 1),
+		"same profile twice":  good + profile + profile,
 		"name beyond buffers": strings.Replace(good, "H200", strings.Repeat("H", 96), 1),
 	} {
 		put(t, TablePath, text)

@@ -4,7 +4,7 @@
 // Package nvml makes the lab's stand-in for NVIDIA's libnvidia-ml.so.1, so that NVIDIA's
 // own DRA driver runs where there is no GPU. The stand-in computes nothing: it answers
 // from a table of a machine's GPUs, and NVML_ERROR_NOT_SUPPORTED to whatever the table
-// does not hold, MIG among it.
+// does not hold.
 //
 // The table is a text file, etc/nvml-standin/gpus in the nearest folder above the library
 // that has one, or the file that NVML_STANDIN_GPUS names. Lines that begin with # are
@@ -13,10 +13,18 @@
 //	driver VERSION
 //	cuda MAJOR.MINOR
 //	gpu ADDRESS MINOR UUID VENDOR:DEVICE MIB ARCHITECTURE MAJOR.MINOR BRAND NAME
+//	mig PROFILE NUMBER ID SLICES INSTANCES SMS COPY DECODERS JPEG OFA MIB SIZE STARTS NAME
 //
 // with one space between columns, - for MIB where the memory is unknown, and spaces
 // allowed in NAME only. nvmlInit refuses a table with any other line, and says on stderr
 // which. A library that is in use does not read the table again.
+//
+// A line mig is a profile of MIG that GPUs called NAME have: PROFILE as nvidia-smi calls it,
+// NVML's NUMBER of it, the product's own ID, how many SLICES of compute an instance has and
+// how many INSTANCES there may be, an instance's multiprocessors, engines and memory, and
+// the SIZE in slices of memory with the STARTS where it may lie, such as 0,2,4. GPUs with
+// profiles have MIG, which is off when a process begins. Mode and instances are the process's
+// own. A compute instance has all of its GPU instance.
 //
 // Lines that somebody appends to the file events beside the table, or to the one that
 // NVML_STANDIN_EVENTS names, are events for the sets that exist then:
@@ -32,6 +40,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -56,16 +65,64 @@ const (
 type product struct {
 	memoryMiB uint64
 	brand     string
+	profiles  []profile
+}
+
+// profile is one of MIG's, with what nvidia-smi mig -lgip says of it. Of Hopper's the
+// second with one slice has multiprocessors of a larger part of the GPU.
+type profile struct {
+	name                      string
+	number, id                int
+	slices, instances         int
+	sms, copy, dec, jpeg, ofa int
+	mib, size                 int
+	starts                    string
+}
+
+// NVML's numbers of profiles (nvml.h, NVML_GPU_INSTANCE_PROFILE_*).
+const (
+	slice1, slice2, slice3, slice4, slice7 = 0, 1, 2, 3, 4
+	slice1Media, slice1Memory              = 7, 9 // _REV1 and _REV2
+)
+
+// ampere and hopper make a product's profiles: names and MiB of an eighth, a quarter, half
+// and all of its memory.
+func ampere(names [7]string, mib [4]int) []profile {
+	return []profile{
+		{names[0], slice1, 19, 1, 7, 14, 1, 0, 0, 0, mib[0], 1, "0,1,2,3,4,5,6"},
+		{names[1], slice1Media, 20, 1, 1, 14, 1, 1, 1, 1, mib[0], 1, "0,1,2,3,4,5,6"},
+		{names[2], slice1Memory, 15, 1, 4, 14, 1, 1, 0, 0, mib[1], 2, "0,2,4,6"},
+		{names[3], slice2, 14, 2, 3, 28, 2, 1, 0, 0, mib[1], 2, "0,2,4"},
+		{names[4], slice3, 9, 3, 2, 42, 3, 2, 0, 0, mib[2], 4, "0,4"},
+		{names[5], slice4, 5, 4, 1, 56, 4, 2, 0, 0, mib[2], 4, "0"},
+		{names[6], slice7, 0, 7, 1, 98, 7, 5, 1, 1, mib[3], 8, "0"},
+	}
+}
+
+func hopper(names [7]string, mib [4]int) []profile {
+	return []profile{
+		{names[0], slice1, 19, 1, 7, 16, 1, 1, 1, 0, mib[0], 1, "0,1,2,3,4,5,6"},
+		{names[1], slice1Media, 20, 1, 1, 16, 1, 1, 1, 1, mib[0], 1, "0,1,2,3,4,5,6"},
+		{names[2], slice1Memory, 15, 1, 4, 26, 1, 1, 1, 0, mib[1], 2, "0,2,4,6"},
+		{names[3], slice2, 14, 2, 3, 32, 2, 2, 2, 0, mib[1], 2, "0,2,4"},
+		{names[4], slice3, 9, 3, 2, 60, 3, 3, 3, 0, mib[2], 4, "0,4"},
+		{names[5], slice4, 5, 4, 1, 64, 4, 4, 4, 0, mib[2], 4, "0"},
+		{names[6], slice7, 0, 7, 1, 132, 8, 7, 7, 1, mib[3], 8, "0"},
+	}
 }
 
 // products are by name. The memory is what nvidia-smi shows, less than what the product is
 // sold by where firmware keeps some; the brand Tesla is Nvidia since R470.
 var products = map[string]product{
-	"Tesla T4":              {15360, "Nvidia"},
-	"NVIDIA A100-SXM4-40GB": {40960, "Nvidia"},
-	"NVIDIA A100-SXM4-80GB": {81920, "Nvidia"},
-	"NVIDIA H100 80GB HBM3": {81559, "Nvidia"},
-	"NVIDIA H200":           {143771, "Nvidia"},
+	"Tesla T4": {15360, "Nvidia", nil},
+	"NVIDIA A100-SXM4-40GB": {40960, "Nvidia", ampere(
+		[...]string{"1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"}, [...]int{4864, 9856, 19968, 40192})},
+	"NVIDIA A100-SXM4-80GB": {81920, "Nvidia", ampere(
+		[...]string{"1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"}, [...]int{9728, 19968, 40192, 80896})},
+	"NVIDIA H100 80GB HBM3": {81559, "Nvidia", hopper(
+		[...]string{"1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"}, [...]int{9984, 20096, 40448, 81152})},
+	"NVIDIA H200": {143771, "Nvidia", hopper(
+		[...]string{"1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"}, [...]int{16384, 33280, 71424, 143360})},
 }
 
 // Table is the table of a machine's GPUs by NVIDIA. The node's name goes into the UUIDs,
@@ -83,6 +140,7 @@ func Table(f *machine.Facts, node string) ([]byte, error) {
 	fmt.Fprintf(&text, "# What the stand-in for %s answers: machine %s, node %s.\n", LibraryName, f.Name, node)
 	fmt.Fprintf(&text, "driver %s\ncuda %s\n", DriverVersion, CUDAVersion)
 	var errs []error
+	var names []string
 	for i := range gpus {
 		line, err := gpuLine(&gpus[i], devices[gpus[i].PCI], f.Name+" "+node)
 		if err != nil {
@@ -90,6 +148,13 @@ func Table(f *machine.Facts, node string) ([]byte, error) {
 			continue
 		}
 		fmt.Fprintln(&text, line)
+		names = append(names, gpus[i].ProductName)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		for _, p := range products[name].profiles {
+			fmt.Fprintln(&text, "mig", p.name, p.number, p.id, p.slices, p.instances, p.sms, p.copy, p.dec, p.jpeg, p.ofa, p.mib, p.size, p.starts, name)
+		}
 	}
 	return text.Bytes(), errors.Join(errs...)
 }

@@ -36,8 +36,11 @@ func TestTable(t *testing.T) {
 	if diff := cmp.Diff(want, lines[:4]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := len(lines); got != 3+8+1 {
-		t.Errorf("%d lines, want 3, one for each of 8 GPUs, and the end", got)
+	if got := len(lines); got != 3+8+7+1 {
+		t.Errorf("%d lines, want 3, one for each of 8 GPUs and of 7 profiles, and the end", got)
+	}
+	if got, want := lines[11], "mig 1g.18gb 0 19 1 7 16 1 1 1 0 16384 1 0,1,2,3,4,5,6 NVIDIA H200"; got != want {
+		t.Errorf("profile: %s, want %s", got, want)
 	}
 }
 

@@ -7,14 +7,11 @@
 // is made beside it, and answers NVML_ERROR_NOT_SUPPORTED.
 
 #define _GNU_SOURCE
-#define NVML_NO_UNVERSIONED_FUNC_DEFS
 
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,35 +19,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "nvml.h"
+#include "standin.h"
 
-enum { max_gpus = 64, max_sets = 16, poll_ms = 50 };
-
-struct address {
-    unsigned domain, bus, device, function;
-};
-
-struct gpu {
-    struct address at;
-    unsigned minor;
-    char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE];
-    unsigned vendor, product;
-    bool has_memory;
-    unsigned long long memory; // bytes
-    nvmlDeviceArchitecture_t architecture;
-    unsigned compute_major, compute_minor;
-    nvmlBrandType_t brand;
-    char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
-    bool lost; // fell off the bus
-};
-
-struct table {
-    char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE];
-    bool has_cuda;
-    unsigned cuda_major, cuda_minor;
-    unsigned count;
-    struct gpu gpus[max_gpus];
-};
+enum { max_sets = 16, poll_ms = 50 };
 
 struct event_set {
     bool used;
@@ -59,9 +30,9 @@ struct event_set {
 };
 
 // The lock guards everything below it.
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned initialised; // calls of init without their shutdown
-static struct table answers;
+struct table answers;
 static char events_path[PATH_MAX];
 static struct event_set sets[max_sets];
 
@@ -75,8 +46,7 @@ static void complain(const char *format, ...) {
     va_end(args);
 }
 
-// number reads digits and nothing else: no sign, no space, no prefix.
-static bool number(const char *text, int base, unsigned long max, unsigned *value) {
+bool number(const char *text, int base, unsigned long max, unsigned *value) {
     if (!isxdigit((unsigned char)text[0]) || (text[1] != '\0' && !isxdigit((unsigned char)text[1])))
         return false;
     char *end;
@@ -150,8 +120,7 @@ static bool look_up(const struct word *words, const char *text, unsigned *value)
     return false;
 }
 
-// copy_text copies a text that must fit and not be empty.
-static bool copy_text(char *to, size_t size, const char *text) {
+bool copy_text(char *to, size_t size, const char *text) {
     size_t length = strlen(text);
     if (length == 0 || length >= size)
         return false;
@@ -227,7 +196,9 @@ static const char *parse_line(char *line, struct table *t) {
         t->has_cuda = pair(rest, '.', 10, 99, &t->cuda_major, &t->cuda_minor);
         return t->has_cuda ? NULL : "cuda: want major.minor";
     }
-    return "want driver, cuda or gpu";
+    if (strcmp(key, "mig") == 0)
+        return parse_profile(rest, t);
+    return "want driver, cuda, gpu or mig";
 }
 
 static int compare_gpus(const void *a, const void *b) {
@@ -418,6 +389,8 @@ const char *nvmlErrorString(nvmlReturn_t result) {
     case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
     case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
     case NVML_ERROR_NOT_FOUND: return "Not Found";
+    case NVML_ERROR_IN_USE: return "In use by another client";
+    case NVML_ERROR_RESET_REQUIRED: return "GPU requires reset";
     case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
     case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
     case NVML_ERROR_TIMEOUT: return "Timeout";
@@ -433,8 +406,7 @@ const char *nvmlErrorString(nvmlReturn_t result) {
 // a shutdown, or an invented one, is refused and not followed.
 static void *handle(unsigned index) { return (void *)(uintptr_t)(index + 1); }
 
-// index_of is the GPU of a handle. The caller holds the lock.
-static nvmlReturn_t index_of(nvmlDevice_t device, unsigned *index) {
+nvmlReturn_t index_of(nvmlDevice_t device, unsigned *index) {
     uintptr_t n = (uintptr_t)device.handle;
     if (initialised == 0)
         return NVML_ERROR_UNINITIALIZED;
@@ -468,7 +440,7 @@ static nvmlReturn_t system_of(const void *out, struct table *t) {
     return result;
 }
 
-static nvmlReturn_t answer_text(char *to, unsigned size, const char *text) {
+nvmlReturn_t answer_text(char *to, unsigned size, const char *text) {
     return copy_text(to, size, text) ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
@@ -535,7 +507,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
     for (unsigned i = 0; i < t.count; i++)
         if (strcmp(uuid, t.gpus[i].uuid) == 0)
             return answer_handle(i, device);
-    return NVML_ERROR_NOT_FOUND;
+    return mig_handle_by_uuid(uuid, device);
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *device) {
@@ -574,6 +546,8 @@ nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor) 
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length) {
     struct gpu g;
+    if (is_mig_handle(device))
+        return mig_uuid(device, uuid, length);
     nvmlReturn_t result = gpu_of(device, uuid, &g);
     return result != NVML_SUCCESS ? result : answer_text(uuid, length, g.uuid);
 }
@@ -660,17 +634,12 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *is) {
+nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtualizationMode_t *mode) {
     struct gpu g;
-    nvmlReturn_t result = gpu_of(device, is, &g);
+    nvmlReturn_t result = gpu_of(device, mode, &g);
     if (result == NVML_SUCCESS)
-        *is = 0;
+        *mode = NVML_GPU_VIRTUALIZATION_MODE_NONE;
     return result;
-}
-
-// A stand-in has no MIG, so its mode and its profiles are not supported.
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count) {
-    return nvmlDeviceIsMigDeviceHandle(device, count);
 }
 
 nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t *mode) {
