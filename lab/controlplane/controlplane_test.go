@@ -18,16 +18,22 @@ import (
 	"plumbline.dev/plumbline/lab/controlplane"
 )
 
-// hyperkube returns a program that an earlier plumblab built. Building one
-// takes minutes, which is no part of a unit test.
+// hyperkube is the program of a control plane.
 func hyperkube(t testing.TB) string {
+	t.Helper()
+	return builtProgram(t, "hyperkube/*/hyperkube")
+}
+
+// builtProgram returns a program that an earlier plumblab built. Building one
+// takes minutes, which is no part of a unit test.
+func builtProgram(t testing.TB, path string) string {
 	t.Helper()
 	home, err := os.UserCacheDir()
 	if err != nil {
 		t.Skip("no cache folder:", err)
 	}
 	for _, root := range []string{"../../.cache", filepath.Join(home, "plumbline")} {
-		found, err := filepath.Glob(filepath.Join(root, "store/hyperkube/*/hyperkube"))
+		found, err := filepath.Glob(filepath.Join(root, "store", path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +45,7 @@ func hyperkube(t testing.TB) string {
 			return program
 		}
 	}
-	t.Skip("hyperkube is not built yet: run plumblab build")
+	t.Skip(filepath.Base(path), "is not built yet: run plumblab build")
 	return ""
 }
 
