@@ -18,14 +18,26 @@ import (
 // Nodes of the drivers of others are filled as they are, and what is left is
 // counted as a topology's room is.
 func TestSimulateOnOtherDrivers(t *testing.T) {
-	o := options{files: []string{"testdata/vendors.yaml"}, output: "text"}
+	requireGolden(t, "simulate-vendors.txt", simulated(t, "testdata/vendors.yaml", "../testdata/vendors"))
+}
+
+// Whole GPUs, partitions and shares of NVIDIA's own driver are given out until counters
+// or capacities are used up, and these are named.
+func TestSimulateOnNVIDIAsDriver(t *testing.T) {
+	requireGolden(t, "simulate-nvidia.txt", simulated(t, "testdata/nvidia-published.yaml", "../testdata/nvidia"))
+}
+
+// simulated fills the nodes of a folder with each of the claims of a file.
+func simulated(t *testing.T, claims, nodes string) string {
+	t.Helper()
+	o := options{files: []string{claims}, output: "text"}
 	in, _, err := o.read(context.Background(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	simulation := simulate.Options{Classes: in.deviceClasses(), Limit: 100}
 	var told bytes.Buffer
-	client := fake.NewClientset(clitest.Nodes(t, "../testdata/vendors")...)
+	client := fake.NewClientset(clitest.Nodes(t, nodes)...)
 	groups, err := simulate.FromCluster(context.Background(), client, simulate.NodeFilter{}, &simulation, &told)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +50,7 @@ func TestSimulateOnOtherDrivers(t *testing.T) {
 	if err := simulate.Text(&out, reports); err != nil {
 		t.Fatal(err)
 	}
-	requireGolden(t, "simulate-vendors.txt", told.String()+out.String())
+	return told.String() + out.String()
 }
 
 // What new writes for a driver that nobody knows fits where it publishes the standard

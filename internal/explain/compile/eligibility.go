@@ -298,8 +298,9 @@ type Why struct {
 	Selector int
 	// OfClass says that it is one of the class.
 	OfClass bool
-	// Detail is what the library says of an error, or the name of a capacity or
-	// counter.
+	// Detail is what the library says of an error, or the name of a capacity.
 	Detail string
-	Taint  *resourceapi.DeviceTaint
+	// Counters are those of which too little is left, such as gpu-0/memory.
+	Counters []string
+	Taint    *resourceapi.DeviceTaint
 }

@@ -15,32 +15,26 @@ import (
 	"plumbline.dev/plumbline/internal/explain/solver"
 )
 
-// counterKey names a counter.
-type counterKey struct {
-	pool      snapshot.PoolID
-	set, name string
-}
-
 // sharedCounters finds which counters are free, and which devices consume them.
 func (n *Node) sharedCounters() {
-	index := map[counterKey]int{}
 	for _, pool := range n.Pools {
 		if pool.Usable() && len(pool.CounterSets) > 0 {
-			n.poolCounters(pool, index)
+			n.poolCounters(pool)
 		}
 	}
 }
 
-func (n *Node) poolCounters(pool *snapshot.Pool, index map[counterKey]int) {
+func (n *Node) poolCounters(pool *snapshot.Pool) {
 	overdrawn := ""
 	first := len(n.Problem.Counters)
+	var names []string
 	for _, set := range slices.Sorted(maps.Keys(pool.CounterSets)) {
 		for _, name := range slices.Sorted(maps.Keys(pool.CounterSets[set].Counters)) {
 			free, takes, ok := n.counter(pool, set, name)
 			if !ok {
 				n.Unsupported = append(n.Unsupported, fmt.Sprintf("pool %s: amounts of counter %s of %s too far apart to be counted", pool.ID, name, set))
 			}
-			index[counterKey{pool.ID, set, name}] = len(n.Problem.Counters)
+			names = append(names, set+"/"+name)
 			for d, amount := range takes {
 				n.Problem.Devices[d].ConsumesCounters = append(n.Problem.Devices[d].ConsumesCounters, solver.CounterConsumption{Counter: len(n.Problem.Counters), Amount: amount})
 			}
@@ -58,27 +52,30 @@ func (n *Node) poolCounters(pool *snapshot.Pool, index map[counterKey]int) {
 		held := device.Held != nil && device.Held.Shares > 0
 		n.Problem.Devices[d].CountersHeld = held
 		if !held || !n.shared(device) {
-			n.withoutCounters(d, overdrawn, first)
+			n.withoutCounters(d, overdrawn, first, names)
 		}
 	}
 }
 
 // withoutCounters finds devices for which the counters do not suffice. While one
 // counter of a pool is overdrawn the allocator gives out none of its devices
-// that consume any.
-func (n *Node) withoutCounters(d int, overdrawn string, first int) {
-	short := overdrawn
+// that consume any. names are of the pool's counters, which begin at first.
+func (n *Node) withoutCounters(d int, overdrawn string, first int, names []string) {
+	var short []string
+	if overdrawn != "" {
+		short = []string{overdrawn}
+	}
 	for _, t := range n.Problem.Devices[d].ConsumesCounters {
-		if short == "" && t.Counter >= first && n.Problem.Counters[t.Counter] < t.Amount {
-			short = n.Devices[d].Device.ConsumesCounters[0].CounterSet
+		if overdrawn == "" && t.Counter >= first && n.Problem.Counters[t.Counter] < t.Amount {
+			short = append(short, names[t.Counter-first])
 		}
 	}
-	if short == "" {
+	if len(short) == 0 {
 		return
 	}
 	n.eachAlternative(func(a *Alternative, s *solver.Alternative) {
 		if a.Why[d].Obstacle == None {
-			a.Why[d] = Why{Obstacle: PartsTaken, Detail: short}
+			a.Why[d] = Why{Obstacle: PartsTaken, Counters: short}
 			s.Fit[d] = solver.No
 		}
 	})

@@ -67,6 +67,7 @@ func shorten(names []string) string {
 func (a *Answer) line(x *compile.Alternative, attributes []string) string {
 	free := map[string]int{}
 	others := map[string]map[string]int{}
+	short := a.shortCounters(x)
 	matching, available := 0, 0
 	for d, why := range x.Why {
 		if !why.Obstacle.Matches() {
@@ -79,7 +80,7 @@ func (a *Answer) line(x *compile.Alternative, attributes []string) string {
 			free[where]++
 			continue
 		}
-		for _, by := range a.holders(d, why) {
+		for _, by := range a.holders(d, why, short) {
 			if others[by] == nil {
 				others[by] = map[string]int{}
 			}
@@ -142,8 +143,8 @@ func (a *Answer) valuesText(d int, attributes []string) string {
 func bare(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // holders says what keeps a device: a taint, partitions of the same hardware, or the
-// claims that hold it.
-func (a *Answer) holders(d int, why compile.Why) []string {
+// claims that hold it. short says of the partitions what they lack, by counter set.
+func (a *Answer) holders(d int, why compile.Why, short map[string]string) []string {
 	switch why.Obstacle {
 	case compile.Tainted:
 		text := fmt.Sprintf("tainted %s=%s:%s", why.Taint.Key, why.Taint.Value, why.Taint.Effect)
@@ -152,7 +153,7 @@ func (a *Answer) holders(d int, why compile.Why) []string {
 		}
 		return []string{text}
 	case compile.PartsTaken:
-		return []string{"parts of hardware that is given out (counters " + why.Detail + ")"}
+		return []string{"parts of hardware that is given out, too little left of " + short[counterSet(why)]}
 	}
 	var all []string
 	if held := a.Devices[d].Held; held != nil {
@@ -168,4 +169,71 @@ func (a *Answer) holders(d int, why compile.Why) []string {
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(all)))
+}
+
+// counterSet is the first set of which a partition's counters do not suffice.
+func counterSet(why compile.Why) string {
+	set, _, _ := strings.Cut(why.Counters[0], "/")
+	return set
+}
+
+// shortCounters are the counters that do not suffice for partitions, by their set: those
+// that keep all of them away, or where there is none, that keep any.
+func (a *Answer) shortCounters(x *compile.Alternative) map[string]string {
+	count, partitions := map[string]map[string]int{}, map[string]int{}
+	for _, why := range x.Why {
+		if why.Obstacle != compile.PartsTaken {
+			continue
+		}
+		set := counterSet(why)
+		partitions[set]++
+		if count[set] == nil {
+			count[set] = map[string]int{}
+		}
+		for _, name := range why.Counters {
+			count[set][name]++
+		}
+	}
+	all := map[string]string{}
+	for set, names := range count {
+		var common []string
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if names[name] == partitions[set] {
+				common = append(common, name)
+			}
+		}
+		if len(common) == 0 {
+			common = slices.Sorted(maps.Keys(names))
+		}
+		if len(common) > maxShown {
+			common = append(common[:maxShown], fmt.Sprintf("%d more", len(common)-maxShown))
+		}
+		all[set] = join(common)
+	}
+	return all
+}
+
+// allShortCounters are the counters that do not suffice, of one set in full.
+func (a *Answer) allShortCounters(x *compile.Alternative) string {
+	short := a.shortCounters(x)
+	sets := slices.Sorted(maps.Keys(short))
+	text := short[sets[0]]
+	if more := len(sets) - 1; more > 0 {
+		text += fmt.Sprintf(", and in %s", plural.Count(more, "more set of counters", "more sets of counters"))
+	}
+	return text
+}
+
+// shortCapacities says of which capacities too little is left on devices that have shares.
+func shortCapacities(x *compile.Alternative) string {
+	var names []string
+	for _, why := range x.Why {
+		if why.Obstacle == compile.TooLittleLeft && !slices.Contains(names, why.Detail) {
+			names = append(names, why.Detail)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", too little left of " + join(names)
 }

@@ -82,11 +82,11 @@ func (a *Answer) alternativeCause(x *compile.Alternative) Cause {
 	case ofClass == 0:
 		return a.noneOfClass(x)
 	case matching >= wants && count[compile.PartsTaken] > 0 && count[compile.None]+count[compile.PartsTaken] >= wants:
-		return Cause{Code: PartitionsTaken, Text: fmt.Sprintf("%s wants %s of class %s; %s of the same hardware as others that are given out",
-			x.Name, amount(x), x.Class, plural.Count(count[compile.PartsTaken], "device is part", "devices are parts"))}
+		return Cause{Code: PartitionsTaken, Text: fmt.Sprintf("%s wants %s of class %s; %s of the same hardware as others that are given out, too little left of %s",
+			x.Name, amount(x), x.Class, plural.Count(count[compile.PartsTaken], "device is part", "devices are parts"), a.allShortCounters(x))}
 	case matching >= wants:
-		return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class,
-			plural.Count(matching, "device matches", "devices match"), count[compile.None])}
+		return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants %s of class %s; %s, %d free%s", x.Name, amount(x), x.Class,
+			plural.Count(matching, "device matches", "devices match"), count[compile.None], shortCapacities(x))}
 	}
 	if cause := a.obstacleCause(x, count, matching, wants); cause.Code != "" {
 		return cause
