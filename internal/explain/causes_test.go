@@ -170,7 +170,7 @@ func causesOfHolders() []cause {
 				})
 			},
 			requests: []resourceapi.DeviceRequest{nics(1)}, code: reason.Tainted,
-			says: []string{"tainted plumbline.dev/rdma-port-down=:NoSchedule (8)"}, fix: fixes.Tolerate,
+			says: []string{"tainted plumbline.dev/rdma-port-down:NoSchedule (8)"}, fix: fixes.Tolerate,
 		},
 		{
 			name: "tainted by a rule",

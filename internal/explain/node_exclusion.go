@@ -55,7 +55,7 @@ func podExclusion(p *corev1.Pod, node *corev1.Node) string {
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
 		if t.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated(p.Spec.Tolerations, t) {
-			return fmt.Sprintf("the pod does not tolerate the node's taint %s=%s:%s", t.Key, t.Value, t.Effect)
+			return "the pod does not tolerate the node's taint " + t.ToString()
 		}
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 )
 
 // tolerate tolerates the taints on devices that would do.
@@ -41,7 +42,7 @@ func (f *finder) tolerate() {
 	var words []string
 	var tolerations []resourceapi.DeviceToleration
 	for _, t := range taints {
-		words = append(words, fmt.Sprintf("%s=%s:%s", t.Key, t.Value, t.Effect))
+		words = append(words, snapshot.TaintText(&t))
 		tolerations = append(tolerations, resourceapi.DeviceToleration{Key: t.Key, Operator: resourceapi.DeviceTolerationOpEqual, Value: t.Value, Effect: t.Effect})
 	}
 	f.propose(Tolerate, fmt.Sprintf("tolerate %s in %s, if a device with that taint will do", strings.Join(words, " and "), strings.Join(slices.Compact(names), ", ")),

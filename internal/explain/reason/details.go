@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/explain/snapshot"
 	"plumbline.dev/plumbline/internal/plural"
 )
 
@@ -147,7 +148,7 @@ func bare(name string) string { return name[strings.LastIndexByte(name, '/')+1:]
 func (a *Answer) holders(d int, why compile.Why, short map[string]string) []string {
 	switch why.Obstacle {
 	case compile.Tainted:
-		text := fmt.Sprintf("tainted %s=%s:%s", why.Taint.Key, why.Taint.Value, why.Taint.Effect)
+		text := "tainted " + snapshot.TaintText(why.Taint)
 		if rule := a.Cluster.TaintRule(a.Devices[d].Slice, a.Devices[d].ID.Device, why.Taint); rule != "" {
 			text += " by DeviceTaintRule " + rule
 		}

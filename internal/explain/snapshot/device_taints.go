@@ -6,6 +6,7 @@ package snapshot
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 )
 
@@ -75,4 +76,9 @@ func (c *Cluster) TaintRule(slice *resourceapi.ResourceSlice, device string, tai
 		}
 	}
 	return ""
+}
+
+// TaintText is a taint as kubectl prints that of a node: without "=" where it has no value.
+func TaintText(t *resourceapi.DeviceTaint) string {
+	return (&corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)}).ToString()
 }
