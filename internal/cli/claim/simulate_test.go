@@ -219,7 +219,7 @@ spec:
   taint: {key: maintenance, effect: NoExecute}
 `
 		out, err := run(t, written(t, "--gpus", "1")+rule, "simulate", "-f", "-", "--machine", "a3-ultragpu-8g")
-		if !errors.Is(err, cmdutil.ErrReported) || !strings.Contains(out, "tainted maintenance=:NoExecute by DeviceTaintRule drain") {
+		if !errors.Is(err, cmdutil.ErrReported) || !strings.Contains(out, "tainted maintenance:NoExecute by DeviceTaintRule drain") {
 			t.Errorf("%s: %v\n%s", version, err, out)
 		}
 	}
