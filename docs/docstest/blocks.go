@@ -25,7 +25,7 @@ type Block struct {
 	Name string
 	// Marks are further words: "refused" (this version refuses it),
 	// "needs-rdma", "needs-hardware" and "needs-provider" (what the example
-	// cannot do without).
+	// cannot do without), and "warned" (a linter says what it takes).
 	Marks []string
 	Text  string
 }

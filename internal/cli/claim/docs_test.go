@@ -4,6 +4,7 @@
 package claim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,11 @@ func TestDocumentedManifests(t *testing.T) {
 				continue
 			}
 			out, err := run(t, b.Text, "lint", "-f", "-")
-			if err != nil || !strings.Contains(out, " checked: 0 errors, 0 warnings") {
+			want := " checked: 0 errors, 0 warnings"
+			if slices.Contains(b.Marks, "warned") {
+				want = " checked: 0 errors, "
+			}
+			if err != nil || !strings.Contains(out, want) {
 				t.Errorf("%s, manifest %s: %v\n%s", page, b.Name, err, out)
 			}
 		}

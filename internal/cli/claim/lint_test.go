@@ -238,7 +238,8 @@ func TestLintOfAllExamples(t *testing.T) {
 		}
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, ": warning: ") && !strings.Contains(line, "dra.net/numaNode is read") &&
-				!strings.Contains(line, "dra.net/ifName is read") && !strings.Contains(line, "gce.dra.net/networkName is read") {
+				!strings.Contains(line, "dra.net/ifName is read") && !strings.Contains(line, "gce.dra.net/networkName is read") &&
+				!strings.Contains(line, "feature gate TimeSlicingSettings") {
 				t.Errorf("a warning that is none: %s", line)
 			}
 		}
