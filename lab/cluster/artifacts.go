@@ -17,6 +17,7 @@ import (
 	"plumbline.dev/plumbline/lab/debian"
 	"plumbline.dev/plumbline/lab/image"
 	"plumbline.dev/plumbline/lab/progress"
+	"plumbline.dev/plumbline/lab/vm/initramfs"
 )
 
 // ArtifactBuilder builds or downloads what a cluster is run from.
@@ -180,6 +181,33 @@ func (b *ArtifactBuilder) pack(ctx context.Context, artifacts *Artifacts) error 
 	own := b.cache.Path("images.tar")
 	artifacts.Chart, artifacts.Images = installation.Chart, []string{own, installation.Image}
 	return ociimage.WriteDocker(own, image.BusyboxImages(artifacts.Busybox, artifacts.Applets))
+}
+
+// NICDriver packs an image that loads the guest's own module of that name, and what it
+// needs, into an archive.
+func (b *ArtifactBuilder) NICDriver(ctx context.Context, module string) (archive string, err error) {
+	busybox, err := b.archive.Busybox(ctx)
+	if err != nil {
+		return "", err
+	}
+	applets, err := image.Applets(ctx, busybox)
+	if err != nil {
+		return "", err
+	}
+	_, folder, err := b.archive.Kernel(ctx)
+	if err != nil {
+		return "", err
+	}
+	known, err := initramfs.OpenModules(folder)
+	if err != nil {
+		return "", err
+	}
+	modules, err := known.Load(module)
+	if err != nil {
+		return "", err
+	}
+	archive = b.cache.Path("nic-driver.tar")
+	return archive, ociimage.WriteDocker(archive, image.NICDriverImage(busybox, applets, modules))
 }
 
 // DRANET makes what plumbline is measured beside: an archive with its image, and

@@ -29,6 +29,8 @@ type Cluster struct {
 	dir  string
 	// lock guards starting and stopping.
 	lock string
+	// chart is what plumbline was installed from by this Cluster's Up.
+	chart string
 }
 
 // validName keeps a cluster's name fit for a folder and a host name.

@@ -23,6 +23,7 @@ import (
 // install puts plumbline into the cluster as its users do: by Helm, from a packed chart,
 // with simulated GPUs where a virtual machine has no others.
 func (c *Cluster) install(ctx context.Context, b *ArtifactBuilder, chart string, cp *controlplane.ControlPlane, o Options, node string) error {
+	c.chart = chart
 	task := b.progress.Start("plumbline")
 	if err := c.installAll(ctx, chart, cp, o, node); err != nil {
 		task.Fail()
@@ -62,6 +63,15 @@ func (c *Cluster) installAll(ctx context.Context, chart string, cp *controlplane
 		drivers = drivers[:2]
 	}
 	return waitSlices(ctx, client, node, drivers)
+}
+
+// Configure gives the installation other values of its chart, as YAML, and leaves all
+// others as they are. Only who brought the cluster up may.
+func (c *Cluster) Configure(ctx context.Context, values []byte) error {
+	if _, err := c.Helm(ctx, values, "upgrade", release, c.chart, "--namespace", deploy.Namespace, "--reuse-values", "--values", "-"); err != nil {
+		return fmt.Errorf("configure plumbline: %w", err)
+	}
+	return nil
 }
 
 // release is the installation's name for Helm.

@@ -29,11 +29,9 @@ func (c *Cluster) reload(ctx context.Context, b *ArtifactBuilder, archives []str
 	if err != nil {
 		return err
 	}
-	bring := c.importImages
-	if onHost, err := c.onHost(); err != nil {
+	bring, err := c.importer()
+	if err != nil {
 		return err
-	} else if onHost {
-		bring = c.importOnHost
 	}
 	for _, archive := range archives {
 		digest, err := digestOf(archive)
@@ -51,6 +49,15 @@ func (c *Cluster) reload(ctx context.Context, b *ArtifactBuilder, archives []str
 		task.Done("imported")
 	}
 	return c.noteImages(archives)
+}
+
+// importer brings an archive of images to the node that runs.
+func (c *Cluster) importer() (func(ctx context.Context, archive string) error, error) {
+	onHost, err := c.onHost()
+	if onHost {
+		return c.importOnHost, err
+	}
+	return c.importImages, err
 }
 
 // noteImages records which archives of images the node has.
@@ -122,9 +129,13 @@ func (c *Cluster) importOnHost(ctx context.Context, images string) error {
 	return importError(code, complaint.String())
 }
 
-// AddImages brings an archive of further images to the node on this host.
+// AddImages brings an archive of further images to the node.
 func (c *Cluster) AddImages(ctx context.Context, archive string) error {
-	if err := c.importOnHost(ctx, archive); err != nil {
+	bring, err := c.importer()
+	if err != nil {
+		return err
+	}
+	if err := bring(ctx, archive); err != nil {
 		return fmt.Errorf("bring images into the node: %w", err)
 	}
 	return nil

@@ -2,15 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package image makes the lab's own images: a shell for pods, what holds their
-// namespaces, and the driver that ours is measured beside. The image of plumbline is
+// namespaces, a driver of NICs, and the driver that ours is measured beside. The image of plumbline is
 // made by internal/release, as users' is.
 package image
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"strings"
 
 	"plumbline.dev/plumbline/internal/ociimage"
@@ -26,6 +28,8 @@ const (
 	// Plumbline is the project's own image, under the tag the chart's
 	// rendering in deploy/ asks for.
 	Plumbline = release.Repository + ":dev"
+	// NICDriver loads a kernel module of NICs, as vendors' images do.
+	NICDriver = "plumbline.dev/lab/nic-driver:latest"
 	// DRANET is the driver that ours is measured beside.
 	DRANET = "plumbline.dev/lab/dranet:latest"
 )
@@ -77,6 +81,29 @@ func appletLinks(applets []string) map[string]string {
 		}
 	}
 	return links
+}
+
+// nicDriver loads modules, and unloads them when it is told to end.
+//
+//go:embed nic-driver.sh
+var nicDriver string
+
+// NICDriverImage returns an image that has kernel modules, by their files in the order of
+// loading, and loads them: the last one is the driver.
+func NICDriverImage(busybox string, applets, modules []string) map[string]ociimage.Image {
+	layer := ociimage.Layer{
+		Programs: map[string]string{"/bin/busybox": busybox},
+		Links:    appletLinks(applets),
+		Files:    map[string]string{"/nic-driver.sh": nicDriver},
+	}
+	command := []string{"/bin/sh", "/nic-driver.sh"}
+	for _, file := range modules {
+		// As the kernel names it, which knows no dashes.
+		name := strings.ReplaceAll(strings.TrimSuffix(path.Base(file), ".ko"), "-", "_")
+		layer.Programs["/drivers/"+name+".ko"] = file
+		command = append(command, name)
+	}
+	return map[string]ociimage.Image{NICDriver: {Layer: layer, Architecture: Architecture, Command: command}}
 }
 
 // DRANETImage returns the image of the dranet program at a path.

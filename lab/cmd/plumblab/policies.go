@@ -9,15 +9,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"plumbline.dev/plumbline/lab/cluster"
+	"plumbline.dev/plumbline/lab/image"
 	"plumbline.dev/plumbline/lab/scenario/policies"
 )
+
+// driverModule is a driver that the guest's kernel has, and no NIC of the guest.
+const driverModule = "mlx5_core"
 
 // newPolicies has the node follow HostPolicies.
 func newPolicies(g *global) *cobra.Command {
 	options := cluster.Options{}
 	cmd := &cobra.Command{
 		Use:   "policies",
-		Short: "Start the cluster, and have its node follow a HostPolicy of modules and settings",
+		Short: "Start the cluster, and have its node follow a HostPolicy of modules and settings, and a container load a driver",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := place(cmd, inVM, &options); err != nil {
@@ -44,6 +48,14 @@ func (g *global) policiesConfig(cmd *cobra.Command, options cluster.Options) (co
 	if err != nil {
 		return config, err
 	}
+	archive, err := s.builder.NICDriver(cmd.Context(), driverModule)
+	if err != nil {
+		return config, err
+	}
+	if err := s.cluster.AddImages(cmd.Context(), archive); err != nil {
+		return config, err
+	}
 	config.Cluster, config.Kubectl = s.on(node.Name), s.kubectl
+	config.Configure, config.DriverImage, config.DriverModule = s.cluster.Configure, image.NICDriver, driverModule
 	return config, nil
 }

@@ -53,6 +53,11 @@ type Config struct {
 	harness.Cluster
 
 	Kubectl scenario.Kubectl
+	// Configure gives the installation other values of its chart, as YAML.
+	Configure func(ctx context.Context, values []byte) error
+	// DriverImage is an image on the node that loads the module of DriverModule, which no
+	// NIC there has.
+	DriverImage, DriverModule string
 }
 
 type run struct {
@@ -67,6 +72,10 @@ func Run(ctx context.Context, c Config) error {
 }
 
 func (r *run) cleanUp(ctx context.Context) error {
+	return errors.Join(r.withoutDriver(ctx), r.withoutPolicy(ctx))
+}
+
+func (r *run) withoutPolicy(ctx context.Context) error {
 	if _, err := r.Kubectl.Run(ctx, "delete", "hostpolicy", "--ignore-not-found", policyName); err != nil {
 		return err
 	}
@@ -91,7 +100,7 @@ func (r *run) steps(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return r.nicDriver(ctx)
 }
 
 // dryRun has the agent say what would change, and nothing changed.
