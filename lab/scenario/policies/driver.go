@@ -132,17 +132,16 @@ func (r *run) refused(ctx context.Context, what string, words ...string) error {
 		said = preflightSaid(p)
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(said, word) })
 	})
-	r.report.Finding(err == nil, what, "the driver is unloaded with its pod, and the next one waits: %s", said)
+	r.report.Finding(err == nil, what, "the old pod took its driver along, and the next one loads none: %s", said)
 	return err
 }
 
 // unloads has the value taken back.
 func (r *run) unloads(ctx context.Context) error {
-	err := r.withoutDriver(ctx)
-	if err != nil {
+	if err := r.withoutDriver(ctx); err != nil {
 		return err
 	}
-	err = r.awaitDriver(ctx, "", func(p *corev1.Pod) bool { return p == nil })
+	err := r.awaitDriver(ctx, "", func(p *corev1.Pod) bool { return p == nil })
 	r.report.Finding(err == nil, "without nicDriver.images", "DaemonSet, pod and modules are gone, as before")
 	return err
 }
