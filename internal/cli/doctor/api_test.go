@@ -51,6 +51,8 @@ type api struct {
 	reports []hosts.HostReport
 	// slices are served unless nil, as by an API server without DRA.
 	slices []resourceapi.ResourceSlice
+	// installation is served unless nil.
+	installation *hosts.Installation
 	// refused answers paths that end so with a status.
 	refused map[string]int
 	// page is how much a page has at most; 0 is as much as is asked for.
@@ -165,6 +167,12 @@ func (a *api) one(w http.ResponseWriter, of, name string) {
 			answer(w, http.StatusOK, r)
 			return
 		}
+	}
+	if of == "/apis/plumbline.dev/v1alpha1/installations" && a.installation != nil {
+		i := *a.installation
+		i.TypeMeta, i.Name = metav1.TypeMeta{APIVersion: "plumbline.dev/v1alpha1", Kind: "Installation"}, name
+		answer(w, http.StatusOK, i)
+		return
 	}
 	refuse(w, http.StatusNotFound, name)
 }

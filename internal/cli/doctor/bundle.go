@@ -13,17 +13,26 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/atomicfile"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/doctor"
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/internal/plural"
+	"plumbline.dev/plumbline/internal/printable"
 	"plumbline.dev/plumbline/internal/version"
 )
 
@@ -64,7 +73,7 @@ func (o *options) writeBundle(ctx context.Context, out io.Writer) error {
 }
 
 // collect reads all files of a bundle, and the names of hosts that are in them.
-func (o *options) collect(ctx context.Context) (files []bundled, hosts []string, err error) {
+func (o *options) collect(ctx context.Context) (files []bundled, names []string, err error) {
 	said := *o
 	said.bundle = ""
 	for _, format := range []struct{ output, file string }{{"text", "doctor.txt"}, {"json", "doctor.json"}} {
@@ -85,9 +94,63 @@ func (o *options) collect(ctx context.Context) (files []bundled, hosts []string,
 		return nil, nil, fmt.Errorf("read what was found on nodes: %w", err)
 	}
 	for _, n := range of.Nodes {
-		hosts = append(hosts, n.Node)
+		names = append(names, n.Node)
 	}
-	return files, append(hosts, of.Gone...), nil
+	ofCluster, more, err := o.collectCluster(ctx)
+	return append(files, ofCluster...), slices.Concat(names, of.Gone, more), err
+}
+
+// collectCluster reads what findings of nodes rest on, and the names of nodes that are in
+// it.
+func (o *options) collectCluster(ctx context.Context) (files []bundled, names []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, err := o.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := o.read(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !o.allNodes {
+		// Reports are listed whatever the labels of their nodes.
+		maps.DeleteFunc(s.reports, func(name string, _ *hosts.HostReport) bool {
+			return !slices.ContainsFunc(s.nodes, func(n corev1.Node) bool { return n.Name == name })
+		})
+	}
+	list := hosts.HostReportList{Items: []hosts.HostReport{}}
+	list.APIVersion, list.Kind = hosts.GroupVersion.String(), "HostReportList"
+	for _, name := range slices.Sorted(maps.Keys(s.reports)) {
+		list.Items = append(list.Items, *withoutManagers(s.reports[name]))
+	}
+	reports, err := yaml.Marshal(list)
+	if err != nil {
+		return nil, nil, fmt.Errorf("HostReports: %w", err)
+	}
+	installation := &hosts.Installation{}
+	var text []byte
+	err = c.reports.Get().Resource("installations").Name(hosts.InstallationName).Do(ctx).Into(installation)
+	if err == nil {
+		installation.APIVersion, installation.Kind = hosts.GroupVersion.String(), "Installation"
+		text, err = yaml.Marshal(withoutManagers(installation))
+	}
+	if err != nil {
+		text = fmt.Appendf(nil, "cannot be read: %s\n", cmdutil.OneLine(err))
+	}
+	for _, n := range installation.Status.NotServing {
+		names = append(names, n.Node)
+	}
+	return []bundled{
+		{"hostreports.yaml", "kubectl get hostreports -o yaml", reports},
+		{"installation.yaml", "kubectl get installation " + hosts.InstallationName + " -o yaml", text},
+	}, names, nil
+}
+
+// withoutManagers takes out who set which field, which is most of an object.
+func withoutManagers[T metav1.Object](object T) T {
+	object.SetManagedFields(nil)
+	return object
 }
 
 // arguments are those that chose what was looked at.
@@ -147,9 +210,35 @@ func (o *options) collectHost(ctx context.Context) (files []bundled, names []str
 		}
 		files = append(files, bundled{f.name, "/" + f.path, []byte(text)})
 	}
+	if text := parameters(root); len(text) > 0 {
+		files = append(files, bundled{"parameters.txt", "/sys/module/*/parameters of modules of NICs and GPUs", text})
+	}
 	// In a container the host has another name than this system.
 	hostname, _ := readFile(root, "etc/hostname")
 	return files, []string{name, strings.TrimSpace(hostname)}, nil
+}
+
+// withParameters are the modules whose parameters a bundle has.
+var withParameters = []string{"mlx5_core", "ib_core", "nvidia", "nvidia_peermem", "rdma_rxe"}
+
+// parameters are those of modules that the kernel shows, a line each.
+func parameters(root *os.Root) []byte {
+	var text bytes.Buffer
+	for _, module := range withParameters {
+		dir := path.Join("sys/module", module, "parameters")
+		entries, err := fs.ReadDir(root.FS(), dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(&text, "%s cannot be read: %v\n", module, err)
+		}
+		for _, e := range entries {
+			value, err := readFile(root, path.Join(dir, e.Name()))
+			if err != nil {
+				value = "cannot be read: " + err.Error()
+			}
+			fmt.Fprintf(&text, "%s %s=%s\n", module, e.Name(), printable.Text(strings.TrimSpace(value)))
+		}
+	}
+	return text.Bytes()
 }
 
 // maxFile bounds what is read of one file.
@@ -184,7 +273,7 @@ func withoutAddresses(text string) string {
 func manifest(files []bundled, hidden bool) []byte {
 	var text strings.Builder
 	for _, f := range files {
-		fmt.Fprintf(&text, "%-16s %s\n", f.name, f.from)
+		fmt.Fprintf(&text, "%-18s %s\n", f.name, f.from)
 	}
 	if hidden {
 		text.WriteString("\nAddresses and names of hosts are stand-ins, the same for the same throughout;\n--with-addresses leaves them as they are.\n")
