@@ -38,7 +38,7 @@ func Checks() []Check {
 		{"gid", "RoCE addresses (GIDs) of interfaces' addresses", hosts.Functional, gid},
 		{"arp", "answers to ARP of NICs on one network", hosts.Functional, arp},
 		{"memlock", "memory that containers may lock", hosts.Functional, memlock},
-		{"runtime", "NRI of the container runtime", hosts.Functional, runtime},
+		{"runtime", "NRI and CDI of the container runtime, DRA of the kubelet", hosts.Functional, runtime},
 		{"pcie-link", "speed and width of PCIe links", hosts.Performance, pcieLinks},
 		{"max-read-request", "size of PCIe reads of NICs", hosts.Performance, maxReadRequest},
 		{"max-payload", "size of PCIe packets from GPUs and NICs up to their root", hosts.Performance, maxPayload},
@@ -50,8 +50,10 @@ func Checks() []Check {
 		{"numa", "NUMA nodes of devices", hosts.Performance, numa},
 		{"numa-balancing", "pages that the kernel moves by itself", hosts.Performance, numaBalancing},
 		{"mtu", "MTU of RDMA NICs", hosts.Performance, mtu},
+		{"qos", "priorities of RoCE packets of like NICs", hosts.Performance, qos},
 		{"rdma-namespaces", "whether RDMA devices belong to one network namespace", hosts.Information, rdmaNamespaces},
 		{"hugepages", "huge pages beside GPUs and NICs", hosts.Information, hugePages},
+		{"data-direct", "whose Data Direct functions there are", hosts.Information, dataDirect},
 		{"firmware", "firmware of like NICs", hosts.Information, firmware},
 		{"pcie-errors", "errors that PCIe devices counted", hosts.Information, pcieErrors},
 		{"port-errors", "errors that RDMA ports counted", hosts.Information, portErrors},
@@ -60,7 +62,7 @@ func Checks() []Check {
 
 // Run asks every check, and returns what they find, in their order.
 func Run(h Host) []hosts.Finding {
-	h.spaces = map[model.PCIAddress]registers{}
+	h.spaces, h.programs, h.identities = map[model.PCIAddress]registers{}, map[string][]string{}, map[model.PCIAddress]identity{}
 	var all []hosts.Finding
 	for _, c := range Checks() {
 		r := &report{check: c}

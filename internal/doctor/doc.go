@@ -3,8 +3,8 @@
 
 // Package doctor checks whether a host is ready for pods with GPUs and NICs on one
 // PCIe root: kernel modules, PCIe links and their settings, RDMA devices and ports,
-// interfaces, the container runtime. It reads files of /sys, /proc, /etc, /boot, /dev
-// and /run, and nothing else; it changes nothing, and knows no cluster.
+// interfaces, the container runtime and the kubelet. It reads files of /sys, /proc, /etc,
+// /boot, /dev, /run and /var/lib/kubelet, and nothing else; it changes nothing, and knows no cluster.
 //
 // Each check says what is so, from which file, and where that is not right, what would
 // be and how to get there. What cannot be read is neither right nor wrong.
@@ -17,5 +17,6 @@
 //	expect.go        a host against the profile that it should have
 //	peers.go         hosts of one kind against each other
 //	profile_file.go  profiles as files
-//	modules.go, gpus.go, pcie.go, rdma.go, interfaces.go, memory.go: what they look at
+//	modules.go, gpus.go, pcie.go, data_direct.go, rdma.go, qos.go, interfaces.go, memory.go,
+//	runtime.go: what they look at
 package doctor

@@ -34,9 +34,11 @@ const (
 	gpu, nicA, nicB        = "0000:05:00.0", "0000:06:00.0", "0000:07:00.0"
 	portOfGPU, portOfNICA  = "0000:04:00.0", "0000:04:01.0"
 	portOfNICB, switchPort = "0000:04:02.0", "0000:03:00.0"
+	direct                 = "0000:08:00.0"
 )
 
-// readyMachine has a GPU and two NICs below one switch, and two NUMA nodes.
+// readyMachine has a GPU and two NICs below one switch, the first with a Data Direct
+// function there, and two NUMA nodes.
 func readyMachine(t testing.TB) model.Machine {
 	t.Helper()
 	node := 0
@@ -61,6 +63,8 @@ func readyMachine(t testing.TB) model.Machine {
 	}
 	driven := function(gpu, portOfGPU, 0x030200, vendorNVIDIA)
 	driven.Driver = new("nvidia")
+	dma := function(direct, switchPort, 0x080100, vendorMellanox)
+	dma.Device = deviceDataDirect
 	return model.Machine{
 		Name:      "ready",
 		NUMANodes: []model.NUMANode{{ID: 0}, {ID: 1}},
@@ -69,6 +73,7 @@ func readyMachine(t testing.TB) model.Machine {
 			function(switchPort, "", 0x060400, 0x1000),
 			function(portOfGPU, switchPort, 0x060400, 0x1000), function(portOfNICA, switchPort, 0x060400, 0x1000), function(portOfNICB, switchPort, 0x060400, 0x1000),
 			driven, function(nicA, portOfNICA, 0x020000, vendorMellanox), function(nicB, portOfNICB, 0x020000, vendorMellanox),
+			dma,
 		},
 		NICs: []model.NIC{nic(nicA, "eth1", "mlx5_0", "10.0.0.1/24"), nic(nicB, "eth2", "mlx5_1", "10.0.0.2/24")},
 	}
@@ -119,6 +124,12 @@ func resources(size, flags uint64) string {
 		fmt.Sprintf("0x%016x 0x%016x 0x%016x\n", start, start+size-1, flags) + strings.Repeat("0x0000000000000000 0x0000000000000000 0x0000000000000000\n", 11)
 }
 
+// vpd is vital product data with the keyword by which a Data Direct function finds its NIC.
+func vpd(value string) string {
+	keyword := keywordDataDirect + string([]byte{byte(len(value))}) + value
+	return "\x82\x04\x00CX-8" + "\x90" + string([]byte{byte(len(keyword)), 0}) + keyword + "\x78"
+}
+
 // memoryFlags are those of a BAR of memory: 64 bits wide, prefetchable.
 const memoryFlags = 0x14220c
 
@@ -134,6 +145,13 @@ func readyFiles() map[string]string {
 		"boot/config-6.8.0-1007":                   "CONFIG_PCI_P2PDMA=y\n",
 		"proc/812/comm":                            "containerd\n",
 		"proc/812/limits":                          "Limit                     Soft Limit           Hard Limit           Units\nMax locked memory         unlimited            unlimited            bytes\n",
+		"proc/812/cmdline":                         "/usr/bin/containerd\x00",
+		"etc/containerd/config.toml":               "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = true\n",
+		"etc/cdi/nvidia.yaml":                      "",
+		"run/cdi/plumbline.json":                   "",
+		"proc/900/comm":                            "kubelet\n",
+		"proc/900/cmdline":                         "/usr/bin/kubelet\x00--config=/var/lib/kubelet/config.yaml\x00--v=2\x00",
+		"var/lib/kubelet/config.yaml":              "kind: KubeletConfiguration\nfeatureGates: {DynamicResourceAllocation: true}\n",
 		"run/nri/nri.sock":                         "",
 		"sys/fs/cgroup/kubepods.slice/rdma.max":    "mlx5_0 hca_handle=max hca_object=max\nmlx5_1 hca_handle=max hca_object=max\n",
 		"dev/infiniband/rdma_cm":                   "",
@@ -151,6 +169,18 @@ func readyFiles() map[string]string {
 		files["sys/class/infiniband/mlx5_"+n+"/fw_ver"] = "28.39.1002\n"
 		files["sys/class/net/"+ifname+"/operstate"] = "up\n"
 		files["sys/class/infiniband/mlx5_"+n+"/node_type"] = "1: CA\n"
+		files["sys/class/net/"+ifname+"/qos/trust"] = "dscp\n"
+		for priority := range 8 {
+			for _, point := range []string{"np", "rp"} {
+				on := "0\n"
+				if priority == 3 {
+					on = "1\n"
+				}
+				files[fmt.Sprintf("sys/class/net/%s/ecn/roce_%s/enable/%d", ifname, point, priority)] = on
+			}
+		}
+		files["sys/class/infiniband/mlx5_"+n+"/tc/1/traffic_class"] = "Global tclass=106\n"
+		files["sys/kernel/config/rdma_cm/mlx5_"+n+"/ports/1/default_roce_tos"] = "106\n"
 		port := "sys/class/infiniband/mlx5_" + n + "/ports/1/"
 		for index, g := range []struct{ gid, kind string }{
 			{"fe80:0000:0000:0000:0000:00ff:fe00:0001", "RoCE v2"}, {mapped(i + 1), "IB/RoCE v1"}, {mapped(i + 1), "RoCE v2"},
@@ -177,6 +207,8 @@ func readyFiles() map[string]string {
 		files["sys/bus/pci/devices/"+a+"/iommu_group/type"] = "identity\n"
 		files["sys/bus/pci/devices/"+a+"/aer_dev_fatal"] = "Undefined 0\nDLP 0\nTOTAL_ERR_FATAL 0\n"
 	}
+	files["sys/bus/pci/devices/"+nicA+"/vpd"], files["sys/bus/pci/devices/"+direct+"/vpd"] = vpd("a"), vpd("a")
+	files["sys/bus/pci/devices/"+nicB+"/vpd"] = vpd("b")
 	files["sys/bus/pci/devices/"+gpu+"/resource"] = resources(128<<30, memoryFlags)
 	for _, a := range []string{nicA, nicB} {
 		files["sys/bus/pci/devices/"+a+"/config"] = config(goodControl, -1)
@@ -237,6 +269,17 @@ func TestReadyHost(t *testing.T) {
 	for _, c := range Checks() {
 		if !seen[c.Name] {
 			t.Errorf("%s says nothing of a host with GPU and NICs", c.Name)
+		}
+	}
+}
+
+// nicsElsewhere puts the NICs below another root than the GPU, and leaves the Data Direct
+// function there.
+func nicsElsewhere(m *model.Machine) {
+	m.Roots = append(m.Roots, model.PCIRoot{Name: "pci0000:80", Path: "devices/pci0000:80", Published: true})
+	for i := range m.Functions {
+		if f := &m.Functions[i]; f.Vendor == vendorMellanox && f.Device != deviceDataDirect {
+			f.Root, f.Parent = "pci0000:80", nil
 		}
 	}
 }
@@ -423,6 +466,67 @@ func TestChecks(t *testing.T) {
 		"no runtime":            {nil, map[string]string{"proc/812/comm": "dockerd\n"}, []string{"memlock unknown : no containerd or crio runs here"}},
 		"limits of a few words": {nil, map[string]string{"proc/812/limits": "Max locked memory unlimited\n"}, []string{`memlock unknown : limits of locked memory "unlimited": want two`}},
 		"no NRI":                {nil, map[string]string{"run/nri/nri.sock": absent}, []string{"runtime wrong : is not there"}},
+		"CDI that is off": {
+			nil, map[string]string{"etc/containerd/config.toml": "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n"},
+			[]string{"runtime wrong : enable_cdi = false of io.containerd.cri.v1.runtime"},
+		},
+		"CDI that is off in the configuration of an older containerd": {
+			nil, map[string]string{"etc/containerd/config.toml": "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  enable_cdi = false\n"},
+			[]string{"runtime wrong : enable_cdi = false of io.containerd.grpc.v1.cri"},
+		},
+		"CDI that is off in the file that containerd was started with": {
+			nil, map[string]string{
+				"proc/812/cmdline":    "containerd\x00-c\x00/srv/containerd.toml\x00-a\x00/run/c.sock\x00",
+				"srv/containerd.toml": "version = 3\n[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n",
+			},
+			[]string{"runtime wrong : enable_cdi = false of io.containerd.cri.v1.runtime"},
+		},
+		"CDI that is off for a containerd that does not run": {
+			nil, map[string]string{"proc/812/comm": "crio\n", "etc/containerd/config.toml": "[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\n"}, nil,
+		},
+		"a containerd of which nothing is configured": {nil, map[string]string{"etc/containerd/config.toml": absent}, nil},
+		"a configuration of containerd that root alone may read": {
+			nil, map[string]string{"etc/containerd/config.toml": unreadable}, []string{"runtime unknown : may not be read"},
+		},
+		"a configuration of containerd that is none": {
+			nil, map[string]string{"etc/containerd/config.toml": "[plugins\n"},
+			[]string{"runtime unknown : toml: line 1: expected '.' or ']' to end table name, but got '\\x00' instead"},
+		},
+		"a word for a plugin's settings": {
+			nil, map[string]string{"etc/containerd/config.toml": "[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = \"no\"\n"},
+			[]string{
+				"runtime unknown : plugin io.containerd.cri.v1.runtime: toml: line 2 (last key \"plugins.\\\"io.containerd.cri.v1.runtime\\\".enable_cdi\"): " +
+					"incompatible types: TOML value has type string; destination has type boolean",
+			},
+		},
+		"files where folders of CDI would be": {
+			nil, map[string]string{"etc/cdi/nvidia.yaml": absent, "etc/cdi": "", "run/cdi/plumbline.json": absent, "run/cdi": ""},
+			[]string{"runtime wrong : is no directory", "runtime wrong : is no directory"},
+		},
+		"no folders of CDI": {nil, map[string]string{"etc/cdi/nvidia.yaml": absent, "run/cdi/plumbline.json": absent}, nil},
+		"a kubelet without DRA": {
+			nil, map[string]string{"var/lib/kubelet/config.yaml": "featureGates:\n  DynamicResourceAllocation: false\n"},
+			[]string{"runtime wrong : feature gate DynamicResourceAllocation=false"},
+		},
+		"a kubelet without DRA that is down": {
+			nil, map[string]string{"proc/900/comm": absent, "var/lib/kubelet/config.yaml": "featureGates:\n  DynamicResourceAllocation: false\n"},
+			[]string{"runtime wrong : feature gate DynamicResourceAllocation=false"},
+		},
+		"a kubelet that was started without DRA": {
+			nil, map[string]string{"proc/900/cmdline": "kubelet\x00--feature-gates\x00A=true,DynamicResourceAllocation=false\x00"},
+			[]string{"runtime wrong : feature gate DynamicResourceAllocation=false"},
+		},
+		"a command line that has the last word": {
+			nil, map[string]string{
+				"proc/900/cmdline":            "kubelet\x00--feature-gates=DynamicResourceAllocation=false\x00--feature-gates=DynamicResourceAllocation=true\x00",
+				"var/lib/kubelet/config.yaml": "featureGates:\n  DynamicResourceAllocation: false\n",
+			}, nil,
+		},
+		"a kubelet whose gates are its own":                {nil, map[string]string{"var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\n"}, nil},
+		"a kubelet without a configuration":                {nil, map[string]string{"var/lib/kubelet/config.yaml": absent}, nil},
+		"a kubelet's configuration that nobody may read":   {nil, map[string]string{"var/lib/kubelet/config.yaml": unreadable}, []string{"runtime unknown : may not be read"}},
+		"a kubelet's command line that nobody may read":    {nil, map[string]string{"proc/900/cmdline": unreadable}, []string{"runtime unknown : may not be read"}},
+		"a containerd's command line that nobody may read": {nil, map[string]string{"proc/812/cmdline": unreadable}, []string{"runtime unknown : may not be read"}},
 		"a narrow link": {
 			func(m *model.Machine) { m.Functions[5].Link.Width = 8 }, nil,
 			[]string{"pcie-link wrong 0000:06:00.0 eth1 mlx5_0: 32 GT/s x8 of 32 GT/s x16"},
@@ -532,6 +636,64 @@ func TestChecks(t *testing.T) {
 			}, nil,
 			[]string{"pairs wrong 0000:05:00.0: NODE: 0000:06:00.0 eth1 mlx5_0"},
 		},
+		"NICs below another root, one with Data Direct below the GPU's": {nicsElsewhere, nil, nil},
+		"Data Direct of no NIC below the GPU's root": {
+			nicsElsewhere, map[string]string{sysfs + direct + "/vpd": vpd("c")},
+			[]string{
+				"data-direct wrong 0000:08:00.0: no NIC has its keyword V3 of the vital product data",
+				"pairs wrong 0000:05:00.0: NODE: 0000:06:00.0 eth1 mlx5_0",
+			},
+		},
+		"Data Direct below the GPU's root of which root alone may read": {
+			nicsElsewhere, map[string]string{sysfs + direct + "/vpd": unreadable},
+			[]string{"data-direct unknown 0000:08:00.0: may not be read", "pairs unknown 0000:05:00.0: may not be read"},
+		},
+		"Data Direct of a NIC that may be any": {
+			nil, map[string]string{sysfs + nicA + "/vpd": vpd("")[:9], sysfs + nicB + "/vpd": "\x78"},
+			[]string{"data-direct unknown 0000:08:00.0: the vital product data ends too soon: unexpected EOF"},
+		},
+		"Data Direct without its keyword": {
+			nil, map[string]string{sysfs + direct + "/vpd": "\x78"},
+			[]string{"data-direct unknown 0000:08:00.0: no such keyword in the vital product data"},
+		},
+		"vital product data that nobody asks for": {
+			func(m *model.Machine) { m.Functions = m.Functions[:7] }, map[string]string{sysfs + nicA + "/vpd": unreadable}, nil,
+		},
+		"packets trusted by other marks": {
+			nil, map[string]string{"sys/class/net/eth2/qos/trust": "pcp\n"},
+			[]string{"qos wrong 15b3:0000: qos-trust dscp on mlx5_0; qos-trust pcp on mlx5_1"},
+		},
+		"congestion told of another priority": {
+			nil, map[string]string{"sys/class/net/eth2/ecn/roce_np/enable/4": "1\n", "sys/class/net/eth2/ecn/roce_rp/enable/3": "0\n"},
+			[]string{
+				"qos wrong 15b3:0000: ecn-roce-np priorities 3 on mlx5_0; ecn-roce-np priorities 3,4 on mlx5_1",
+				"qos wrong 15b3:0000: ecn-roce-rp none on mlx5_1; ecn-roce-rp priorities 3 on mlx5_0",
+			},
+		},
+		"another traffic class": {
+			nil, map[string]string{
+				"sys/class/infiniband/mlx5_1/tc/1/traffic_class": "\n", "sys/kernel/config/rdma_cm/mlx5_1/ports/1/default_roce_tos": "0\n",
+			},
+			[]string{
+				"qos wrong 15b3:0000: roce-tos 0 on mlx5_1; roce-tos 106 on mlx5_0",
+				"qos wrong 15b3:0000: roce-traffic-class 106 on mlx5_0; roce-traffic-class not set on mlx5_1",
+			},
+		},
+		"a traffic class with rules for addresses": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_1/tc/1/traffic_class": "Global tclass=106\nsrc ip=10.0.0.1 tclass=96\n"}, nil,
+		},
+		"a traffic class that is none": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_1/tc/1/traffic_class": "Global tclass=x\n"},
+			[]string{`qos unknown 0000:07:00.0 eth2 mlx5_1: traffic class: strconv.ParseUint: parsing "x": invalid syntax`},
+		},
+		"priorities that nobody may read": {
+			nil, map[string]string{"sys/class/net/eth2/ecn/roce_np/enable/0": unreadable},
+			[]string{"qos unknown 0000:07:00.0 eth2 mlx5_1: may not be read"},
+		},
+		"another model, whose packets are others": {
+			func(m *model.Machine) { m.Functions[6].Device = 0x1021 }, map[string]string{"sys/class/net/eth2/qos/trust": "pcp\n"}, nil,
+		},
+		"one of which nobody made the folder": {nil, map[string]string{"sys/kernel/config/rdma_cm/mlx5_1/ports/1/default_roce_tos": absent}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

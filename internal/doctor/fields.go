@@ -58,7 +58,7 @@ var cmdlineField = meaning{hosts.Performance, "/proc/cmdline", "change the kerne
 // has a size says so, if only that there are none.
 var pagesField = meaning{hosts.Information, "/sys/devices/system/node/node*/hugepages/*/nr_hugepages", pagesFix, ""}
 
-var deviceFields = map[string]meaning{
+var deviceFields = withQoS(map[string]meaning{
 	fieldCount: {
 		hosts.Functional, "/sys/bus/pci/devices",
 		"lspci -k: is the device there, with a driver? The kernel's log says why not; reseat the card", "",
@@ -68,6 +68,15 @@ var deviceFields = map[string]meaning{
 	settingLink:     {hosts.Performance, "/sys/bus/pci/devices/ADDRESS/max_link_{speed,width}", "reseat the card; try another slot or riser", ""},
 	settingMTU:      {hosts.Performance, "/sys/class/net/INTERFACE/mtu", "ip link set INTERFACE mtu VALUE, and the same where the network is configured", ""},
 	settingNUMA:     {hosts.Performance, "/sys/bus/pci/devices/ADDRESS/numa_node", "update the firmware, which does not say where the slot is (ACPI _PXM)", "known"},
+})
+
+// withQoS adds the settings of quality of service, of which nobody knows where the
+// driver does not say.
+func withQoS(all map[string]meaning) map[string]meaning {
+	for _, s := range qosSettings {
+		all[s.name] = meaning{hosts.Performance, "/" + s.file, s.fix, ""}
+	}
+	return all
 }
 
 // meaningOf is that of a field; known is false for one that this version has no word

@@ -27,6 +27,12 @@ type Host struct {
 	// spaces are the configuration spaces that checks have read so far, which takes the
 	// kernel about a millisecond each; nil reads each time anew.
 	spaces map[model.PCIAddress]registers
+	// programs are the processes by name, of which there may be thousands; empty until a
+	// check has asked, nil reads each time anew.
+	programs map[string][]string
+	// identities are what checks have read of vital product data so far, which is slow;
+	// nil reads each time anew.
+	identities map[model.PCIAddress]identity
 }
 
 // registers are a function's configuration space, or why it cannot be read.

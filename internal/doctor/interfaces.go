@@ -4,11 +4,9 @@
 package doctor
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"path"
-	"strings"
 
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -123,58 +121,4 @@ func (h Host) sharingNetworks() []model.NIC {
 		}
 	}
 	return sharing
-}
-
-// memlock wants the container runtime free to let containers lock memory, which RDMA
-// does with all that it registers.
-func memlock(h Host, r *report) {
-	if len(h.rdmaNICs()) == 0 {
-		return
-	}
-	pids, err := h.processes()
-	if err != nil {
-		r.unknown("", "/proc", err)
-		return
-	}
-	for _, pid := range pids {
-		if name, err := h.read(path.Join("proc", pid, "comm")); err != nil || name != "containerd" && name != "crio" {
-			continue // it may have ended
-		}
-		file := path.Join("proc", pid, "limits")
-		text, err := h.read(file)
-		if err != nil {
-			r.unknown("", "/"+file, err)
-			return
-		}
-		for line := range strings.Lines(text) {
-			rest, ok := strings.CutPrefix(line, "Max locked memory")
-			if !ok {
-				continue
-			}
-			limits := strings.Fields(rest)
-			if len(limits) < 2 {
-				r.unknown("", "/"+file, fmt.Errorf("limits of locked memory %q: want two", strings.TrimSpace(rest)))
-				return
-			}
-			if limits[1] != "unlimited" {
-				r.wrong("", "/"+file, limits[1]+" bytes", "unlimited", "LimitMEMLOCK=infinity in the runtime's systemd unit")
-				return
-			}
-			r.ok("", "/"+file, limits[1])
-			return
-		}
-	}
-	r.unknown("", "/proc/*/comm", errors.New("no containerd or crio runs here"))
-}
-
-// runtime wants the socket by which plumbline gets the runtime's hooks.
-func runtime(h Host, r *report) {
-	const socket = "run/nri/nri.sock"
-	if there, err := h.exists(socket); err != nil {
-		r.unknown("", "/"+socket, err)
-	} else if !there {
-		r.wrong("", "/"+socket, "is not there", "the runtime's socket of NRI", "containerd 2 has NRI on by default; in older ones set disable = false under io.containerd.nri.v1.nri")
-	} else {
-		r.ok("", "/"+socket, "is there")
-	}
 }

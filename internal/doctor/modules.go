@@ -5,7 +5,6 @@ package doctor
 
 import (
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 
@@ -117,19 +116,4 @@ func dmaBuf(h Host, r *report) {
 	}
 	r.wrong("", "/"+driverVersion, strings.Join(lacks, "; ")+"; nvidia_peermem is not bound to the RDMA core",
 		"DMA-BUF, or nvidia_peermem", "install NVIDIA's driver with its open kernel modules, or modprobe nvidia_peermem")
-}
-
-// processes are the numbers of /proc.
-func (h Host) processes() ([]string, error) {
-	entries, err := fs.ReadDir(h.Files, "proc")
-	if err != nil {
-		return nil, err
-	}
-	var all []string
-	for _, e := range entries {
-		if name := e.Name(); name[0] >= '1' && name[0] <= '9' {
-			all = append(all, name)
-		}
-	}
-	return all, nil
 }

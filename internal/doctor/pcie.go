@@ -269,7 +269,7 @@ func iommu(h Host, r *report) {
 }
 
 // pairs wants an RDMA NIC below the same switch as each GPU, or at least below the same
-// root, where the machine has any such pair.
+// root. The root of a Data Direct function of a NIC will do: by it the NIC reaches the GPU.
 func pairs(h Host, r *report) {
 	nics := h.rdmaNICs()
 	if len(nics) == 0 {
@@ -286,6 +286,14 @@ func pairs(h Host, r *report) {
 		subject, source, found := h.subject(g.Address), "/"+device(g.Address), fmt.Sprintf("%s: %s", best, whose)
 		if best.SharesRoot() {
 			r.ok(subject, source, found)
+			continue
+		}
+		switch direct, file, err := h.pairedByDataDirect(g); {
+		case direct != "":
+			r.ok(subject, source, direct)
+			continue
+		case err != nil:
+			r.unknown(subject, "/"+file, err)
 			continue
 		}
 		r.wrong(subject, source, found, "a NIC below the GPU's PCIe root", "put the NIC into a slot of the GPU's switch; plumbline topo --matrix shows the distances")

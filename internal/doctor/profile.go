@@ -155,6 +155,7 @@ func (h Host) deviceProfile(kind string, f model.PCIFunction, n *model.NIC) host
 	if n.Interface != nil && n.Interface.MTU != nil {
 		d.Settings[settingMTU] = strconv.Itoa(*n.Interface.MTU)
 	}
+	maps.Copy(d.Settings, h.qosSettingsOf(*n))
 	if n.RDMA != nil && n.RDMA.Name != "" {
 		if v, err := h.read(path.Join("sys/class/infiniband", n.RDMA.Name, "fw_ver")); err == nil {
 			d.Settings[settingFirmware] = v

@@ -50,9 +50,10 @@ func NewCommand(group string) *cobra.Command {
 		GroupID: group,
 		Short:   "Check whether this host, or the nodes of a cluster, are ready for pods with GPUs and NICs",
 		Long: `Check whether this host is ready for pods with GPUs and NICs on one PCIe root:
-kernel modules, PCIe links and their settings, RDMA devices and ports, interfaces and
-the container runtime. It reads /sys, /proc, /dev, /boot and /run, changes nothing, and
-needs no cluster. Some registers of PCIe devices only root may read.
+kernel modules, PCIe links and their settings, RDMA devices and ports, interfaces, the
+container runtime and the kubelet. It reads /sys, /proc, /dev, /boot, /etc, /run and
+/var/lib/kubelet, changes nothing, and needs no cluster. Some registers of PCIe devices
+only root may read.
 
 With --node, -l or -A it reads instead what the agents of a cluster found on their
 nodes (HostReports), the worst node first, and says of which nodes nothing is known.
@@ -69,8 +70,9 @@ it.
 --expect compares hosts with it. What is taken out of the file may be anything.
 
 --bundle writes an archive for whoever helps: what is printed, for people and programs,
-and of this host its hardware, versions and modules. It holds no secret, no command line
-of the kernel and no environment; stand-ins replace addresses and names of hosts.
+of this host its hardware, versions and modules, and of nodes their HostReports. It holds
+no secret, no command line of the kernel and no environment; stand-ins replace addresses
+and names of hosts.
 
 The exit code is 0 where nothing is wrong, 3 where something is.`,
 		Example: `  # what keeps this host from being ready?
