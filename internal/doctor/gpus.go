@@ -160,7 +160,7 @@ func (h Host) tellsSizes() error {
 		return err
 	}
 	if v.LessThan(firstResizable) {
-		return fmt.Errorf("Linux %s does not say; want 6.1", release)
+		return fmt.Errorf("kernel %s does not say; want 6.1", release)
 	}
 	return nil
 }

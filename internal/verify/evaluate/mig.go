@@ -83,7 +83,6 @@ type parts struct {
 	devices, computeOnly int
 	// unnamed are of requests that no container names: any may have them.
 	unnamed int
-	profile string
 }
 
 // fewest and most are how many GPU instances that can be.
