@@ -348,7 +348,7 @@ func TestChecks(t *testing.T) {
 			nil, map[string]string{
 				sysfs + gpu + "/resource": resources(256<<20, memoryFlags), "proc/sys/kernel/osrelease": "5.15.0-1\n", "boot/config-5.15.0-1": "CONFIG_PCI_P2PDMA=y\n",
 			},
-			[]string{"gpu-bar unknown 0000:05:00.0: BAR 1 of 256 MiB, which could be larger for all that is known: Linux 5.15.0-1 does not say; want 6.1"},
+			[]string{"gpu-bar unknown 0000:05:00.0: BAR 1 of 256 MiB, which could be larger for all that is known: kernel 5.15.0-1 does not say; want 6.1"},
 		},
 		"a window that root alone may read of": {
 			nil, map[string]string{sysfs + gpu + "/resource": resources(256<<20, memoryFlags), sysfs + gpu + "/resource1_resize": unreadable},
