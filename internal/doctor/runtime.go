@@ -188,7 +188,7 @@ func withoutCDI(text string) (plugin string, err error) {
 	}
 	parsed, err := toml.Decode(text, &config)
 	if err != nil {
-		return "", err
+		return "", noTOML(err)
 	}
 	for _, name := range []string{"io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri"} {
 		var settings struct {
@@ -196,7 +196,7 @@ func withoutCDI(text string) (plugin string, err error) {
 		}
 		if of, there := config.Plugins[name]; there {
 			if err := parsed.PrimitiveDecode(of, &settings); err != nil {
-				return "", fmt.Errorf("plugin %s: %w", name, err)
+				return "", fmt.Errorf("plugin %s: enable_cdi is neither true nor false", name)
 			}
 		}
 		if settings.EnableCDI != nil && !*settings.EnableCDI {
@@ -204,6 +204,15 @@ func withoutCDI(text string) (plugin string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// noTOML says in which line an error is, and not what stands there: passwords of
+// registries may.
+func noTOML(err error) error {
+	if at := new(toml.ParseError); errors.As(err, at) {
+		return fmt.Errorf("line %d is no TOML that containerd takes", at.Position.Line)
+	}
+	return errors.New("it is no TOML that containerd takes")
 }
 
 // cdiFolders wants room for the files of CDI: whoever writes the first one makes the
