@@ -98,6 +98,15 @@ func (b *ArtifactBuilder) All(ctx context.Context, v build.Versions) (*Artifacts
 	return artifacts, b.pack(ctx, artifacts)
 }
 
+// forNode makes everything that a node of these options takes.
+func (b *ArtifactBuilder) forNode(ctx context.Context, o Options) (*Artifacts, error) {
+	artifacts, err := b.All(ctx, o.Versions)
+	if err != nil || o.GPUs != GPUsOfNVIDIA {
+		return artifacts, err
+	}
+	return artifacts, b.NVIDIA(ctx, artifacts)
+}
+
 // fetch gets what comes from Debian. The folder of libseccomp goes into
 // seccomp as soon as it is there, for runc to be built.
 func (b *ArtifactBuilder) fetch(ctx context.Context, artifacts *Artifacts, seccomp chan<- string) error {

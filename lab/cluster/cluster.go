@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/lab/build"
 	"plumbline.dev/plumbline/lab/cache"
 	"plumbline.dev/plumbline/lab/controlplane"
@@ -60,28 +61,16 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	if o.NoNode {
 		return c.upWithoutNode(ctx, b, o.Versions)
 	}
-	machine, err := o.machine()
-	if err != nil {
-		return err
-	}
 	if o.GPUs, err = c.servesGPUs(o); err != nil {
 		return err
 	}
-	err = c.checkHardware(o.hardware(machine))
-	if !o.OnHost {
-		err = errors.Join(err, checkShape(machine, o))
-	}
+	machine, err := c.hardware(o)
 	if err != nil {
 		return err
 	}
-	artifacts, err := b.All(ctx, o.Versions)
+	artifacts, err := b.forNode(ctx, o)
 	if err != nil {
 		return err
-	}
-	if o.GPUs == GPUsOfNVIDIA {
-		if err := b.NVIDIA(ctx, artifacts); err != nil {
-			return err
-		}
 	}
 	cp, err := c.controlPlane(ctx, b, artifacts.Hyperkube, o.Versions)
 	if err != nil {
@@ -104,12 +93,20 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	if o.metadataPort, err = c.metadata(ctx, machine, o); err != nil {
 		return err
 	}
-	if o.GPUs == GPUsOfNVIDIA {
-		if err := c.installNVIDIA(ctx, b, artifacts.NVIDIA.Chart, cp); err != nil {
-			return err
-		}
+	return c.install(ctx, b, artifacts, cp, o, nodeName(machine))
+}
+
+// hardware is the machine that the node is to have, which fits the node that runs.
+func (c *Cluster) hardware(o Options) (*machine.Facts, error) {
+	facts, err := o.machine()
+	if err != nil {
+		return nil, err
 	}
-	return c.install(ctx, b, artifacts.Chart, cp, o, nodeName(machine))
+	err = c.checkHardware(o.hardware(facts))
+	if !o.OnHost {
+		err = errors.Join(err, checkShape(facts, o))
+	}
+	return facts, err
 }
 
 // upWithoutNode starts the control plane only.

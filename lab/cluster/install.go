@@ -21,11 +21,17 @@ import (
 )
 
 // install puts plumbline into the cluster as its users do: by Helm, from a packed chart,
-// with simulated GPUs where a virtual machine has no others.
-func (c *Cluster) install(ctx context.Context, b *ArtifactBuilder, chart string, cp *controlplane.ControlPlane, o Options, node string) error {
-	c.chart = chart
+// with simulated GPUs where a virtual machine has no others, and after NVIDIA's driver where
+// that serves them.
+func (c *Cluster) install(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane, o Options, node string) error {
+	if o.GPUs == GPUsOfNVIDIA {
+		if err := c.installNVIDIA(ctx, b, artifacts.NVIDIA.Chart, cp); err != nil {
+			return err
+		}
+	}
+	c.chart = artifacts.Chart
 	task := b.progress.Start("plumbline")
-	if err := c.installAll(ctx, chart, cp, o, node); err != nil {
+	if err := c.installAll(ctx, artifacts.Chart, cp, o, node); err != nil {
 		task.Fail()
 		return err
 	}

@@ -89,7 +89,7 @@ func compile(ctx context.Context, include, out string, more ...string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	args := append(slices.Clone(compilerFlags), more...)
 	args = append(args, "-I", include, "-o", filepath.Join(out, LibraryName))
 	for _, f := range sources(header) {

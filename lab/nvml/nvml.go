@@ -52,9 +52,10 @@ import (
 const (
 	// LibraryName is the name by which programs load NVML.
 	LibraryName = "libnvidia-ml.so.1"
-	// TablePath and EventsPath are where the library looks, below the folder that is the
-	// root of the driver for it.
-	TablePath  = "etc/nvml-standin/gpus"
+	// TablePath is where the library looks, below the folder that is the root of the driver
+	// for it.
+	TablePath = "etc/nvml-standin/gpus"
+	// EventsPath is where it looks for events.
 	EventsPath = "etc/nvml-standin/events"
 	// DriverVersion and CUDAVersion are those of the tutorial's machine.
 	DriverVersion = "580.126.20"
