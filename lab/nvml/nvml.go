@@ -57,9 +57,10 @@ const (
 	TablePath = "etc/nvml-standin/gpus"
 	// EventsPath is where it looks for events.
 	EventsPath = "etc/nvml-standin/events"
-	// DriverVersion and CUDAVersion are those of the tutorial's machine.
+	// DriverVersion is that of the tutorial's machine.
 	DriverVersion = "580.126.20"
-	CUDAVersion   = "13.0"
+	// CUDAVersion is, too.
+	CUDAVersion = "13.0"
 )
 
 // product is what a driver of DriverVersion says of a product, and a machine file may not.
