@@ -223,7 +223,7 @@ func (d Demo) deleteMission(ctx context.Context) error {
 
 // cleanUp removes everything of the demo's own.
 func (d Demo) cleanUp(ctx context.Context) error {
-	return errors.Join(d.deleteMission(ctx), d.stopProbe(ctx))
+	return errors.Join(d.deleteMission(ctx), d.closeSimulated(ctx, false), d.stopProbe(ctx))
 }
 
 func (d Demo) delete(ctx context.Context, namespace string, objects []string) error {

@@ -49,6 +49,10 @@ const sharedClaim = "shared-gpu"
 // two pods get the same GPU.
 func (d Demo) timeSlicing(ctx context.Context) (bool, error) {
 	d.heading("One GPU in turns: two pods, one claim, NVIDIA's time-slicing")
+	// Nothing runs on the nodes that only publish, and their GPUs would do as well.
+	if err := d.closeSimulated(ctx, true); err != nil {
+		return false, err
+	}
 	if _, err := d.Kubectl.Run(ctx, "apply", "-k", d.overlay("gpu-time-slicing")); err != nil {
 		return false, err
 	}
@@ -92,6 +96,17 @@ func (d Demo) timeSlicing(ctx context.Context) (bool, error) {
 		OK: strings.HasPrefix(last, "compute-policy ") && strings.HasSuffix(last, " --set-timeslice 1"),
 	})
 	return ok, nil
+}
+
+// closeSimulated keeps new pods from nodes that only publish slices, or lets them there
+// again.
+func (d Demo) closeSimulated(ctx context.Context, closed bool) error {
+	verb := "uncordon"
+	if closed {
+		verb = "cordon"
+	}
+	_, err := d.Kubectl.Run(ctx, verb, "--selector", "plumbline.dev/simulated=true")
+	return err
 }
 
 // Of a GPU's attributes, those in which the driver may differ from the page: a UUID is a
