@@ -69,6 +69,7 @@ func EffectiveNetworkConfig(layers ...Layer) (*NetworkConfig, Origins) {
 			*device, origins[path] = ptr.To(false), SourceDefault
 		}
 	}
+	fill("environment", &out.Environment, EnvironmentNone)
 	return out, origins
 }
 

@@ -15,7 +15,7 @@ import (
 func TestEffective(t *testing.T) {
 	// defaults are what is said where no layer says it.
 	defaults := func(more v1alpha1.Origins) v1alpha1.Origins {
-		all := v1alpha1.Origins{"interface.type": "default", "interface.addressing": "default", "rdma.umad": "default", "rdma.issm": "default"}
+		all := v1alpha1.Origins{"interface.type": "default", "interface.addressing": "default", "rdma.umad": "default", "rdma.issm": "default", "environment": "default"}
 		for path, source := range more {
 			all[path] = source
 		}
@@ -29,7 +29,7 @@ func TestEffective(t *testing.T) {
 	}{
 		{
 			name: "nothing is said",
-			want: `{"interface": {"type": "passthrough", "addressing": "static"}, "rdma": {"umad": false, "issm": false}}`,
+			want: `{"interface": {"type": "passthrough", "addressing": "static"}, "rdma": {"umad": false, "issm": false}, "environment": "none"}`,
 		},
 		{
 			name:    "each layer wins over those below",
@@ -37,7 +37,7 @@ func TestEffective(t *testing.T) {
 			class:   `{"interface": {"mtu": 2, "arpIgnore": 2}}`,
 			mine:    `{"interface": {"arpIgnore": 0}}`,
 			want: `{"interface": {"name": "p", "mtu": 2, "arpIgnore": 0, "type": "passthrough", "addressing": "static"},
-				"rdma": {"umad": false, "issm": false}}`,
+				"rdma": {"umad": false, "issm": false}, "environment": "none"}`,
 			origins: v1alpha1.Origins{"interface.name": "profile", "interface.mtu": "class", "interface.arpIgnore": "claim"},
 		},
 		{
@@ -45,7 +45,7 @@ func TestEffective(t *testing.T) {
 			class: `{"interface": {"dhcp": true, "forwarding": true, "gsoMaxSize": 7}, "rdma": {"umad": true, "issm": true}}`,
 			mine:  `{"interface": {"dhcp": false, "forwarding": false, "gsoMaxSize": 0}, "rdma": {"umad": false}}`,
 			want: `{"interface": {"dhcp": false, "forwarding": false, "gsoMaxSize": 0, "type": "passthrough", "addressing": "static"},
-				"rdma": {"umad": false, "issm": true}}`,
+				"rdma": {"umad": false, "issm": true}, "environment": "none"}`,
 			origins: v1alpha1.Origins{"interface.dhcp": "claim", "interface.forwarding": "claim", "interface.gsoMaxSize": "claim",
 				"rdma.umad": "claim", "rdma.issm": "class"},
 		},
@@ -54,14 +54,14 @@ func TestEffective(t *testing.T) {
 			class: `{"interface": {"addresses": ["10.0.0.1/24", "10.0.0.2/24"]}, "routes": [{"destination": "a", "metric": 1}, {"destination": "b"}], "rules": [{"table": 7}]}`,
 			mine:  `{"interface": {"addresses": ["10.0.0.3/24"]}, "routes": [{"destination": "c"}], "rules": []}`,
 			want: `{"interface": {"addresses": ["10.0.0.3/24"], "type": "passthrough", "addressing": "static"}, "routes": [{"destination": "c"}],
-				"rules": [], "rdma": {"umad": false, "issm": false}}`,
+				"rules": [], "rdma": {"umad": false, "issm": false}, "environment": "none"}`,
 			origins: v1alpha1.Origins{"interface.addresses[0]": "claim", "routes[0].destination": "claim", "rules": "claim"},
 		},
 		{
 			name:  "features and flags merge by name",
 			class: `{"ethtool": {"features": {"tso": true, "gro": true}, "privateFlags": {"a": true}}}`,
 			mine:  `{"ethtool": {"features": {"gro": false}}}`,
-			want: `{"interface": {"type": "passthrough", "addressing": "static"}, "rdma": {"umad": false, "issm": false},
+			want: `{"interface": {"type": "passthrough", "addressing": "static"}, "rdma": {"umad": false, "issm": false}, "environment": "none",
 				"ethtool": {"features": {"tso": true, "gro": false}, "privateFlags": {"a": true}}}`,
 			origins: v1alpha1.Origins{"ethtool.features[tso]": "class", "ethtool.features[gro]": "claim", "ethtool.privateFlags[a]": "class"},
 		},
@@ -70,42 +70,49 @@ func TestEffective(t *testing.T) {
 			class: `{"interface": {"vrf": {"name": "v", "table": 7}, "ipam": {"pool": "p"}}}`,
 			mine:  `{"interface": {"vrf": {"table": 8}, "ipam": {}}}`,
 			want: `{"interface": {"vrf": {"name": "v", "table": 8}, "ipam": {"pool": "p"}, "type": "passthrough", "addressing": "static"},
-				"rdma": {"umad": false, "issm": false}}`,
+				"rdma": {"umad": false, "issm": false}, "environment": "none"}`,
 			origins: v1alpha1.Origins{"interface.vrf.name": "class", "interface.vrf.table": "claim", "interface.ipam.pool": "class"},
+		},
+		{
+			name:    "none takes a class's environment back",
+			class:   `{"environment": "nccl"}`,
+			mine:    `{"environment": "none"}`,
+			want:    `{"interface": {"type": "passthrough", "addressing": "static"}, "rdma": {"umad": false, "issm": false}, "environment": "none"}`,
+			origins: v1alpha1.Origins{"environment": "claim"},
 		},
 		{
 			name:    "dhcp: false over addressing: dhcp",
 			class:   `{"interface": {"addressing": "dhcp"}}`,
 			mine:    `{"interface": {"dhcp": false}}`,
-			want:    `{"interface": {"dhcp": false, "type": "passthrough", "addressing": "static"}, "rdma": {"umad": false, "issm": false}}`,
+			want:    `{"interface": {"dhcp": false, "type": "passthrough", "addressing": "static"}, "rdma": {"umad": false, "issm": false}, "environment": "none"}`,
 			origins: v1alpha1.Origins{"interface.dhcp": "claim"},
 		},
 		{
 			name:    "dhcp: false has nothing against addressing: unnumbered",
 			class:   `{"interface": {"addressing": "unnumbered"}}`,
 			mine:    `{"interface": {"dhcp": false}}`,
-			want:    `{"interface": {"dhcp": false, "type": "passthrough", "addressing": "unnumbered"}, "rdma": {"umad": false, "issm": false}}`,
+			want:    `{"interface": {"dhcp": false, "type": "passthrough", "addressing": "unnumbered"}, "rdma": {"umad": false, "issm": false}, "environment": "none"}`,
 			origins: v1alpha1.Origins{"interface.dhcp": "claim", "interface.addressing": "class"},
 		},
 		{
 			name:    "dhcp: true over addressing: static",
 			class:   `{"interface": {"addressing": "static"}}`,
 			mine:    `{"interface": {"dhcp": true}}`,
-			want:    `{"interface": {"dhcp": true, "type": "passthrough", "addressing": "dhcp"}, "rdma": {"umad": false, "issm": false}}`,
+			want:    `{"interface": {"dhcp": true, "type": "passthrough", "addressing": "dhcp"}, "rdma": {"umad": false, "issm": false}, "environment": "none"}`,
 			origins: v1alpha1.Origins{"interface.dhcp": "claim", "interface.addressing": "claim"},
 		},
 		{
 			name:    "addressing over dhcp: true",
 			class:   `{"interface": {"dhcp": true}}`,
 			mine:    `{"interface": {"addressing": "unnumbered"}}`,
-			want:    `{"interface": {"type": "passthrough", "addressing": "unnumbered"}, "rdma": {"umad": false, "issm": false}}`,
+			want:    `{"interface": {"type": "passthrough", "addressing": "unnumbered"}, "rdma": {"umad": false, "issm": false}, "environment": "none"}`,
 			origins: v1alpha1.Origins{"interface.addressing": "claim"},
 		},
 		{
 			name:    "a type brings its mode",
 			class:   `{"interface": {"type": "ipvlan"}}`,
 			mine:    `{"interface": {"type": "macvlan"}, "profile": ""}`,
-			want:    `{"profile": "", "interface": {"type": "macvlan", "mode": "bridge", "addressing": "static"}, "rdma": {"umad": false, "issm": false}}`,
+			want:    `{"profile": "", "interface": {"type": "macvlan", "mode": "bridge", "addressing": "static"}, "rdma": {"umad": false, "issm": false}, "environment": "none"}`,
 			origins: v1alpha1.Origins{"interface.type": "claim", "interface.mode": "default", "profile": "claim"},
 		},
 	} {

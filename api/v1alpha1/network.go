@@ -39,7 +39,21 @@ type NetworkConfig struct {
 	Ethtool *EthtoolConfig `json:"ethtool,omitempty"`
 	// RDMA is what a NIC with an RDMA device gives beside its verbs.
 	RDMA *RDMAConfig `json:"rdma,omitempty"`
+	// Environment is whether containers that have the NIC are told of it in the
+	// words of a library: none (the default), or nccl: the variables that NCCL and
+	// UCX read, and NCCL's topology file. A variable that the container sets
+	// itself stays.
+	Environment *string `json:"environment,omitempty" jsonschema:"enum=none,enum=nccl,default=none"`
 }
+
+// What NetworkConfig.Environment may say.
+const (
+	EnvironmentNone = "none"
+	EnvironmentNCCL = "nccl"
+)
+
+// NCCL says whether NetworkConfig.Environment asks for NCCL's variables.
+func (c *NetworkConfig) NCCL() bool { return is(c.Environment, EnvironmentNCCL) }
 
 // InterfaceConfig is the interface itself.
 type InterfaceConfig struct {
@@ -92,6 +106,29 @@ type InterfaceConfig struct {
 	ARPAnnounce *int32 `json:"arpAnnounce,omitempty" jsonschema:"minimum=0,maximum=2"`
 	// VRF puts the interface into a routing domain of its own.
 	VRF *VRFConfig `json:"vrf,omitempty"`
+	// VF is what the physical function sets of a virtual one (SR-IOV): "ip link set
+	// PF vf N".
+	VF *VFConfig `json:"vf,omitempty"`
+}
+
+// VFConfig is what the physical function sets of a virtual one. What is left out
+// stays as it is on the host.
+type VFConfig struct {
+	// VLAN is the tag that the NIC puts on all packets of the function, which does
+	// not see it: 1-4094, or 0 for none.
+	VLAN *int32 `json:"vlan,omitempty" jsonschema:"minimum=0,maximum=4094"`
+	// VLANQoS is the priority in the tag, 0-7; left out, 0. Only beside a VLAN.
+	VLANQoS *int32 `json:"vlanQoS,omitempty" jsonschema:"minimum=0,maximum=7"`
+	// MaxTxRate is the most that the function sends, in Mbit/s; 0 is no limit.
+	MaxTxRate *int32 `json:"maxTxRate,omitempty" jsonschema:"minimum=0,maximum=2147483647"`
+	// MinTxRate is what the function can send at least, in Mbit/s; 0 is no promise.
+	MinTxRate *int32 `json:"minTxRate,omitempty" jsonschema:"minimum=0,maximum=2147483647"`
+	// SpoofCheck drops packets that the function sends from an address that is not
+	// its own.
+	SpoofCheck *bool `json:"spoofCheck,omitempty"`
+	// Trust lets the function set what reaches beyond itself, such as promiscuous
+	// mode and a MAC address of its choice.
+	Trust *bool `json:"trust,omitempty"`
 }
 
 // IPAMConfig names a pool of addresses.

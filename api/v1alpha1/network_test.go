@@ -26,14 +26,15 @@ const everything = `{
 		"addresses": ["10.0.0.2/24", "fd00::2/64"], "dhcp": false, "mtu": 9000,
 		"hardwareAddr": "02:00:00:00:00:01", "gsoMaxSize": 1, "groMaxSize": 2, "gsoIPv4MaxSize": 3, "groIPv4MaxSize": 524280,
 		"disableEbpfPrograms": true, "forwarding": true, "arpIgnore": 8, "arpAnnounce": 2,
-		"vrf": {"name": "vrf0", "table": 1000}},
+		"vrf": {"name": "vrf0", "table": 1000},
+		"vf": {"vlan": 100, "vlanQoS": 3, "maxTxRate": 2000, "minTxRate": 1000, "spoofCheck": false, "trust": true}},
 	"routes": [{"destination": "10.0.0.0/8", "gateway": "10.0.0.1", "source": "10.0.0.2", "scope": 0, "table": 0, "metric": 100, "mtu": 1400, "onlink": true},
 		{"destination": "fd00::/8", "scope": 253}],
 	"neighbors": [{"ipAddress": "10.0.0.9", "hardwareAddr": "02:00:00:00:00:09"},
 		{"destination": "fd00::9", "hardwareAddr": "02:00:00:00:00:09"}],
 	"sysctls": {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.conf.net1.rp_filter": "2"},
 	"ethtool": {"features": {"tx-checksum-ip-generic": false}, "privateFlags": {"a-flag": true}},
-	"rdma": {"umad": true, "issm": false}}`
+	"rdma": {"umad": true, "issm": false}, "environment": "nccl"}`
 
 func decode(t *testing.T, text string) *v1alpha1.NetworkConfig {
 	t.Helper()
@@ -72,6 +73,8 @@ func TestRefused(t *testing.T) {
 		`{"interface": {"dhcp": 1}}`:         `interface.dhcp: Invalid value: 1: is a number, want true or false`,
 		`{"interface": {"MTU": 9000}}`:       `interface.MTU: Forbidden: no such field: did you mean mtu?`,
 		`{"interfaces": {}}`:                 `interfaces: Forbidden: no such field: did you mean interface?`,
+		`{"environment": "NCCL"}`:            `environment: Unsupported value: "NCCL": supported values: "none", "nccl"`,
+		`{"environment": ["nccl"]}`:          `environment: Invalid value: is a list, want a string`,
 		`{"rdma": {"verbs": true}}`:          `rdma.verbs: Forbidden: no such field: want one of issm, umad`,
 		`{"routes": [{}, {"mtu": {}}]}`:      `routes[1].mtu: Invalid value: is an object, want a whole number`,
 		`{"routes": [null]}`:                 `routes[0]: Invalid value: null: is null, want an object`,
@@ -193,12 +196,13 @@ func requireAllSet(t *testing.T, path string, v reflect.Value) {
 func TestRDMAOnly(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "",
-		`{"kind": "NetworkConfig", "rdma": {"umad": true, "issm": false}}`:    "",
-		`{"rdma": {"umad": true}, "interface": {"vrf": {"name": "v"}}}`:       "interface.vrf.name: Forbidden: the device has no network interface: want nothing but rdma",
-		`{"interface": {"forwarding": false}}`:                                "interface.forwarding: Forbidden",
-		`{"profile": "fast"}`:                                                 "profile: Forbidden",
-		`{"routes": []}`:                                                      "routes: Forbidden",
-		`{"neighbors": [{"ipAddress": "10.0.0.1"}]}`:                          "neighbors[0].ipAddress: Forbidden",
+		`{"kind": "NetworkConfig", "rdma": {"umad": true, "issm": false}}`: "",
+		`{"rdma": {"umad": true}, "interface": {"vrf": {"name": "v"}}}`:    "interface.vrf.name: Forbidden: the device has no network interface: want nothing but rdma",
+		`{"environment": "nccl"}`:                    "",
+		`{"interface": {"forwarding": false}}`:       "interface.forwarding: Forbidden",
+		`{"profile": "fast"}`:                        "profile: Forbidden",
+		`{"routes": []}`:                             "routes: Forbidden",
+		`{"neighbors": [{"ipAddress": "10.0.0.1"}]}`: "neighbors[0].ipAddress: Forbidden",
 		`{"ethtool": {"features": {"tso": false}}, "interface": {"mtu": 68}}`: "ethtool.features[tso]: Forbidden",
 	} {
 		err := decode(t, text).ValidateRDMAOnly()

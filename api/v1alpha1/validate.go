@@ -31,6 +31,7 @@ func (c *NetworkConfig) Mistakes() field.ErrorList {
 	errs = append(errs, c.validateRules(field.NewPath("rules"))...)
 	errs = append(errs, c.validateNeighbors(field.NewPath("neighbors"))...)
 	errs = append(errs, checkSysctls(field.NewPath("sysctls"), c.Sysctls)...)
+	errs = append(errs, oneOf(field.NewPath("environment"), c.Environment, EnvironmentNone, EnvironmentNCCL)...)
 	if c.Ethtool != nil {
 		errs = append(errs, checkFlagNames(field.NewPath("ethtool", "features"), c.Ethtool.Features)...)
 		errs = append(errs, checkFlagNames(field.NewPath("ethtool", "privateFlags"), c.Ethtool.PrivateFlags)...)
@@ -54,13 +55,13 @@ func (c *NetworkConfig) Unapplied() field.ErrorList {
 }
 
 // ValidateRDMAOnly checks a configuration for an RDMA device that has no network
-// interface: only its character devices can be asked for.
+// interface: only its character devices, and being told of it, can be asked for.
 func (c *NetworkConfig) ValidateRDMAOnly() error {
 	var errs field.ErrorList
 	for _, l := range c.FieldValues() {
-		if !strings.HasPrefix(l.Path, "rdma.") {
+		if l.Path != "environment" && !strings.HasPrefix(l.Path, "rdma.") {
 			errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: l.Path,
-				Detail: "the device has no network interface: want nothing but rdma"})
+				Detail: "the device has no network interface: want nothing but rdma and environment"})
 		}
 	}
 	return errs.ToAggregate()

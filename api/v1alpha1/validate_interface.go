@@ -49,6 +49,9 @@ func (c *InterfaceConfig) validate(p *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(p.Child("vrf", "name"), *c.VRF.Name, "is the interface's own name: want another"))
 		}
 	}
+	if c.VF != nil {
+		errs = append(errs, c.VF.validate(p.Child("vf"))...)
+	}
 	return slices.Concat(errs, c.validateAddresses(p), c.validateAddressing(p), c.validateType(p))
 }
 

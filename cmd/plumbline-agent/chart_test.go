@@ -28,11 +28,14 @@ drivers:
     allowInterfaces: ["nic*", "kind:macvlan"]
     filter: '"dra.net/rdma" in attributes && attributes["dra.net/rdma"].BoolValue'
     moveIBInterfaces: false
+    ncclTopologyFile: /opt/microsoft/ndv5/topo.xml
+    dataDirectAsRoot: true
   cpu: {reservedCPUs: 0-1, deviceMode: individual, groupBy: socket, reservedPerNUMA: 2, exposePCIeRoots: true}
   gpu: {mode: simulated, machine: a3-ultragpu-8g}
 metrics: {enabled: true, tlsSecret: plumbline-metrics}
 http: {bindAddress: "127.0.0.1:9177"}
 deviceTaints: NoExecute
+deviceMetadata: {enabled: false}
 hostReport: {deviceTaints: false}
 hostSetup: {enabled: true}
 nicDriver: {images: [{kernel: 6.1.0, image: x}]}

@@ -34,6 +34,11 @@ func newVerifyCommand() *cobra.Command {
 	return cmd
 }
 
+// newDevicePluginsCommand is what "plumbline topo --node" runs in the agent's pod.
+func newDevicePluginsCommand() *cobra.Command {
+	return newAskCommand("device-plugins", "Print as JSON which PCI devices and GPUs device plugins offer, and the containers that have them", always(agent.DevicePluginsPath))
+}
+
 func newAskCommand(name, short string, path func() string) *cobra.Command {
 	socket := agent.DefaultOptions().Socket
 	cmd := &cobra.Command{

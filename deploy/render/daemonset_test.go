@@ -59,7 +59,7 @@ func TestObserverHoldsLess(t *testing.T) {
 		}
 	}
 	for _, v := range pod.Volumes {
-		if v.HostPath != nil && v.HostPath.Path != "/sys" && v.HostPath.Path != "/proc" {
+		if v.HostPath != nil && !slices.Contains([]string{"/sys", "/proc", "/var/lib/kubelet/pod-resources"}, v.HostPath.Path) {
 			t.Errorf("the host's %s is mounted", v.HostPath.Path)
 		}
 	}
@@ -148,9 +148,24 @@ func TestArgumentsAndNodes(t *testing.T) {
 			},
 		},
 		{
+			name:   "a topology file of NCCL",
+			values: "drivers: {net: {ncclTopologyFile: /opt/microsoft/ndv5/topo.xml}}",
+			args:   []string{"--nccl-topology-file=/host/nccl/topo.xml"},
+		},
+		{
+			name:   "NICs by the root of their Data Direct functions",
+			values: "drivers: {net: {dataDirectAsRoot: true}}",
+			args:   []string{"--data-direct-as-root"},
+		},
+		{
 			name:   "faults that evict",
 			values: "deviceTaints: NoExecute",
 			args:   []string{"--device-taints=NoExecute"},
+		},
+		{
+			name:   "containers that are told nothing",
+			values: "deviceMetadata: {enabled: false}",
+			args:   []string{"--device-metadata=false"},
 		},
 		{
 			name:   "host checks that taint nothing",

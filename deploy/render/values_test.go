@@ -28,6 +28,7 @@ func TestRefusedValues(t *testing.T) {
 		{"unknown taint", "deviceTaints: PreferNoSchedule", "deviceTaints"},
 		{"a driver's container without a kernel", "nicDriver: {images: [{image: x}]}", "nicDriver/images/0"},
 		{"a driver that is a path", "nicDriver: {module: ../x}", "nicDriver/module"},
+		{"device metadata that is no choice", "deviceMetadata: {enabled: sometimes}", "deviceMetadata/enabled"},
 		{"a taint of host checks that is an effect", "hostReport: {deviceTaints: NoSchedule}", "hostReport/deviceTaints"},
 		{"no listener's address", "http: {bindAddress: '9177'}", "http/bindAddress"},
 		{"a listener's name", "http: {bindAddress: 'node-1:9177'}", "http/bindAddress"},
@@ -52,7 +53,7 @@ func TestValuesOfAnOlderChart(t *testing.T) {
 	for _, tc := range []struct{ name, values, older string }{
 		{
 			"agents", "claimPolicy: {action: Deny}",
-			"{http: null, deviceTaints: null, hostReport: null, hostSetup: null, nicDriver: null, drivers: {net: {moveIBInterfaces: null}}, claimPolicy: {action: Deny, deny: null}}",
+			"{http: null, deviceTaints: null, deviceMetadata: null, hostReport: null, hostSetup: null, nicDriver: null, drivers: {net: {moveIBInterfaces: null}}, claimPolicy: {action: Deny, deny: null}}",
 		},
 		{"observers", "observe: true", "{observe: true, http: null}"},
 		{
@@ -141,7 +142,7 @@ func TestClaimPolicyFollowsItsValues(t *testing.T) {
 	const (
 		policy  = "plumbline-claim-parameters "
 		denying = "plumbline-claim-parameters-denied "
-		all     = "addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules sysctls umad"
+		all     = "addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules sysctls umad vf"
 	)
 	tests := []struct {
 		name, values string
@@ -152,7 +153,7 @@ func TestClaimPolicyFollowsItsValues(t *testing.T) {
 		{"refusals", "claimPolicy: {action: Deny}", []string{policy + "Deny " + all}},
 		{"notes", "claimPolicy: {action: Audit}", []string{policy + "Audit " + all}},
 		{"one refusal", "claimPolicy: {deny: [umad]}", []string{
-			policy + "Warn addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules sysctls", denying + "Deny umad",
+			policy + "Warn addresses defaultRoutes disableEbpfPrograms hardwareAddr privateFlags rules sysctls vf", denying + "Deny umad",
 		}},
 		{"two refusals and notes", "claimPolicy: {action: Audit, deny: [umad, rules, umad], guarded: [rules, addresses]}", []string{
 			policy + "Audit addresses", denying + "Deny rules umad",

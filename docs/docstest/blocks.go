@@ -25,7 +25,8 @@ type Block struct {
 	Name string
 	// Marks are further words: "refused" (this version refuses it),
 	// "needs-rdma", "needs-hardware" and "needs-provider" (what the example
-	// cannot do without), and "warned" (a linter says what it takes).
+	// cannot do without), "warned" (a linter says what it takes), and "partial" (an
+	// object without what matters elsewhere).
 	Marks []string
 	Text  string
 }
@@ -96,7 +97,20 @@ func Rewrite(t testing.TB, page, kind, name, text string) {
 	t.Fatalf("%s has no block %q", page, "<!-- "+kind+": "+name+" -->")
 }
 
-// path finds docs from any package of the module.
+// Pages are the names of all pages of docs.
+func Pages(t testing.TB) []string {
+	t.Helper()
+	found, err := filepath.Glob(path(t, "*.md"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("pages of docs: %v, error %v", found, err)
+	}
+	for i := range found {
+		found[i] = filepath.Base(found[i])
+	}
+	return found
+}
+
+// path finds docs from any package of both modules.
 func path(t testing.TB, page string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -104,10 +118,10 @@ func path(t testing.TB, page string) string {
 		t.Fatal(err)
 	}
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "docs", "docstest")); err == nil {
 			return filepath.Join(dir, "docs", page)
 		}
 	}
-	t.Fatal("the module's root is not above the working directory")
+	t.Fatal("the checkout's root is not above the working directory")
 	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -24,6 +25,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/agent/verifying"
 	"plumbline.dev/plumbline/internal/cdi"
+	"plumbline.dev/plumbline/internal/devicemetadata"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/procfs"
 	"plumbline.dev/plumbline/internal/host/procmem"
@@ -32,6 +34,7 @@ import (
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/metrics"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 const (
@@ -111,6 +114,9 @@ func run(ctx context.Context, o Options) error {
 		return err
 	}
 	look.Lost = a.metrics.Resynced
+	if told := a.readTopologyFile(ctx); told != nil {
+		look.PairedGPUs = told
+	}
 	closeAsked, err := askDriver(a.Options, &look)
 	if err != nil {
 		return err
@@ -213,6 +219,10 @@ func (a *agent) readJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	told, err := devicemetadata.Open(filepath.Join(a.StateDir, "metadata"))
+	if err != nil {
+		return err
+	}
 	if err := a.openClouds(ctx, records, bootID); err != nil {
 		return err
 	}
@@ -225,7 +235,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 		if !opened {
 			continue
 		}
-		served, err := newDriver(name, a.Options, bootID)
+		served, err := newDriver(name, a.Options, bootID, a.merged.Current)
 		if err != nil {
 			return err
 		}
@@ -236,6 +246,8 @@ func (a *agent) readJournal(ctx context.Context) error {
 			ReleaseAtMost: claims.ReleaseAtMost, Waits: a.claimWaits,
 		}
 		p.Missing, p.Guard = p.MissingNICs, guardPath
+		p.WithoutMetadata = !a.DeviceMetadata
+		p.Metadata, p.Published = told, func() []resourceapi.Device { return slicecodec.Encode(a.merged.Current(), name, a.CPUs) }
 		if p.Pinner != nil {
 			p.Confine = a.runtime.Confine
 			beside := besides(a.CPUs.Mode, records)
@@ -244,6 +256,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 			}
 		}
 		a.clouds.serve(p)
+		a.serveNCCL(p)
 		if err := p.Recover(ctx); err != nil {
 			return err
 		}

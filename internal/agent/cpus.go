@@ -99,17 +99,26 @@ func (a *agent) locate(ctx context.Context, c driver.Claim) driver.Claim {
 	if !spansNodes(a.CPUs.Mode) || !othersServe(c.Object, a.offered()) {
 		return c
 	}
+	published, err := a.publishedHere(ctx)
+	if err != nil {
+		klog.FromContext(ctx).Info("CPUs are chosen without knowing where devices of other drivers are", "claim", c.String(), "reason", err.Error())
+		return c
+	}
+	c.Nodes = nodesOf(c.Object, published, a.merged.Current())
+	return c
+}
+
+// publishedHere are the node's ResourceSlices, of all drivers.
+func (a *agent) publishedHere(ctx context.Context) ([]resourceapi.ResourceSlice, error) {
 	ctx, cancel := context.WithTimeout(ctx, locateAtMost)
 	defer cancel()
 	list, err := a.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(resourceapi.ResourceSliceSelectorNodeName, a.NodeName).String(), ResourceVersion: "0",
 	})
 	if err != nil {
-		klog.FromContext(ctx).Info("CPUs are chosen without knowing where devices of other drivers are", "claim", c.String(), "reason", err.Error())
-		return c
+		return nil, err
 	}
-	c.Nodes = nodesOf(c.Object, list.Items, a.merged.Current())
-	return c
+	return list.Items, nil
 }
 
 func othersServe(c *resourceapi.ResourceClaim, ours []string) bool {

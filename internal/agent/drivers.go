@@ -27,16 +27,16 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// newDriver is the list of drivers there are.
-func newDriver(name string, o Options, bootID string) (claims.Driver, error) {
+// newDriver is the list of drivers there are. machine is the newest scan of the host.
+func newDriver(name string, o Options, bootID string, machine func() *model.Machine) (claims.Driver, error) {
 	switch name {
 	case slicecodec.DriverNet:
-		d, err := newNetDriver(o, bootID)
+		d, err := newNetDriver(o, bootID, machine)
 		if err != nil {
 			return claims.Driver{}, err
 		}
 		served := claims.Of(d)
-		served.HeldNICs, served.InPod, served.Close = netdev.HeldNICs, inPod, d.Close
+		served.HeldNICs, served.InPod, served.RDMAInPod, served.Close = netdev.HeldNICs, inPod, rdmaInPod, d.Close
 		return served, nil
 	case slicecodec.DriverCPU:
 		return claims.Of(cpu.Driver{Offer: o.CPUs}), nil
@@ -46,9 +46,10 @@ func newDriver(name string, o Options, bootID string) (claims.Driver, error) {
 	return claims.Driver{}, fmt.Errorf("driver %s: not built into this agent", name)
 }
 
-func newNetDriver(o Options, bootID string) (*netdev.Driver, error) {
+func newNetDriver(o Options, bootID string, machine func() *model.Machine) (*netdev.Driver, error) {
 	return netdev.New(netdev.Options{
 		Host: netns.Self, BootID: bootID, Sys: os.DirFS(o.SysfsRoot), ProcSys: o.ProcSys, BPFFS: o.BPFFS, AllowLoss: o.AllowLoss,
+		Machine: machine,
 	})
 }
 
@@ -59,7 +60,7 @@ func askDriver(o Options, look *inventory.Options) (func(), error) {
 	if !slices.Contains(o.Drivers, slicecodec.DriverNet) {
 		return func() {}, nil
 	}
-	d, err := newNetDriver(o, "")
+	d, err := newNetDriver(o, "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +83,22 @@ func inPod(r driver.Record) ([]guard.NIC, error) {
 	return nics, nil
 }
 
+// rdmaInPod is the RDMA device of a record of one device as the guard looks for it.
+func rdmaInPod(r driver.Record) (*guard.RDMA, error) {
+	held, err := netdev.HeldNICs(r)
+	if err != nil || len(held) == 0 || held[0].RDMA == nil {
+		return nil, err
+	}
+	if held[0].RDMA.Software {
+		return &guard.RDMA{}, nil
+	}
+	found := &guard.RDMA{Device: held[0].RDMA.Name}
+	if held[0].PCI != nil {
+		found.Function = held[0].PCI.String()
+	}
+	return found, nil
+}
+
 // gpuSource is nil where another driver owns the GPUs.
 func gpuSource(o Options) (inventory.GPUs, error) {
 	if o.GPUMode != GPUSimulated {
@@ -101,7 +118,10 @@ func scanOptions(o Options) (inventory.Options, error) {
 	if err != nil {
 		return inventory.Options{}, fmt.Errorf("--allow-interfaces: %w", err)
 	}
-	look := inventory.Options{Names: pciids.Open(o.PCIIDs), Virtual: virtual, PhysicalFunctions: o.AllowPhysicalFunctions, KeepIPoIB: !o.MoveIBInterfaces}
+	look := inventory.Options{
+		Names: pciids.Open(o.PCIIDs), Virtual: virtual, PhysicalFunctions: o.AllowPhysicalFunctions, KeepIPoIB: !o.MoveIBInterfaces,
+		DataDirect: inventory.NewDataDirect(), DataDirectAsRoot: o.DataDirectAsRoot,
+	}
 	if o.Machine == "" {
 		return look, nil
 	}
@@ -110,9 +130,13 @@ func scanOptions(o Options) (inventory.Options, error) {
 		return look, fmt.Errorf("--machine: %w", err)
 	}
 	look.Products = make(map[model.PCIAddress]inventory.Product, len(facts.NICs))
+	look.PairedGPUs = map[model.PCIAddress]model.PCIAddress{}
 	for i := range facts.NICs {
 		n := &facts.NICs[i]
 		id := n.Identity()
+		if gpu := facts.PairedGPU(n.Address); gpu != nil {
+			look.PairedGPUs[n.Address] = *gpu
+		}
 		look.Products[n.Address] = inventory.Product{ID: pciids.ID{Vendor: id.Vendor, Device: id.Device}, Model: n.Model}
 	}
 	return look, nil

@@ -33,6 +33,7 @@ const (
 func (a *agent) serveSocket(ctx context.Context) error {
 	mux := a.newMux()
 	mux.HandleFunc("GET "+VerifyPath, a.answerVerify)
+	mux.Handle("GET "+DevicePluginsPath, a.kubelet())
 	return unixhttp.Serve(ctx, a.Socket, mux)
 }
 

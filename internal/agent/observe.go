@@ -17,9 +17,10 @@ import (
 	"plumbline.dev/plumbline/internal/metrics"
 )
 
-// observes says whether the agent has no driver to serve. It then opens no
-// socket of the kubelet's or the container runtime's, publishes nothing, and
-// writes nothing on the host: whoever serves the node's devices goes on alone.
+// observes says whether the agent has no driver to serve. It then opens no socket of
+// the container runtime's and none of the kubelet's but pod-resources, which only
+// answers, publishes nothing, and writes nothing on the host: whoever serves the node's
+// devices goes on alone.
 func (o Options) observes() bool { return len(o.Drivers) == 0 }
 
 // observe looks at a node that others serve, until ctx ends: the machine, and

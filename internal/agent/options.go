@@ -63,6 +63,8 @@ type Options struct {
 	// BPFFS is the BPF file system, where eBPF programs that were taken off a NIC
 	// are kept; empty where there is none.
 	BPFFS string
+	// DeviceMetadata shows containers what they were given (KEP-5304).
+	DeviceMetadata bool
 	// AllowLoss takes NICs although something on them will not come back.
 	AllowLoss bool
 	// StateDir holds the journal.
@@ -108,6 +110,11 @@ type Options struct {
 	// MoveIBInterfaces moves IPoIB interfaces into pods; without it they stay on the
 	// host, and their NICs are RDMA devices alone.
 	MoveIBInterfaces bool
+	// NCCLTopologyFile is a file of NCCL that says which GPU each NIC belongs to; empty
+	// where there is none. A node may lack it.
+	NCCLTopologyFile string
+	// DataDirectAsRoot publishes the PCIe root of a NIC's Data Direct function as its own.
+	DataDirectAsRoot bool
 	// AllowPhysicalFunctions offers physical functions that have virtual ones.
 	AllowPhysicalFunctions bool
 	// DeviceTaints is the effect of the taints of faulty devices: TaintNone,
@@ -143,6 +150,7 @@ func DefaultOptions() Options {
 		Cloud:          providers.DefaultOptions(),
 
 		MoveIBInterfaces:   true,
+		DeviceMetadata:     true,
 		HostReportInterval: time.Minute,
 		HostTaints:         true,
 	}

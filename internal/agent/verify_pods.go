@@ -31,7 +31,7 @@ func (a *agent) verifyPods(ctx context.Context, known kube.Pods) {
 	}
 	v := verifying.New(verifying.Options{
 		Node: a.NodeName, Interval: a.VerifyInterval, Client: a.client, Pods: known.WithClaims, Machine: a.merged.Current,
-		Kernel: kernel, Metrics: a.metrics,
+		Kernel: kernel, Metrics: a.metrics, Plugged: a.plugged,
 		Listeners: verifying.Listeners{Event: a.events.Pod, Condition: a.status.SetAlignment, Misaligned: a.metrics.Misaligned},
 	})
 	a.verifier.Store(v)

@@ -48,7 +48,7 @@ type Cluster struct {
 func New(gates Gates, classes map[string]*resourceapi.DeviceClass, published []*resourceapi.ResourceSlice, claims []*resourceapi.ResourceClaim) *Cluster {
 	return &Cluster{
 		Gates: gates, Classes: classes, Slices: published, Claims: claims,
-		cel: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: gates.ConsumableCapacity}),
+		cel: cel.NewCache(celCacheSize, cel.Features{EnableConsumableCapacity: gates.ConsumableCapacity, EnableListTypeAttributes: gates.ListTypeAttributes}),
 	}
 }
 

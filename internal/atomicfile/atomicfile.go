@@ -6,6 +6,7 @@
 package atomicfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -22,35 +23,47 @@ const Suffix = ".tmp"
 // file that was there before; once it has, the new one is on the disk. Several
 // processes may write one file: each writes beside it under a name of its own.
 func Write(path string, mode fs.FileMode, content io.Reader) error {
-	if err := replace(path, mode, content); err != nil {
+	err := replace(path, mode, content, (*os.File).Sync)
+	if err == nil {
+		err = SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }
 
-func replace(path string, mode fs.FileMode, content io.Reader) error {
-	dir := filepath.Dir(path)
-	beside, err := os.CreateTemp(dir, filepath.Base(path)+".*"+Suffix)
+// Replace is Write for what nobody needs after the machine's end: nothing waits for the
+// disk, and the file may be empty then.
+func Replace(path string, mode fs.FileMode, content []byte) error {
+	if err := replace(path, mode, bytes.NewReader(content), func(*os.File) error { return nil }); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func replace(path string, mode fs.FileMode, content io.Reader, sync func(*os.File) error) error {
+	beside, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+Suffix)
 	if err != nil {
 		return err
 	}
-	if err := fill(beside, mode, content); err != nil {
+	if err := fill(beside, mode, content, sync); err != nil {
 		return errors.Join(err, os.Remove(beside.Name()))
 	}
 	if err := os.Rename(beside.Name(), path); err != nil {
 		return errors.Join(err, os.Remove(beside.Name()))
 	}
-	return SyncDir(dir)
+	return nil
 }
 
 // fill also closes the file: one that is open for writing cannot be run.
-func fill(f *os.File, mode fs.FileMode, content io.Reader) error {
+func fill(f *os.File, mode fs.FileMode, content io.Reader, sync func(*os.File) error) error {
 	_, err := io.Copy(f, content)
 	if err == nil {
 		err = f.Chmod(mode)
 	}
 	if err == nil {
-		err = f.Sync()
+		err = sync(f)
 	}
 	return errors.Join(err, f.Close())
 }

@@ -49,6 +49,29 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "metadata.json")
+	for _, text := range []string{"first", "second and longer"} {
+		if err := atomicfile.Replace(path, 0o644, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil || string(got) != text {
+			t.Errorf("got %q, %v, want %q", got, err, text)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o644 {
+		t.Errorf("mode %v, %v, want the one that was asked for, whatever the umask", info, err)
+	}
+	if got := names(t, dir); got != "metadata.json" {
+		t.Errorf("the directory has %s", got)
+	}
+	if err := atomicfile.Replace(filepath.Join(dir, "none", "x"), 0o644, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no directory: %v", err)
+	}
+}
+
 // What fails half-way leaves the old file, and nothing beside it.
 func TestWriteFails(t *testing.T) {
 	dir := t.TempDir()

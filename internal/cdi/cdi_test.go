@@ -29,6 +29,7 @@ func examples() map[string]driver.Record {
 	return map[string]driver.Record{
 		"net": record("dra.net", driver.DeviceRecord{Request: "nic", Device: "pci-0000-91-00-0", Edits: driver.Edits{
 			DeviceNodes: []driver.DeviceNode{{Path: "/dev/infiniband/uverbs0", Permissions: "rw"}},
+			Mounts:      []driver.Mount{{Source: "/var/lib/plumbline/nic.json", Destination: "/var/run/nic.json"}},
 		}}),
 		"net-plain": record("dra.net", driver.DeviceRecord{Request: "nic", Device: "pci-0000-05-00-0"}),
 		"cpu": record("dra.cpu", driver.DeviceRecord{Request: "cpus", Device: "cpudevnuma000", Edits: driver.Edits{

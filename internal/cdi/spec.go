@@ -23,6 +23,9 @@ func Spec(r driver.Record, hooks ...driver.Hook) (*specs.Spec, error) {
 		for _, n := range d.Edits.DeviceNodes {
 			edits.DeviceNodes = append(edits.DeviceNodes, &specs.DeviceNode{Path: n.Path, Permissions: n.Permissions})
 		}
+		for _, m := range d.Edits.Mounts {
+			edits.Mounts = append(edits.Mounts, &specs.Mount{HostPath: m.Source, ContainerPath: m.Destination, Options: []string{"ro", "bind", "nosuid", "nodev"}})
+		}
 		s.Devices = append(s.Devices, specs.Device{Name: name(r, i), ContainerEdits: edits})
 	}
 	version, err := cdilib.MinimumRequiredVersion(s)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
+	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/claimgen"
@@ -151,7 +153,7 @@ func TestNearFirst(t *testing.T) {
 // not.
 func TestLimits(t *testing.T) {
 	for _, o := range []claimgen.Options{
-		{Align: claimgen.PCIe}, {Align: claimgen.NUMA}, {Align: claimgen.Socket}, {Align: claimgen.NUMA, InterfacePrefix: "rdma", MTU: 9000},
+		{Align: claimgen.PCIe}, {Align: claimgen.NUMA}, {Align: claimgen.Socket}, {Align: claimgen.NUMA, InterfacePrefix: "rdma", MTU: 9000, Environment: "nccl"},
 		{Align: claimgen.PCIe, Fallback: []string{claimgen.NUMA, claimgen.Socket, claimgen.Any}, MTU: 9000},
 		{Align: claimgen.NUMA, Fallback: []string{claimgen.Socket, claimgen.Any}, InterfacePrefix: "rdma"},
 	} {
@@ -255,6 +257,10 @@ func TestRefusals(t *testing.T) {
 		`--gpu-product "NVIDIA H200" is for GPUs: want --gpus with it`:                                                   {NICs: 1, GPUProduct: "NVIDIA H200", Align: claimgen.PCIe},
 		"--any-nic is for NICs: want --nics with it":                                                                     {GPUs: 1, WithoutRDMA: true, Align: claimgen.PCIe},
 		`--mtu 1: interface.mtu: Invalid value: 1: want 68-65535`:                                                        {NICs: 1, MTU: 1, Align: claimgen.PCIe},
+		`--environment "mpi": environment: Unsupported value: "mpi": supported values: "none", "nccl"`:                   {NICs: 1, Environment: "mpi", Align: claimgen.PCIe},
+		"--vf vlan=100 is for NICs: want --nics with it":                                                                 {GPUs: 1, VF: map[string]string{"vlan": "100"}, Align: claimgen.PCIe},
+		"--vf vlan=5000: interface.vf.vlan: Invalid value: 5000: want 0-4094":                                            {NICs: 1, VF: map[string]string{"vlan": "5000"}, Align: claimgen.PCIe},
+		`--environment "nccl" is for NICs: want --nics with it`:                                                          {GPUs: 1, Environment: "nccl", Align: claimgen.PCIe},
 		"--mtu 1500 is for NICs: want --nics with it":                                                                    {GPUs: 1, MTU: 1500, Align: claimgen.PCIe},
 		`--interface-prefix "rdma" is for NICs: want --nics with it`:                                                     {GPUs: 1, InterfacePrefix: "rdma", Align: claimgen.PCIe},
 		"--fallback any is for NICs away from their GPUs: want --gpus and --nics with it":                                {GPUs: 1, Align: claimgen.PCIe, Fallback: []string{claimgen.Any}},
@@ -320,5 +326,51 @@ func TestPartsWithoutCPUs(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(together), "[[nic-0 nic-1] [nic-2 nic-3]]"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// What containers are told is a parameter of the NICs, with or without others.
+func TestEnvironment(t *testing.T) {
+	for _, mtu := range []int{0, 9000} {
+		spec, err := claimgen.Spec(claimgen.Options{GPUs: 1, NICs: 2, Environment: "nccl", MTU: mtu, Align: claimgen.NUMA})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(spec.Devices.Config) != 1 {
+			t.Fatalf("configurations %+v, want one for both NICs", spec.Devices.Config)
+		}
+		c, err := v1alpha1.DecodeNetworkConfig(spec.Devices.Config[0].Opaque.Parameters.Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.NCCL() || (c.Interface.MTU != nil) != (mtu > 0) {
+			t.Errorf("MTU %d: parameters %s", mtu, spec.Devices.Config[0].Opaque.Parameters.Raw)
+		}
+	}
+}
+
+// Who wants something of a physical function gets virtual ones, and the fields as the
+// driver reads them.
+func TestVirtualFunctions(t *testing.T) {
+	const virtual = `"isSriovVf" in device.attributes["dra.net"] && device.attributes["dra.net"].isSriovVf`
+	for _, anyNIC := range []bool{false, true} {
+		spec, err := claimgen.Spec(claimgen.Options{NICs: 2, VF: map[string]string{"vlan": "100", "trust": "true"}, WithoutRDMA: anyNIC, Align: claimgen.NUMA})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range spec.Devices.Requests {
+			if !slices.ContainsFunc(r.Exactly.Selectors, func(s resourceapi.DeviceSelector) bool { return s.CEL.Expression == virtual }) {
+				t.Errorf("without RDMA %t: request %s takes NICs that are no virtual functions: %+v", anyNIC, r.Name, r.Exactly.Selectors)
+			}
+		}
+		c, err := v1alpha1.DecodeNetworkConfig(spec.Devices.Config[0].Opaque.Parameters.Raw)
+		if err != nil || c.Interface.VF == nil || *c.Interface.VF.VLAN != 100 || !*c.Interface.VF.Trust {
+			t.Errorf("parameters %s, %v", spec.Devices.Config[0].Opaque.Parameters.Raw, err)
+		}
+	}
+	for name, value := range map[string]string{"vlna": "100", "trust": "yes", "vlan": "true"} {
+		if _, err := claimgen.Spec(claimgen.Options{NICs: 1, VF: map[string]string{name: value}, Align: claimgen.NUMA}); err == nil || !strings.Contains(err.Error(), "--vf "+name+"="+value+": ") {
+			t.Errorf("%s=%s: %v", name, value, err)
+		}
 	}
 }

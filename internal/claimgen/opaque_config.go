@@ -6,6 +6,7 @@ package claimgen
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,7 @@ import (
 // named by each of them: older drivers do not find "request/alternative" where
 // "request" is written.
 func (g *generator) configure() error {
-	if g.o.InterfacePrefix == "" && g.o.MTU == 0 {
+	if g.o.InterfacePrefix == "" && g.o.MTU == 0 && len(g.o.VF) == 0 && g.o.Environment == "" {
 		return nil
 	}
 	if g.o.InterfacePrefix == "" {
@@ -61,16 +62,23 @@ func (g *generator) each(name string) []string {
 // own rules say whether they are right.
 func (g *generator) configuration(requests []string, interfaceName string) error {
 	type parameters struct {
-		APIVersion string         `json:"apiVersion"`
-		Kind       string         `json:"kind"`
-		Interface  map[string]any `json:"interface"`
+		APIVersion  string         `json:"apiVersion"`
+		Kind        string         `json:"kind"`
+		Interface   map[string]any `json:"interface,omitempty"`
+		Environment string         `json:"environment,omitempty"`
 	}
-	p := parameters{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.NetworkConfigKind, Interface: map[string]any{}}
+	p := parameters{
+		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.NetworkConfigKind,
+		Interface: map[string]any{}, Environment: g.o.Environment,
+	}
 	if interfaceName != "" {
 		p.Interface["name"] = interfaceName
 	}
 	if g.o.MTU > 0 {
 		p.Interface["mtu"] = g.o.MTU
+	}
+	if len(g.o.VF) > 0 {
+		p.Interface["vf"] = g.o.vfFields()
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -81,7 +89,7 @@ func (g *generator) configuration(requests []string, interfaceName string) error
 		err = config.Validate()
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", g.o.interfaceFlags(), err)
+		return fmt.Errorf("%s: %w", g.o.parameterFlags(), err)
 	}
 	g.spec.Devices.Config = append(g.spec.Devices.Config, resourceapi.DeviceClaimConfiguration{
 		Requests: requests,
@@ -92,8 +100,8 @@ func (g *generator) configuration(requests []string, interfaceName string) error
 	return nil
 }
 
-// interfaceFlags are the flags that parameters come from.
-func (o *Options) interfaceFlags() string {
+// parameterFlags are the flags that parameters come from.
+func (o *Options) parameterFlags() string {
 	var flags []string
 	if o.InterfacePrefix != "" {
 		flags = append(flags, fmt.Sprintf("--interface-prefix %q", o.InterfacePrefix))
@@ -101,5 +109,32 @@ func (o *Options) interfaceFlags() string {
 	if o.MTU > 0 {
 		flags = append(flags, fmt.Sprintf("--mtu %d", o.MTU))
 	}
+	if len(o.VF) > 0 {
+		flags = append(flags, "--vf "+o.vf())
+	}
+	if o.Environment != "" {
+		flags = append(flags, fmt.Sprintf("--environment %q", o.Environment))
+	}
 	return strings.Join(flags, " ")
+}
+
+// vf is the option as people write it.
+func (o *Options) vf() string {
+	var fields []string
+	for _, name := range slices.Sorted(maps.Keys(o.VF)) {
+		fields = append(fields, name+"="+o.VF[name])
+	}
+	return strings.Join(fields, ",")
+}
+
+// vfFields are numbers and booleans where they are written so: the driver's own rules
+// refuse what else there may be.
+func (o *Options) vfFields() map[string]any {
+	fields := map[string]any{}
+	for name, value := range o.VF {
+		if fields[name] = value; json.Valid([]byte(value)) {
+			fields[name] = json.RawMessage(value)
+		}
+	}
+	return fields
 }

@@ -53,6 +53,12 @@ type Options struct {
 	InterfacePrefix string
 	// MTU is set on the interfaces; zero keeps theirs.
 	MTU int
+	// VF is what the physical functions set of the NICs, as fields of interface.vf: "vlan" is
+	// "100". The NICs are then virtual functions; without it they may be any.
+	VF map[string]string
+	// Environment is what the NICs' containers are told in a library's words, such as
+	// nccl; empty for nothing.
+	Environment string
 }
 
 // rule is something that is wrong with options, and what would be right.
@@ -129,6 +135,8 @@ func (o *Options) interfaceRules() []rule {
 	return []rule{
 		{o.InterfacePrefix != "" && o.NICs == 0, fmt.Sprintf("--interface-prefix %q is for NICs: want --nics with it", o.InterfacePrefix)},
 		{o.MTU > 0 && o.NICs == 0, fmt.Sprintf("--mtu %d is for NICs: want --nics with it", o.MTU)},
+		{o.Environment != "" && o.NICs == 0, fmt.Sprintf("--environment %q is for NICs: want --nics with it", o.Environment)},
+		{len(o.VF) > 0 && o.NICs == 0, fmt.Sprintf("--vf %s is for NICs: want --nics with it", o.vf())},
 		{len(o.InterfacePrefix) > 12, fmt.Sprintf("--interface-prefix %q: want 12 characters at most, an interface's name has 15", o.InterfacePrefix)},
 		{o.WithoutRDMA && o.NICs == 0, "--any-nic is for NICs: want --nics with it"},
 	}

@@ -279,10 +279,14 @@ func guarded(attribute, comparison string) string {
 }
 
 func (g *generator) nicSelectors() []resourceapi.DeviceSelector {
-	if g.o.WithoutRDMA {
-		return nil
+	var all []resourceapi.DeviceSelector
+	if !g.o.WithoutRDMA {
+		all = selectors(guarded(slicecodec.AttrRDMA, ""))
 	}
-	return selectors(guarded(slicecodec.AttrRDMA, ""))
+	if len(g.o.VF) > 0 {
+		all = append(all, selectors(guarded(slicecodec.AttrIsVF, ""))...)
+	}
+	return all
 }
 
 func (g *generator) gpuSelectors() []resourceapi.DeviceSelector {

@@ -83,7 +83,7 @@ func missionObjects(t *testing.T) []runtime.Object {
 
 // nodeTopology is what topo --node draws.
 func nodeTopology(client kubernetes.Interface, node string) (*topoview.Topology, []string, error) {
-	v, err := loadNode(context.Background(), client, node)
+	v, err := nodeSource{client: client, node: node}.load(context.Background())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -84,7 +84,7 @@ func hostOptions() (inventory.Options, string) {
 	if err != nil {
 		name = "this host"
 	}
-	return inventory.Options{Name: name, Architecture: architecture()}, defaultSys + " of this host"
+	return inventory.Options{Name: name, Architecture: architecture(), DataDirect: inventory.NewDataDirect()}, defaultSys + " of this host"
 }
 
 // loadMachine reads a shipped machine by name, or a machine file: facts or a

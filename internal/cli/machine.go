@@ -31,7 +31,7 @@ machines/) and a recording (written by record). A NAME is a shipped machine.`,
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMachineListCommand(), newMachineRecordCommand(), newMachineRenderCommand(), newMachineSlicesCommand())
+	cmd.AddCommand(newMachineListCommand(), newMachineRecordCommand(), newMachineRenderCommand(), newMachineSlicesCommand(), newReadNCCLTopoCommand())
 	return cmd
 }
 

@@ -92,6 +92,10 @@ func TestMachineRefusals(t *testing.T) {
 		{"render a3-ultragpu-8g -o " + full, "want an empty directory or none, it holds mine"},
 		{"record --sysfs-root " + full, "want a directory like /sys"},
 		{"list now", "unexpected argument"},
+		{"read-nccl-topo", "want one topology file, got 0"},
+		{"read-nccl-topo " + bad, bad + ": line 5: "},
+		{"read-nccl-topo " + bad + " -o svg", `output format "svg"`},
+		{"read-nccl-topo no-such.xml", "read topology file: open no-such.xml"},
 	} {
 		stdout, _, err := runMachine(t, strings.Fields(tt.args)...)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -108,4 +112,29 @@ func TestMachineList(t *testing.T) {
 	if err != nil || !strings.Contains(out, "8 x NVIDIA H200") || len(strings.Split(out, "\n")) != len(machine.Names())+2 {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// TestReadNCCLTopo reads the file that would be made of a whole machine of Azure.
+func TestReadNCCLTopo(t *testing.T) {
+	const file = "../nccltopo/testdata/azure-nd96isr-h100-v5.xml"
+	for _, format := range []string{"text", "json", "yaml"} {
+		got, stderr, err := runMachine(t, "read-nccl-topo", file, "-o", format)
+		if err != nil || stderr != "" {
+			t.Fatalf("%v, stderr %q", err, stderr)
+		}
+		golden(t, "nccl-topo."+strings.Replace(format, "text", "txt", 1), got)
+		if format == "text" {
+			documented(t, "nccl.md", "output", "azure", got)
+		}
+	}
+	// A node without CPUs known, and with no pair on it.
+	bare := filepath.Join(t.TempDir(), "bare.xml")
+	if err := os.WriteFile(bare, []byte(`<system version="1"><cpu numaid="-1"><pci busid="0000:01:00.0" class="0x020000"/></cpu></system>`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := runMachine(t, "read-nccl-topo", bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "nccl-topo-bare.txt", got)
 }

@@ -27,6 +27,7 @@ type topoOptions struct {
 	node     string
 	sys      string
 	output   string
+	agents   string
 	reserved string
 	files    []string
 	ascii    bool
@@ -50,7 +51,9 @@ stranded.
 Without a flag it is this host, read from /sys; no privilege is needed. With
 --machine it is a shipped machine or a machine file. With --node it is a node of
 a cluster as its ResourceSlices describe it, and the claims that hold its
-devices. The nodes of a cluster, a line each, are "topo nodes".
+devices; where a device plugin gives GPUs away, the node's agent says which pods
+have them, and this command runs a program in its pod (exec) to ask it. The nodes
+of a cluster, a line each, are "topo nodes".
 
 --matrix shows how near each two devices are, in the words of nvidia-smi topo -m.
 --in-pod, run inside a pod, shows the interfaces of the pod with their RDMA
@@ -91,6 +94,7 @@ devices, PCI addresses and NUMA nodes; it needs /sys and nothing else.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.machine, "machine", "", "show a shipped machine, by name, or a machine file, by path")
 	flags.StringVar(&o.node, "node", "", "show a node of the cluster")
+	flags.StringVar(&o.agents, "agent-namespace", cmdutil.AgentNamespace, "where plumbline's agents run; with --node, of whose GPUs a device plugin gives some away")
 	flags.StringVar(&o.sys, "sysfs", defaultSys, "read this host from another directory, such as a rendered tree")
 	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json, yaml or svg")
 	flags.StringVar(&o.reserved, "reserved-cpus", "", "mark CPUs that no claim can have, such as 0-1,112-113")
@@ -159,11 +163,11 @@ func (o *topoOptions) run(ctx context.Context, out, errOut io.Writer) error {
 func (o *topoOptions) view(ctx context.Context) (*published.View, error) {
 	switch {
 	case o.node != "":
-		client, err := o.cluster.Client()
+		s, err := o.nodeSource()
 		if err != nil {
 			return nil, err
 		}
-		return loadNode(ctx, client, o.node)
+		return s.load(ctx)
 	case o.machine != "":
 		s, err := loadMachine(ctx, o.machine)
 		if err != nil {
@@ -184,11 +188,11 @@ func (o *topoOptions) views(ctx context.Context) (<-chan *published.View, error)
 	if o.node == "" {
 		return watchHost(ctx)
 	}
-	client, err := o.cluster.Client()
+	s, err := o.nodeSource()
 	if err != nil {
 		return nil, err
 	}
-	return watchNode(ctx, client, o.node)
+	return s.watch(ctx)
 }
 
 // write draws a view in the output format.

@@ -60,6 +60,24 @@ func TestTopoOfOtherDrivers(t *testing.T) {
 	}
 }
 
+// A GPU that an administrator cut is drawn with its MIG devices and who holds them; one in
+// MIG mode that is not cut is in no slice.
+func TestTopoOfMIGDevices(t *testing.T) {
+	const node = "nvidia-mig-static"
+	held := result("gpu.nvidia.com", "gpu-0-mig-3g71gb-9-4")
+	held.Pool = node
+	client := fake.NewClientset(append(clitest.Nodes(t, "testdata/nvidia"), claimOf("infer", []string{"infer-0"}, held))...)
+	topology, left, err := nodeTopology(client, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := topoview.Text(&out, topology, topoview.TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "topo-mig-static.txt", out.String()+strings.Join(left, "\n")+"\n")
+}
+
 func TestNodesOfOtherDrivers(t *testing.T) {
 	var out, errOut bytes.Buffer
 	o := nodesOptions{output: "wide"}

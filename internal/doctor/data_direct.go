@@ -13,17 +13,10 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// deviceDataDirect is the function by which a NIC of NVIDIA reaches the memory of a GPU
-// below another root than its own: ConnectX-8 Data Direct.
-const deviceDataDirect = 0x2100
-
-// keywordDataDirect is the one of which such a function and its NIC have the same value.
-const keywordDataDirect = "V3"
-
-var errNoNIC = errors.New("no NIC has its keyword " + keywordDataDirect + " of the vital product data")
+var errNoNIC = errors.New("no NIC has its keyword " + pciconfig.DataDirectKeyword + " of the vital product data")
 
 func (h Host) dataDirects() []model.PCIFunction {
-	return h.functions(func(f model.PCIFunction) bool { return f.Vendor == vendorMellanox && f.Device == deviceDataDirect })
+	return h.functions(func(f model.PCIFunction) bool { return pciconfig.IsDataDirect(&f) })
 }
 
 // dataDirect tells whose each Data Direct function is.
@@ -53,7 +46,7 @@ func (h Host) nicsOf(direct model.PCIAddress) (nics, file string, err error) {
 	var named []string
 	var unread error
 	unreadFile := ""
-	for _, f := range h.functions(isPhysicalNIC) {
+	for _, f := range h.functions(func(f model.PCIFunction) bool { return pciconfig.MayHaveDataDirect(&f) }) {
 		other, err := h.vpd(f.Address)
 		switch {
 		case errors.Is(err, pciconfig.ErrNoKeyword): // one that has no Data Direct
@@ -72,11 +65,6 @@ func (h Host) nicsOf(direct model.PCIAddress) (nics, file string, err error) {
 	return "", file, errNoNIC
 }
 
-// isPhysicalNIC says whether a function is a NIC of NVIDIA that has vital product data.
-func isPhysicalNIC(f model.PCIFunction) bool {
-	return f.Vendor == vendorMellanox && f.ClassByte() == model.PCIClassNetwork && f.Device != deviceDataDirect && f.PhysicalFunction == nil
-}
-
 func vpdFile(a model.PCIAddress) string { return "sys/" + pciconfig.VPDFile(a) }
 
 // identity is what a function's vital product data says of whose it is, or why that
@@ -90,7 +78,7 @@ func (h Host) vpd(a model.PCIAddress) (string, error) {
 	if known, ok := h.identities[a]; ok {
 		return known.value, known.err
 	}
-	value, err := pciconfig.VPDKeyword(h.Files, vpdFile(a), keywordDataDirect)
+	value, err := pciconfig.VPDKeyword(h.Files, vpdFile(a), pciconfig.DataDirectKeyword)
 	if h.identities != nil {
 		h.identities[a] = identity{value, err}
 	}

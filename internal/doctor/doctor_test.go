@@ -64,7 +64,7 @@ func readyMachine(t testing.TB) model.Machine {
 	driven := function(gpu, portOfGPU, 0x030200, vendorNVIDIA)
 	driven.Driver = new("nvidia")
 	dma := function(direct, switchPort, 0x080100, vendorMellanox)
-	dma.Device = deviceDataDirect
+	dma.Device = 0x2100
 	return model.Machine{
 		Name:      "ready",
 		NUMANodes: []model.NUMANode{{ID: 0}, {ID: 1}},
@@ -126,7 +126,7 @@ func resources(size, flags uint64) string {
 
 // vpd is vital product data with the keyword by which a Data Direct function finds its NIC.
 func vpd(value string) string {
-	keyword := keywordDataDirect + string([]byte{byte(len(value))}) + value
+	keyword := pciconfig.DataDirectKeyword + string([]byte{byte(len(value))}) + value
 	return "\x82\x04\x00CX-8" + "\x90" + string([]byte{byte(len(keyword)), 0}) + keyword + "\x78"
 }
 
@@ -278,7 +278,7 @@ func TestReadyHost(t *testing.T) {
 func nicsElsewhere(m *model.Machine) {
 	m.Roots = append(m.Roots, model.PCIRoot{Name: "pci0000:80", Path: "devices/pci0000:80", Published: true})
 	for i := range m.Functions {
-		if f := &m.Functions[i]; f.Vendor == vendorMellanox && f.Device != deviceDataDirect {
+		if f := &m.Functions[i]; f.Vendor == vendorMellanox && !pciconfig.IsDataDirect(f) {
 			f.Root, f.Parent = "pci0000:80", nil
 		}
 	}

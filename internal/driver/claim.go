@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // ClaimRef names a ResourceClaim. The UID is the identity: a deleted and
@@ -45,6 +47,9 @@ type Claim struct {
 	// Nodes are the NUMA nodes of its devices that other drivers serve, where their
 	// ResourceSlices say so.
 	Nodes map[DeviceRef]int
+	// GPUs are the claim's GPUs, of whatever driver, where ResourceSlices say their
+	// addresses; nil where nobody looked.
+	GPUs []model.PCIAddress
 	// Object is the claim as read from the API server; nil when it was not read.
 	Object *resourceapi.ResourceClaim
 }

@@ -60,6 +60,75 @@ type MemoryLocker interface {
 	MemlockFor(r Record) bool
 }
 
+// ContainerEditor is a driver with edits that can be known only once its devices are in
+// the pod, such as device files whose numbers change with the move. They are asked for at
+// each creation of a container, after Attach.
+type ContainerEditor interface {
+	// ContainerEdits are what one container gets beside the Edits that CDI gives it.
+	// held are all of the driver's records that the container has, each reduced to the
+	// devices that it has of them. netns is the path of the pod's network namespace;
+	// empty for a pod in the host's. An error refuses the container, and the kubelet
+	// tries again.
+	ContainerEdits(ctx context.Context, held []Record, netns string) (ContainerEdits, error)
+}
+
+// ContainerEdits are edits of a container that is being created. What the container has
+// already, from its image, its pod or CDI, stays as it is: a variable by its name, a file
+// by its path, a mount by its destination.
+type ContainerEdits struct {
+	// Env are variables as NAME=value.
+	Env         []string
+	CharDevices []CharDevice
+	Mounts      []Mount
+	// Files are made for the container.
+	Files []File
+	// Notes say what the container starts without.
+	Notes []Note
+}
+
+// Note is a sentence for the owner of a pod on what a container starts without. It is said
+// once of a pod.
+type Note struct {
+	// Env is the variable that the container lacks: one that has it of its own lacks
+	// nothing. Empty where it is none.
+	Env  string
+	Text string
+}
+
+// File is a file that is made for a container, which reads it where a variable says.
+type File struct {
+	// Name is unique among the files of the records' first claim, which it ends with.
+	Name    string
+	Content []byte
+	// Destination is where the container has it, and Env the variable that says so. A
+	// container that sets the variable itself does not get the file.
+	Destination, Env string
+}
+
+// CharDevice is a character device to appear in a container, which may read and write
+// it.
+type CharDevice struct {
+	// Path is in the container.
+	Path         string
+	Major, Minor int64
+	// Mode are the file's permissions, such as 0666.
+	Mode uint32
+}
+
+// Mount is a file or a directory of the host to appear in a container, read-only.
+type Mount struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+}
+
+// Describer is a driver that tells a container more of its devices than is published of
+// them (KEP-5304).
+type Describer interface {
+	// Describe returns the attributes that it decided on of each of the record's devices,
+	// in order, by name with domain.
+	Describe(r Record) ([]map[string]model.Attribute, error)
+}
+
 // Attacher is a driver that puts devices into a pod's network namespace.
 type Attacher interface {
 	// Moves says whether anything of the record goes into the namespace. Where
@@ -104,4 +173,7 @@ type DeviceStatus struct {
 	// Note says what the device still waits for, or lacks in the pod; empty for
 	// nothing.
 	Note string `json:"note,omitempty"`
+	// Attributes are what containers are told of the device as it is in the pod, by name
+	// with domain; one without a value is not known any more.
+	Attributes map[string]model.Attribute `json:"-"`
 }

@@ -30,6 +30,8 @@ type DeviceRecord struct {
 	Device      string `json:"device"`
 	ShareID     string `json:"shareID,omitempty"`
 	AdminAccess bool   `json:"adminAccess,omitempty"`
+	// RDMA: the containers get an RDMA device that lasts as long as the claim.
+	RDMA bool `json:"rdma,omitempty"`
 	// Edits are what a container that names the request gets by CDI.
 	Edits Edits `json:"edits"`
 	// Plan is the driver's own typed plan for the device.
@@ -43,6 +45,7 @@ type DeviceRecord struct {
 type Edits struct {
 	Env         []string     `json:"env,omitempty"`
 	DeviceNodes []DeviceNode `json:"deviceNodes,omitempty"`
+	Mounts      []Mount      `json:"mounts,omitempty"`
 	Hooks       []Hook       `json:"hooks,omitempty"`
 }
 

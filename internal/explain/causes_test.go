@@ -96,6 +96,7 @@ func causes() []cause {
 	all = append(all, causesOfConstraints()...)
 	all = append(all, causesOfPools()...)
 	all = append(all, causesOfGates()...)
+	all = append(all, causesOfDerived()...)
 	return append(all, causesOfPods()...)
 }
 
@@ -418,6 +419,18 @@ func causesOfPools() []cause {
 			requests: []resourceapi.DeviceRequest{gpus(1)}, code: reason.PoolIncomplete, says: []string{"1 of 2 slices of generation 1 are published"},
 		},
 		{
+			name: "two publishers of a pool", seed: func(s *snapshot.Objects) {
+				slice := slicesOf(s, "gpu.nvidia.com")[0]
+				slice.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "plumbline-agent"}}
+				other := slice.DeepCopy()
+				other.Name += "-other"
+				other.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "gpu-kubelet-plugin"}}
+				s.Slices = append(s.Slices, other)
+			},
+			requests: []resourceapi.DeviceRequest{gpus(1)}, code: reason.PoolIncomplete,
+			says: []string{"2 of 1 slices of generation 1 are published; its slices were written by gpu-kubelet-plugin and plumbline-agent, and a pool has one publisher"},
+		},
+		{
 			name: "all devices, and another driver's pool incomplete", seed: func(s *snapshot.Objects) { slicesOf(s, "dra.cpu")[0].Spec.Pool.ResourceSliceCount = 2 },
 			requests: []resourceapi.DeviceRequest{all(gpus(1))}, code: reason.PoolIncomplete, says: []string{"pool dra.cpu/" + a3 + " is incomplete"}, fix: fixes.Fewer,
 		},
@@ -487,7 +500,7 @@ func causesOfGates() []cause {
 				r.Exactly.DerivedAttributes = []resourceapi.DeviceDerivedAttribute{{Name: "example.com/half", Expression: "1"}}
 				return r
 			}()},
-			code: reason.GateOff, says: []string{"DRADerivedAttributes is off"},
+			code: reason.GateOff, says: []string{"DRADerivedAttributes is off"}, fix: fixes.EnableGate, fixSays: "DRADerivedAttributes",
 		},
 		{
 			name: "binding conditions",

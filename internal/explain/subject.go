@@ -51,6 +51,7 @@ func OfClaim(c *resourceapi.ResourceClaim) Subject {
 // OfTemplate makes a subject of the claim that a template would make.
 func OfTemplate(t *resourceapi.ResourceClaimTemplate) Subject {
 	s := Subject{Kind: "ResourceClaimTemplate", Namespace: t.Namespace, Name: t.Name}
+	s.noteDropped(s.Kind, &t.ObjectMeta, &t.Spec.Spec)
 	s.add(fromTemplate(t, t.Name))
 	return s
 }
@@ -63,6 +64,7 @@ func (s *Subject) add(c *resourceapi.ResourceClaim) {
 	if c.Status.Allocation != nil {
 		s.Allocated = append(s.Allocated, c)
 	} else {
+		s.noteDropped("ResourceClaim", &c.ObjectMeta, &c.Spec)
 		s.Claims = append(s.Claims, c)
 	}
 }
@@ -76,6 +78,7 @@ func OfPod(p *corev1.Pod, claims []*resourceapi.ResourceClaim, templates []*reso
 		switch {
 		case generated(p, ref.Name) != "":
 			name := generated(p, ref.Name)
+			s.noteTemplate(templates, p.Namespace, ref.ResourceClaimTemplateName)
 			s.addNamed(claims, p.Namespace, name, path)
 		case ref.ResourceClaimName != nil:
 			s.addNamed(claims, p.Namespace, *ref.ResourceClaimName, path+".resourceClaimName")
@@ -120,6 +123,7 @@ func (s *Subject) addTemplate(templates []*resourceapi.ResourceClaimTemplate, p 
 			continue
 		}
 		if t.Name == name {
+			s.noteDropped("ResourceClaimTemplate", &t.ObjectMeta, &t.Spec.Spec)
 			s.add(fromTemplate(t, p.Name+"-"+ref))
 			return
 		}

@@ -37,9 +37,9 @@ func host(wait time.Duration) Options {
 	return Options{ProcRoot: "/proc", Proc: os.DirFS("/proc"), Wait: wait}
 }
 
-func argsOf(t *testing.T, w Want) []string {
+func argsOf(t *testing.T, w ...Want) []string {
 	t.Helper()
-	args, err := Args(w)
+	args, err := Args(w...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,8 @@ type Want struct {
 	Device string `json:"device"`
 	// NIC must be in the container's network namespace; nil for none.
 	NIC *NIC `json:"nic,omitempty"`
+	// RDMA must be in the namespace, too, and its file in the container; nil for none.
+	RDMA *RDMA `json:"rdma,omitempty"`
 	// CPUs and Mems are where the container may run by this device, as lists
 	// such as 0-3,8; empty for anywhere.
 	CPUs string `json:"cpus,omitempty"`

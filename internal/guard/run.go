@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,8 @@ type Options struct {
 	Proc     fs.FS
 	// Wait is how long to wait for a device, WaitAtMost but in tests.
 	Wait time.Duration
+
+	kernel kernel // the real one where it is empty
 }
 
 // Run waits until the container whose state is on in has what args want. The
@@ -63,8 +66,8 @@ func Run(ctx context.Context, args []string, in io.Reader, o Options) error {
 		if problem == nil {
 			return nil
 		}
-		if errors.Is(problem, netns.ErrGone) {
-			return fmt.Errorf("%s: %w", s.pod(), problem) // nobody brings its process back
+		if errors.Is(problem, netns.ErrGone) || errors.As(problem, new(permanentError)) {
+			return fmt.Errorf("%s: %w", s.pod(), problem) // nobody brings its process or its file back
 		}
 		select {
 		case <-ctx.Done():
@@ -74,7 +77,7 @@ func Run(ctx context.Context, args []string, in io.Reader, o Options) error {
 	}
 }
 
-// look says what the container lacks of the hook's own devices, and where it may
+// look says what the container lacks of the hook's own devices, RDMA included, and where it may
 // run beyond all that its hooks want; or nil.
 func (o Options) look(s state, own, wants []Want) error {
 	missing, err := Missing(filepath.Join(o.ProcRoot, strconv.Itoa(s.PID), "ns", "net"), own)
@@ -85,7 +88,11 @@ func (o Options) look(s state, own, wants []Want) error {
 	if err != nil {
 		return err
 	}
-	if all := append(missing, wrong...); len(all) > 0 {
+	lacks, err := o.lacksRDMA(s, own)
+	if err != nil {
+		return err
+	}
+	if all := slices.Concat(missing, wrong, lacks); len(all) > 0 {
 		return errors.New(strings.Join(all, "; "))
 	}
 	return nil

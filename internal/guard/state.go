@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"plumbline.dev/plumbline/internal/host/sysfs"
 )
 
 // maxInput bounds what is read of the runtime's state and of a bundle's
@@ -64,6 +66,48 @@ func (s state) pod() string {
 	return "container " + s.ID
 }
 
+// ociConfig is what the guard reads of a container's configuration
+// (github.com/opencontainers/runtime-spec, config.md, config-linux.md).
+type ociConfig struct {
+	Process struct {
+		Env []string `json:"env"`
+	} `json:"process"`
+	Hooks struct {
+		CreateRuntime []struct {
+			Args []string `json:"args"`
+		} `json:"createRuntime"`
+	} `json:"hooks"`
+	Linux struct {
+		Devices []struct {
+			Path         string `json:"path"`
+			Major, Minor int64
+		} `json:"devices"`
+	} `json:"linux"`
+}
+
+// has says whether the container gets a device file.
+func (c ociConfig) has(f sysfs.RDMAFile) bool {
+	for _, d := range c.Linux.Devices {
+		if d.Path == f.Path && d.Major == f.Number.Major && d.Minor == f.Number.Minor {
+			return true
+		}
+	}
+	return false
+}
+
+// config reads the configuration of the container's bundle.
+func (s state) config() (ociConfig, error) {
+	var config ociConfig
+	f, err := os.Open(filepath.Join(s.Bundle, "config.json"))
+	if err == nil {
+		err = errors.Join(decodeBounded(f, &config), f.Close())
+	}
+	if err != nil {
+		return config, fmt.Errorf("read the container's configuration: %w", err)
+	}
+	return config, nil
+}
+
 // all adds what the container's other hooks of this program want: each knows
 // devices of one claim, and only all of them together say where the container may
 // run.
@@ -73,19 +117,9 @@ func (s state) all(own []Want) ([]Want, error) {
 	if !confines || s.Bundle == "" {
 		return wants, nil
 	}
-	f, err := os.Open(filepath.Join(s.Bundle, "config.json"))
+	config, err := s.config()
 	if err != nil {
-		return nil, fmt.Errorf("read the container's configuration: %w", err)
-	}
-	var config struct {
-		Hooks struct {
-			CreateRuntime []struct {
-				Args []string `json:"args"`
-			} `json:"createRuntime"`
-		} `json:"hooks"`
-	}
-	if err := errors.Join(decodeBounded(f, &config), f.Close()); err != nil {
-		return nil, fmt.Errorf("read the container's configuration: %w", err)
+		return nil, err
 	}
 	for _, h := range config.Hooks.CreateRuntime {
 		if len(h.Args) < 2 || filepath.Base(h.Args[0]) != Program {

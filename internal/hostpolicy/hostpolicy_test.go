@@ -154,6 +154,41 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestRole has a GPU below the root of three NICs, a NIC below another one, and a bond.
+func TestRole(t *testing.T) {
+	m := machine(t)
+	other := model.PCIRoot{Name: "pci0000:40"}
+	far, err := model.ParsePCIAddress("0000:41:00.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu, err := model.ParsePCIAddress("0000:09:00.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := indexed(t, model.Machine{
+		Roots: append(m.Roots, other),
+		Functions: append(m.Functions, model.PCIFunction{Address: far, Root: other.Name, Class: model.PCIClassNetwork << 16},
+			model.PCIFunction{Address: gpu, Root: "pci0000:00", Class: 0x030200}),
+		GPUs: []model.GPU{{PCI: gpu}},
+		NICs: append(m.NICs, model.NIC{PCI: &far, Interface: &model.Interface{Name: "far", Index: 9}},
+			model.NIC{Interface: &model.Interface{Name: "bond0", Index: 10}}),
+	})
+	for role, want := range map[Role]string{RoleGPU: "eth0 eth1 eth2", RoleOther: "far"} {
+		found, by := LinkPolicy{Role: role}.find(with)
+		var names []string
+		for _, l := range found {
+			names = append(names, l.Name)
+		}
+		if got := strings.Join(names, " "); got != want || by != "role "+string(role) {
+			t.Errorf("%s: %s; want %s", by, got, want)
+		}
+	}
+	if found, _ := (LinkPolicy{Role: RoleGPU}).find(m); len(found) > 0 {
+		t.Errorf("a host without GPUs has links of role gpu: %v", found)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	for want, l := range map[string]LinkPolicy{
 		"has 0 of":                   {},
@@ -167,6 +202,7 @@ func TestValidate(t *testing.T) {
 		"want a number, 0-8":         {Driver: "d", Sysctls: map[string]string{"ipv4/conf/arp_ignore": "9"}},
 		`arp_notify"]: "1\n"`:        {Driver: "d", Sysctls: map[string]string{"ipv4/conf/arp_notify": "1\n"}},
 		`rdmaDevice: "mlx5 0": want`: {RDMADevice: "mlx5 0"},
+		`role: "storage": want gpu`:  {Role: "storage"},
 	} {
 		err := Policy{Name: "p", Links: []LinkPolicy{l}}.Validate()
 		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), `\\`, `\`), want) {

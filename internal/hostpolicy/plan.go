@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/affinity"
 )
 
 // Link is a link of the host, or the host itself.
@@ -143,14 +144,8 @@ func linkOf(n *model.NIC) (Link, bool) {
 
 // find returns the links that a policy means, and what it finds them by.
 func (l LinkPolicy) find(machine *model.Machine) (found []Link, by string) {
-	drivers := map[string]string{}
-	for _, f := range machine.Functions {
-		if f.Driver != nil {
-			drivers[f.Address.String()] = *f.Driver
-		}
-	}
 	for i := range machine.NICs {
-		if link, ok := linkOf(&machine.NICs[i]); ok && l.means(&machine.NICs[i], drivers) {
+		if link, ok := linkOf(&machine.NICs[i]); ok && l.means(machine, &machine.NICs[i]) {
 			found = append(found, link)
 		}
 	}
@@ -161,7 +156,7 @@ func (l LinkPolicy) find(machine *model.Machine) (found []Link, by string) {
 // finder is what links are found by, as text, and how many of such there are.
 func (l LinkPolicy) finder() (by string, given int) {
 	for _, f := range [][2]string{
-		{"pciAddress", l.PCIAddress}, {"rdmaDevice", l.RDMADevice}, {"interface", l.Interface}, {"driver", l.Driver},
+		{"pciAddress", l.PCIAddress}, {"rdmaDevice", l.RDMADevice}, {"interface", l.Interface}, {"driver", l.Driver}, {"role", string(l.Role)},
 	} {
 		if f[1] != "" {
 			by, given = f[0]+" "+f[1], given+1
@@ -170,22 +165,31 @@ func (l LinkPolicy) finder() (by string, given int) {
 	return by, given
 }
 
-// means says whether a policy means a NIC with an interface. drivers are those of PCI
-// functions, by address.
-func (l LinkPolicy) means(n *model.NIC, drivers map[string]string) bool {
-	address := ""
-	if n.PCI != nil {
-		address = n.PCI.String()
-	}
+// means says whether a policy means a NIC with an interface.
+func (l LinkPolicy) means(m *model.Machine, n *model.NIC) bool {
 	switch {
-	case l.PCIAddress != "":
-		return address == l.PCIAddress
 	case l.RDMADevice != "":
 		return n.RDMA != nil && n.RDMA.Name == l.RDMADevice
 	case l.Interface != "":
 		return n.Interface.Name == l.Interface
+	case n.PCI == nil:
+		return false
+	case l.PCIAddress != "":
+		return n.PCI.String() == l.PCIAddress
+	case l.Role != "":
+		return roleOf(m, n) == l.Role
 	}
-	return drivers[address] == l.Driver
+	i := slices.IndexFunc(m.Functions, func(f model.PCIFunction) bool { return f.Address == *n.PCI })
+	return i >= 0 && m.Functions[i].Driver != nil && *m.Functions[i].Driver == l.Driver
+}
+
+func roleOf(m *model.Machine, n *model.NIC) Role {
+	for _, g := range m.GPUs {
+		if affinity.Between(m, affinity.OfGPU(g), affinity.OfNIC(*n)).SharesRoot() {
+			return RoleGPU
+		}
+	}
+	return RoleOther
 }
 
 func (p *planner) wishLinks(policy Policy, l LinkPolicy) {
@@ -193,7 +197,7 @@ func (p *planner) wishLinks(policy Policy, l LinkPolicy) {
 	wants := l.wants()
 	for _, field := range slices.Sorted(maps.Keys(wants)) {
 		found := all
-		if field == fieldNumVFs && l.Driver != "" {
+		if field == fieldNumVFs && (l.Driver != "" || l.Role != "") {
 			found = p.physical(all)
 		}
 		r := Result{Link: by, Field: field, Want: wants[field], State: Planned}

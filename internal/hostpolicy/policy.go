@@ -27,9 +27,10 @@ type Policy struct {
 }
 
 // LinkPolicy is what the links must be that exactly one of PCIAddress, RDMADevice,
-// Interface and Driver finds. Nil leaves a setting as it is.
+// Interface, Driver and Role finds. Nil leaves a setting as it is.
 type LinkPolicy struct {
 	PCIAddress, RDMADevice, Interface, Driver string
+	Role                                      Role
 
 	Up  *bool
 	MTU *int
@@ -45,6 +46,16 @@ type LinkPolicy struct {
 	// NumVFs is how many virtual functions the PCI function has.
 	NumVFs *int
 }
+
+// Role is what a NIC is there for, as far as the machine itself says so.
+type Role string
+
+const (
+	// RoleGPU is a NIC that shares a PCIe root with a GPU: GPUs' traffic goes by it.
+	RoleGPU Role = "gpu"
+	// RoleOther is any other PCI function with a link: for storage and the node itself.
+	RoleOther Role = "other"
+)
 
 // sysctls are the settings that a policy may set, each with its greatest value: those
 // that several NICs in one subnet need, so that each answers for its own addresses.
@@ -86,23 +97,7 @@ func (p Policy) Validate() error {
 }
 
 func (l LinkPolicy) validate() error {
-	var errs []error
-	if _, given := l.finder(); given != 1 {
-		errs = append(errs, fmt.Errorf("has %d of pciAddress, rdmaDevice, interface and driver: want exactly one", given))
-	}
-	if l.PCIAddress != "" {
-		if _, err := model.ParsePCIAddress(l.PCIAddress); err != nil {
-			errs = append(errs, fmt.Errorf("pciAddress: %w", err))
-		}
-	}
-	for field, s := range map[string]string{"rdmaDevice": l.RDMADevice, "driver": l.Driver} {
-		if s != "" && !word.MatchString(s) {
-			errs = append(errs, fmt.Errorf("%s: %q: want 1-63 letters, digits, '.', '_' and '-'", field, s))
-		}
-	}
-	if l.Interface != "" && !ifname.MatchString(l.Interface) {
-		errs = append(errs, fmt.Errorf("interface: %q: want 1-15 letters, digits, '.', '_' and '-'", l.Interface))
-	}
+	errs := []error{l.validateFinder()}
 	if l.MTU != nil && (*l.MTU < minMTU || *l.MTU > maxMTU) {
 		errs = append(errs, fmt.Errorf("mtu: %d: want %d-%d", *l.MTU, minMTU, maxMTU))
 	}
@@ -114,6 +109,31 @@ func (l LinkPolicy) validate() error {
 	}
 	for field, value := range l.functionWants() {
 		errs = append(errs, hostsetup.Change{Function: anyFunction, Field: field, Value: value}.Validate())
+	}
+	return errors.Join(errs...)
+}
+
+// validateFinder refuses what finds no link, or in two ways.
+func (l LinkPolicy) validateFinder() error {
+	var errs []error
+	if _, given := l.finder(); given != 1 {
+		errs = append(errs, fmt.Errorf("has %d of pciAddress, rdmaDevice, interface, driver and role: want exactly one", given))
+	}
+	if l.PCIAddress != "" {
+		if _, err := model.ParsePCIAddress(l.PCIAddress); err != nil {
+			errs = append(errs, fmt.Errorf("pciAddress: %w", err))
+		}
+	}
+	for field, s := range map[string]string{"rdmaDevice": l.RDMADevice, "driver": l.Driver} {
+		if s != "" && !word.MatchString(s) {
+			errs = append(errs, fmt.Errorf("%s: %q: want 1-63 letters, digits, '.', '_' and '-'", field, s))
+		}
+	}
+	if l.Role != "" && l.Role != RoleGPU && l.Role != RoleOther {
+		errs = append(errs, fmt.Errorf("role: %q: want %s or %s", l.Role, RoleGPU, RoleOther))
+	}
+	if l.Interface != "" && !ifname.MatchString(l.Interface) {
+		errs = append(errs, fmt.Errorf("interface: %q: want 1-15 letters, digits, '.', '_' and '-'", l.Interface))
 	}
 	return errors.Join(errs...)
 }

@@ -50,21 +50,22 @@ func (s *scan) withholdRefused() error {
 	return nil
 }
 
-// withholdRefusedRDMA is withholdRefused for RDMA devices whose interfaces stay on the
-// host.
+// withholdRefusedRDMA is withholdRefused for RDMA devices with IPoIB interfaces, whether
+// those stay on the host or go along.
 func (s *scan) withholdRefusedRDMA() error {
-	var kept []*model.RDMADevice
-	for _, n := range s.parts.NICs {
-		if n.Withheld == nil && n.RDMA != nil && n.RDMA.HostInterface != nil {
-			kept = append(kept, n.RDMA)
+	var asked []*model.NIC
+	for i := range s.parts.NICs {
+		n := &s.parts.NICs[i]
+		if n.Withheld == nil && n.RDMA != nil && (n.RDMA.HostInterface != nil || n.IPoIB()) {
+			asked = append(asked, n)
 		}
 	}
-	if s.opt.RDMARefusals == nil || len(kept) == 0 {
+	if s.opt.RDMARefusals == nil || len(asked) == 0 {
 		return nil
 	}
-	refusals, err := s.opt.RDMARefusals(kept)
+	refusals, err := s.opt.RDMARefusals(asked)
 	if err != nil {
-		return fmt.Errorf("ask which RDMA devices may leave their interfaces on the host: %w", err)
+		return fmt.Errorf("ask which RDMA devices may leave the host: %w", err)
 	}
 	for i := range s.parts.NICs {
 		n := &s.parts.NICs[i]

@@ -48,7 +48,7 @@ func (s *scan) function(d sysfs.PCIDevice) model.PCIFunction {
 		Class: d.Class, Vendor: d.Vendor, Device: d.Device,
 		SubsystemVendor: d.SubsystemVendor, SubsystemDevice: d.SubsystemDevice,
 		NUMANode: s.node(d.Path, d.NUMANode), Driver: d.Driver, Link: pciLink(d),
-		PhysicalFunction: d.PhysicalFunction,
+		PhysicalFunction: d.PhysicalFunction, VFIndex: d.VFIndex,
 	}
 	if d.TotalVFs != nil && *d.TotalVFs > 0 {
 		f.SRIOV = &model.SRIOV{TotalVFs: *d.TotalVFs, NumVFs: orZero(d.NumVFs)}

@@ -4,7 +4,9 @@
 package inventory
 
 import (
+	"path"
 	"slices"
+	"strings"
 
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/model"
@@ -32,15 +34,22 @@ func (s *scan) joinRDMA(found []*candidate) []*candidate {
 	return found
 }
 
-// owner finds the interface of an RDMA device: the one it names, one of the
-// same device, one of the same PCI function. taken is set where all that fit
-// have an RDMA device already. Candidates come in the order of their ports, so
-// one RDMA device for two ports belongs to the first.
+// owner finds the interface of an RDMA device: the one it names, by its parent or, on the
+// same function, by the GIDs of its ports; one of the same device; one of the same PCI
+// function. taken is set where all that fit have an RDMA device already. Candidates
+// come in the order of their ports, so one RDMA device for two ports belongs to the
+// first.
 func owner(found []*candidate, d sysfs.RDMADevice, f *model.PCIFunction) (free, taken *candidate) {
+	onFunction := func(c *candidate) bool { return f != nil && c.PCI != nil && *c.PCI == f.Address }
+	onDevice := func(c *candidate) bool { return d.Device != nil && c.device != nil && *c.device == *d.Device }
 	for _, fits := range []func(*candidate) bool{
 		func(c *candidate) bool { return d.NetDevice != nil && c.Interface.Name == *d.NetDevice },
-		func(c *candidate) bool { return d.Device != nil && c.device != nil && *c.device == *d.Device },
-		func(c *candidate) bool { return f != nil && c.PCI != nil && *c.PCI == f.Address },
+		func(c *candidate) bool {
+			// A port's interface may be in another namespace, and one of its name here.
+			return slices.Contains(d.PortInterfaces, c.Interface.Name) && (onDevice(c) || onFunction(c) && !isSubfunction(d))
+		},
+		onDevice,
+		func(c *candidate) bool { return onFunction(c) && !isSubfunction(d) },
 	} {
 		for _, c := range found {
 			switch {
@@ -53,6 +62,13 @@ func owner(found []*candidate, d sysfs.RDMADevice, f *model.PCIFunction) (free, 
 		}
 	}
 	return nil, taken
+}
+
+// isSubfunction says whether an RDMA device is of a part of a function that has its own
+// interface (Documentation/networking/device_drivers/ethernet/mellanox/mlx5, Subfunction:
+// mlx5_core.sf.N).
+func isSubfunction(d sysfs.RDMADevice) bool {
+	return d.Device != nil && strings.Contains(path.Base(*d.Device), ".sf.")
 }
 
 // rdmaAlone are the kernel drivers of functions that never have an interface.

@@ -37,6 +37,15 @@ type Options struct {
 	// Products are the products of a machine file, by address: a NIC of another
 	// identity there is marked as a stand-in.
 	Products map[model.PCIAddress]Product
+	// PairedGPUs are the GPUs that NICs belong to by what others than the kernel say, such
+	// as a topology file; nil: nobody does.
+	PairedGPUs map[model.PCIAddress]model.PCIAddress
+	// DataDirect keeps whose Data Direct functions are, from scan to scan; nil: nobody
+	// asks the hardware.
+	DataDirect *DataDirect
+	// DataDirectAsRoot has claims compare NICs by the root of their Data Direct function,
+	// where they have one.
+	DataDirectAsRoot bool
 	// Simulated marks every NIC, and says as what; empty on a real machine.
 	Simulated string
 	// Virtual says which virtual interfaces become NICs; nil: none.
@@ -51,10 +60,9 @@ type Options struct {
 	// says, and which eBPF programs are on them, by ifindex; nil: there are none. It
 	// is called for those that nothing else withholds.
 	Refusals func(indexes []int) (refusals map[int]error, programs map[int]model.Programs, err error)
-	// RDMARefusals says why the driver would refuse RDMA devices whose interfaces stay
-	// on the host, by their names; nil: there are none. It is called only where there
-	// are such devices.
-	RDMARefusals func(devices []*model.RDMADevice) (refusals map[string]error, err error)
+	// RDMARefusals says why the driver would refuse RDMA devices with IPoIB interfaces, by
+	// their names; nil: it would none. It is called only where there are such devices.
+	RDMARefusals func(nics []*model.NIC) (refusals map[string]error, err error)
 	// Lost is called by Watch when the kernel dropped events, before the next scan;
 	// it may be nil.
 	Lost func()
@@ -92,6 +100,7 @@ func Scan(ctx context.Context, src Sources, opt Options) (*model.Machine, []Prob
 	}
 	s.markStandIns()
 	s.nameFunctions()
+	s.pairGPUs()
 	if err := s.readGPUs(ctx, src.GPUs); err != nil {
 		return nil, nil, err
 	}

@@ -191,9 +191,51 @@ func TestScanKeepsIPoIB(t *testing.T) {
 	}
 }
 
+// The interface of another partition key (PKey) is a virtual one, which the kernel ties to
+// its parent by netlink alone (drivers/infiniband/ulp/ipoib/ipoib_main.c, ipoib_child_init).
+// It keeps its parent on the host, and is offered where an administrator says so.
+func TestScanPKeyChildren(t *testing.T) {
+	b := &builder{}
+	ib := b.function("pci0000:10/0000:11:00.0", "0x020700", -1)
+	b.net(ib, "ib0", 2, 0)
+	b.line("%s/net/ib0/type = 32", ib)
+	b.line("%s/net/ib0/pkey = 0xffff", ib)
+	b.rdma(ib, "mlx5_0", "InfiniBand")
+	b.net("devices/virtual", "ib0.8001", 3, 0)
+	b.line("devices/virtual/net/ib0.8001/type = 32")
+	b.line("devices/virtual/net/ib0.8001/pkey = 0x8001")
+	source := Sources{Sys: tree(t, b), Links: &fakeLinks{links: []LinkFacts{
+		{Name: "ib0", Index: 2, Kind: new("ipoib"), Encapsulation: new("infiniband")},
+		{Name: "ib0.8001", Index: 3, Kind: new("ipoib"), Encapsulation: new("infiniband"), Lower: []int{2}},
+	}}}
+	named := func(i model.Interface) bool { return i.Name == "ib0.8001" && i.Virtual && *i.Kind == "ipoib" }
+	const parent = "0000:11:00.0 interface ib0 rdma mlx5_0 withheld: carries ipoib ib0.8001, which would go with it\n"
+	for _, c := range []struct {
+		name    string
+		options Options
+		want    string
+		host    *string
+	}{
+		{"moved", Options{}, parent, nil},
+		{"moved, the child allowed", Options{Virtual: named}, parent + "- interface ib0.8001\n", nil},
+		{"kept", Options{KeepIPoIB: true}, "0000:11:00.0 rdma mlx5_0\n", new("ib0")},
+		{"kept, the child allowed", Options{KeepIPoIB: true, Virtual: named}, "0000:11:00.0 rdma mlx5_0\n- interface ib0.8001\n", new("ib0")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, problems := scanned(t, source, c.options)
+			if diff := cmp.Diff(c.want, nicLines(m.NICs)); diff != "" || len(problems) > 0 {
+				t.Errorf("problems %v, NICs (-want +got):\n%s", problems, diff)
+			}
+			if diff := cmp.Diff(c.host, m.NICs[0].RDMA.HostInterface); diff != "" {
+				t.Errorf("interface on the host (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // An RDMA device that Plan would refuse to every claim is not offered. RDMARefusals is
-// called only with KeepIPoIB.
-func TestScanAsksAboutKeptIPoIB(t *testing.T) {
+// called only about IPoIB.
+func TestScanAsksAboutIPoIB(t *testing.T) {
 	b := &builder{}
 	ib := b.function("pci0000:10/0000:11:00.0", "0x020700", -1)
 	b.net(ib, "ib0", 2, 0)
@@ -209,10 +251,11 @@ func TestScanAsksAboutKeptIPoIB(t *testing.T) {
 		{"shared", true, nil, "0000:11:00.0 rdma mlx5_0\n"},
 		{"exclusive", true, errors.New("the host would lose ib0"),
 			"0000:11:00.0 rdma mlx5_0 withheld: cannot leave the host: the host would lose ib0\n"},
-		{"moved along", false, errors.New("asked"), "0000:11:00.0 interface ib0 rdma mlx5_0\n"},
+		{"moved along", false, nil, "0000:11:00.0 interface ib0 rdma mlx5_0\n"},
+		{"ended by the move", false, errors.New("ib0 would end"), "0000:11:00.0 interface ib0 rdma mlx5_0 withheld: cannot leave the host: ib0 would end\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ask := func([]*model.RDMADevice) (map[string]error, error) {
+			ask := func([]*model.NIC) (map[string]error, error) {
 				return map[string]error{"mlx5_0": c.refusal}, nil
 			}
 			m, _ := scanned(t, source, Options{KeepIPoIB: c.keep, RDMARefusals: ask})
@@ -222,7 +265,18 @@ func TestScanAsksAboutKeptIPoIB(t *testing.T) {
 		})
 	}
 	silent := errors.New("no answer")
-	fail := func([]*model.RDMADevice) (map[string]error, error) { return nil, silent }
+	roce := &builder{}
+	eth := roce.function("pci0000:10/0000:11:00.0", "0x020000", -1)
+	roce.net(eth, "eth0", 2, 0)
+	roce.rdma(eth, "mlx5_0", "Ethernet")
+	asked := func([]*model.NIC) (map[string]error, error) {
+		return map[string]error{"mlx5_0": errors.New("asked")}, nil
+	}
+	m, _ := scanned(t, Sources{Sys: tree(t, roce)}, Options{RDMARefusals: asked})
+	if diff := cmp.Diff("0000:11:00.0 interface eth0 rdma mlx5_0\n", nicLines(m.NICs)); diff != "" {
+		t.Errorf("NICs without IPoIB (-want +got):\n%s", diff)
+	}
+	fail := func([]*model.NIC) (map[string]error, error) { return nil, silent }
 	if _, _, err := Scan(t.Context(), source, Options{KeepIPoIB: true, RDMARefusals: fail}); !errors.Is(err, silent) {
 		t.Errorf("a scan whose question failed: %v, want %v", err, silent)
 	}

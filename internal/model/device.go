@@ -39,10 +39,26 @@ type NIC struct {
 	// there is nothing to reach or nobody can tell. It is the host's software that
 	// decides, so that no record keeps it.
 	GPUDirect *bool `json:"-"`
+	// PairedGPU is the GPU that the NIC belongs to where the PCIe tree does not show it:
+	// a topology file or the machine file says so. Nil where nobody does.
+	PairedGPU *PCIAddress `json:"pairedGPU,omitempty"`
+	// DataDirect is the function by which the NIC reaches the memory of GPUs below
+	// another root than its own (ConnectX-8 Data Direct); nil where there is none, or
+	// nobody can tell.
+	DataDirect *PCIAddress `json:"dataDirect,omitempty"`
+	// DataDirectAsRoot says that claims compare the NIC by the PCIe root of DataDirect.
+	// It is the administrator's choice, so that no record keeps it.
+	DataDirectAsRoot bool `json:"-"`
 	// Attributes are what a cloud's metadata says of the NIC, by name with
 	// domain, such as gce.dra.net/networkName; nil for none. The host's own facts are
 	// in the fields above, never here.
 	Attributes map[string]Attribute `json:"attributes,omitempty"`
+}
+
+// IPoIB says whether the NIC's interface is one over InfiniBand, which lasts as long as
+// its RDMA device is where it is.
+func (n *NIC) IPoIB() bool {
+	return n.Interface != nil && n.Interface.Encapsulation != nil && *n.Interface.Encapsulation == "infiniband"
 }
 
 // Interface is a network interface (/sys/class/net/*), with what only netlink

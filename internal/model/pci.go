@@ -57,6 +57,9 @@ type PCIFunction struct {
 	SRIOV *SRIOV `json:"sriov,omitempty"`
 	// PhysicalFunction is set on a virtual function (the physfn link).
 	PhysicalFunction *PCIAddress `json:"physicalFunction,omitempty"`
+	// VFIndex is the number of a virtual function at its physical one (virtfnN),
+	// as in "ip link set PF vf N"; nil where the kernel does not say.
+	VFIndex *int `json:"vfIndex,omitempty"`
 }
 
 // ClassByte is the base class, such as PCIClassNetwork.

@@ -84,7 +84,8 @@ func OfFile(ctx context.Context, file *machine.File, o Options) ([]resourceapi.R
 	return all, problems, nil
 }
 
-// describe says of each NIC what its cloud would, as far as the file does.
+// describe says of each NIC what its cloud would, as far as the file does: its metadata,
+// and by a topology file the GPU that it belongs to.
 func describe(m *model.Machine, f *machine.Facts) {
 	networks := map[string]string{}
 	for _, n := range f.NICs {
@@ -94,6 +95,7 @@ func describe(m *model.Machine, f *machine.Facts) {
 		n := &m.NICs[i]
 		if n.PCI != nil {
 			n.Attributes = attributes(f, cloud.DeviceOf(*n), networks[n.PCI.String()])
+			n.PairedGPU = f.PairedGPU(*n.PCI)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
 	"k8s.io/dynamic-resource-allocation/cel"
 )
 
@@ -31,12 +32,26 @@ type Analysis struct {
 	// Reads are all attributes that it reads, and Unguarded those that it reads
 	// also of devices that lack them. Both are sorted.
 	Reads, Unguarded []Attribute
+	// Given are those that a device certainly has of which it is true, sorted.
+	Given []Attribute
+	// Type is the type of what it makes, such as string or list(int), "" where that is
+	// known only of a device.
+	Type string
+	// MaxCost is the most that a derived attribute costs to evaluate, in the API server's
+	// units; of a selector it is not estimated.
+	MaxCost uint64
 }
 
 // Analyse compiles a selector as the scheduler does, and finds what it reads.
-func Analyse(expression string) (Analysis, error) {
-	compiled := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true}).
-		CompileCELExpression(expression, cel.Options{DisableCostEstimation: true})
+func Analyse(expression string) (Analysis, error) { return analyse(expression, false) }
+
+// AnalyseDerived is Analyse for the expression of a derived attribute, which makes a value
+// of a device: it must make one of every device that the selectors leave.
+func AnalyseDerived(expression string) (Analysis, error) { return analyse(expression, true) }
+
+func analyse(expression string, derived bool) (Analysis, error) {
+	compiled := cel.GetCompiler(cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: derived}).
+		CompileCELExpression(expression, cel.Options{DisableCostEstimation: !derived, DerivedAttribute: derived})
 	if compiled.Error != nil {
 		return Analysis{}, errors.New(withoutCaret(compiled.Error.Detail))
 	}
@@ -47,7 +62,13 @@ func Analyse(expression string) (Analysis, error) {
 	w := walker{reads: map[Attribute]bool{}, unguarded: map[Attribute]bool{}, domains: map[string]string{}}
 	root := parsed.NativeRep().Expr()
 	w.walk(root, nil)
-	a := Analysis{Equal: map[Attribute]string{}, Reads: sorted(w.reads), Unguarded: sorted(w.unguarded)}
+	a := Analysis{Equal: map[Attribute]string{}, Reads: sorted(w.reads), Unguarded: sorted(w.unguarded), Given: sorted(w.given(root, true))}
+	if derived {
+		a.MaxCost = compiled.MaxCost
+		if t := compiled.OutputType; !t.IsExactType(types.DynType) && !t.IsExactType(types.AnyType) {
+			a.Type = t.String()
+		}
+	}
 	for _, term := range terms(root, operators.LogicalAnd) {
 		if driver, ok := wantedDriver(term); ok {
 			a.Driver = driver

@@ -89,16 +89,51 @@ func TestAnalyseRefuses(t *testing.T) {
 func FuzzAnalyse(f *testing.F) {
 	f.Add(net + `.rdma && "rdma" in ` + net)
 	f.Add(`cel.bind(a, ` + net + `, has(a.b) ? a.b : !a.?c.orValue(true))`)
+	f.Add(`[` + net + `.?mtu.orValue(0), 1]`)
 	f.Fuzz(func(t *testing.T, expression string) {
-		a, err := Analyse(expression)
-		if err != nil {
-			return
-		}
-		read := fmt.Sprint(a.Reads)
-		for _, u := range a.Unguarded {
-			if !strings.Contains(read, u.String()) {
-				t.Errorf("%s: %s is unguarded and not read", expression, u)
+		for _, analyse := range []func(string) (Analysis, error){Analyse, AnalyseDerived} {
+			a, err := analyse(expression)
+			if err != nil {
+				continue
+			}
+			read := fmt.Sprint(a.Reads)
+			for _, u := range append(a.Unguarded, a.Given...) {
+				if !strings.Contains(read, u.String()) {
+					t.Errorf("%s: %s is unguarded or given, and not read", expression, u)
+				}
 			}
 		}
 	})
+}
+
+func TestAnalyseDerived(t *testing.T) {
+	for expression, want := range map[string]string{
+		`"a"`: "string", `1`: "int", `true`: "bool", `[1, 2]`: "list(int)", net + `.ifName`: "", `device.driver + "x"`: "string",
+		net + `.?mtu.orValue(0) == 0 ? "a" : "b"`: "string",
+	} {
+		a, err := AnalyseDerived(expression)
+		if err != nil || a.Type != want || a.MaxCost > 1000 {
+			t.Errorf("%s is a %q of cost %d, want a %q: %v", expression, a.Type, a.MaxCost, want, err)
+		}
+	}
+	for _, expression := range []string{"", "device.", "1.5", "{}", "device.attributes"} {
+		if _, err := AnalyseDerived(expression); err == nil {
+			t.Errorf("%q makes something to be compared", expression)
+		}
+	}
+}
+
+// What a device has of which a selector is true.
+func TestGiven(t *testing.T) {
+	for expression, want := range map[string]string{
+		`"rdma" in ` + net:                            "[dra.net/rdma]",
+		`has(` + net + `.rdma) && "mtu" in ` + net:    "[dra.net/mtu dra.net/rdma]",
+		`"rdma" in ` + net + ` || "mtu" in ` + net:    "[]",
+		`!("rdma" in ` + net + `)`:                    "[]",
+		`!(!("rdma" in ` + net + `) || true == true)`: "[dra.net/rdma]",
+	} {
+		if a, err := Analyse(expression); err != nil || fmt.Sprint(a.Given) != want {
+			t.Errorf("%s gives %v, want %s: %v", expression, a.Given, want, err)
+		}
+	}
 }

@@ -37,6 +37,16 @@ type Options struct {
 	Held []resourceapi.ResourceClaim
 	// Limit is the most pods on a node.
 	Limit int
+	// Gates are the scheduler's; nil are the defaults of the newest Kubernetes.
+	Gates *allocation.Gates
+}
+
+// gates are those of the simulated scheduler, here and in explain alike.
+func (o *Options) gates() allocation.Gates {
+	if o.Gates != nil {
+		return *o.Gates
+	}
+	return allocation.DefaultGates(allocation.NewestMinor)
 }
 
 // Node is the result for a node.
@@ -125,17 +135,14 @@ func newFiller(g NodeGroup, subject explain.Subject, o Options) *filler {
 		f.claims = append(f.claims, &o.Held[i])
 	}
 	f.tainted = f.cluster().Slices
-	f.allocator = allocation.New(gates(), o.Classes, f.tainted, f.claims)
+	f.allocator = allocation.New(o.gates(), o.Classes, f.tainted, f.claims)
 	return f
 }
-
-// gates are those of the simulated scheduler, here and in explain alike.
-func gates() allocation.Gates { return allocation.DefaultGates(allocation.NewestMinor) }
 
 // cluster is the node with the claims on it, for explain.
 func (f *filler) cluster() *snapshot.Cluster {
 	return snapshot.New(snapshot.Objects{
-		Minor: allocation.NewestMinor, Gates: gates(), Nodes: []*corev1.Node{f.group.Node},
+		Minor: allocation.NewestMinor, Gates: f.options.gates(), Nodes: []*corev1.Node{f.group.Node},
 		Slices: f.published, Classes: f.options.Classes, TaintRules: f.options.Rules, Claims: f.claims,
 	})
 }

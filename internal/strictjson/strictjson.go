@@ -140,14 +140,15 @@ func checkScalar(p *field.Path, v any, t reflect.Type) field.ErrorList {
 
 var quantity = reflect.TypeFor[resource.Quantity]()
 
-// checkQuantity wants what Kubernetes takes for a quantity: a text, or a number as it is.
+// checkQuantity wants what Kubernetes takes for a quantity: a text, around which it takes
+// spaces too, or a number as it is.
 func checkQuantity(p *field.Path, v any) field.ErrorList {
 	const want = "a quantity, such as 10Gi"
 	switch v := v.(type) {
 	case int64, float64:
 		return nil
 	case string:
-		if _, err := resource.ParseQuantity(v); err != nil {
+		if _, err := resource.ParseQuantity(strings.TrimSpace(v)); err != nil {
 			return field.ErrorList{field.Invalid(p, v, "want "+want)}
 		}
 		return nil

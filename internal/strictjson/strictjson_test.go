@@ -28,7 +28,7 @@ func TestDecode(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`:                            "",
 		`{"name": null, "limit": null}`: "",
-		`{"limit": "10Gi", "limits": {"0": 1048576, "1": "1.5Gi"}}`: "",
+		`{"limit": "10Gi", "limits": {"0": 1048576, "1": "1.5Gi", "2": " 1Gi "}}`: "",
 		``:                          "parameters are empty: want an object, at least {}",
 		`{`:                         "parameters are no JSON: ",
 		`[]`:                        "parameters: Invalid value: is a list, want an object",
@@ -41,6 +41,7 @@ func TestDecode(t *testing.T) {
 		`{"on": "yes"}`:             `on: Invalid value: "yes": is a string, want true or false`,
 		`{"limit": "ten"}`:          `limit: Invalid value: "ten": want a quantity, such as 10Gi`,
 		`{"limit": ""}`:             `limit: Invalid value: "": want a quantity, such as 10Gi`,
+		`{"limit": " "}`:            `limit: Invalid value: " ": want a quantity, such as 10Gi`,
 		`{"limit": true}`:           "limit: Invalid value: true: is a boolean, want a quantity, such as 10Gi",
 		`{"limits": {"0": null}}`:   "limits[0]: Invalid value: null: is null, want a quantity, such as 10Gi",
 		`{"limits": {"0": "1gb"}}`:  `limits[0]: Invalid value: "1gb": want a quantity, such as 10Gi`,

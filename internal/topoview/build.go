@@ -15,7 +15,7 @@ import (
 
 // Build arranges a machine. The machine is not changed.
 func Build(m *model.Machine, o Options) *Topology {
-	b := &builder{m: m, o: o, nodes: map[int]*Node{}, unplaced: &Node{}, claims: newClaims(o.Holders)}
+	b := &builder{m: m, o: o, nodes: map[int]*Node{}, unplaced: &Node{}, claims: newClaims(o.Holders, o.Plugins)}
 	b.partsByFunction()
 	b.cpus()
 	b.looseCPUs()
@@ -139,8 +139,11 @@ func (b *builder) counts(t *Topology) Counts {
 	t.eachNode(func(n *Node) {
 		c.CPUs += n.CPUCount
 		n.eachDevice(func(d *Device) {
-			if d.Kind == KindAccelerator && d.Name == "" {
+			switch {
+			case d.Kind == KindAccelerator && d.Name == "":
 				c.Accelerators++
+			case d.Kind == KindGPU && d.Name == "" && d.Resource != "":
+				c.GPUs++ // which the machine does not list
 			}
 		})
 	})
@@ -168,6 +171,7 @@ func (b *builder) notes(t *Topology) []string {
 	for _, s := range simulated(t) {
 		notes = append(notes, "simulated: "+s)
 	}
+	notes = append(notes, t.twoOwners()...)
 	notes = append(notes, t.withoutCPUs()...)
 	if n := b.unpublishedRoots(); n > 0 {
 		notes = append(notes, plural.Count(n, "root is", "roots are")+" not published as pcieRoot (dashed in the picture): claims cannot match devices there by root")

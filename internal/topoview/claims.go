@@ -8,34 +8,54 @@ import (
 	"slices"
 	"strconv"
 
+	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// claimName is a claim's identity in the cluster at one moment.
-type claimName struct{ namespace, name string }
+// holderName is a holder's identity in the cluster at one moment: a claim, or with an
+// extended resource the pod that has it.
+type holderName struct{ namespace, name, resource string }
 
-// claims gives each claim its key.
-type claims struct {
-	byDevice map[DeviceID][]Holder
-	keys     map[claimName]string
-	pods     map[claimName][]string
-	order    []claimName
+func compareHolders(a, b holderName) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name), cmp.Compare(a.resource, b.resource))
 }
 
-func newClaims(byDevice map[DeviceID][]Holder) *claims {
-	c := &claims{byDevice: byDevice, keys: map[claimName]string{}, pods: map[claimName][]string{}}
+// claims gives each holder its key.
+type claims struct {
+	byDevice map[DeviceID][]Holder
+	// plugged are the pods that have a function of a device plugin.
+	plugged map[model.PCIAddress][]holderName
+	keys    map[holderName]string
+	pods    map[holderName][]string
+	order   []holderName
+}
+
+func newClaims(byDevice map[DeviceID][]Holder, plugins []PluginDevice) *claims {
+	c := &claims{
+		byDevice: byDevice, plugged: map[model.PCIAddress][]holderName{}, keys: map[holderName]string{}, pods: map[holderName][]string{},
+	}
+	add := func(name holderName, pods ...string) {
+		if _, seen := c.pods[name]; !seen {
+			c.order = append(c.order, name)
+		}
+		c.pods[name] = append(c.pods[name], pods...)
+	}
 	for _, holders := range byDevice {
 		for _, h := range holders {
-			name := claimName{h.Namespace, h.Claim}
-			if _, seen := c.pods[name]; !seen {
-				c.order = append(c.order, name)
-			}
-			c.pods[name] = append(c.pods[name], h.Pods...)
+			add(holderName{h.Namespace, h.Claim, ""}, h.Pods...)
 		}
 	}
-	slices.SortFunc(c.order, func(a, b claimName) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-	})
+	for _, p := range plugins {
+		name := holderName{p.Namespace, p.Pod, p.Resource}
+		if p.Pod == "" {
+			continue
+		}
+		add(name, p.Pod)
+		if !slices.Contains(c.plugged[p.PCI], name) {
+			c.plugged[p.PCI] = append(c.plugged[p.PCI], name)
+		}
+	}
+	slices.SortFunc(c.order, compareHolders)
 	for i, name := range c.order {
 		c.keys[name] = key(i)
 		slices.Sort(c.pods[name])
@@ -53,7 +73,7 @@ func key(i int) string {
 	return letter + strconv.Itoa(i/26+1)
 }
 
-func (c *claims) key(h Holder) string { return c.keys[claimName{h.Namespace, h.Claim}] }
+func (c *claims) key(h Holder) string { return c.keys[holderName{h.Namespace, h.Claim, ""}] }
 
 // holders lists who holds a device, in the order of the keys.
 func (c *claims) holders(id DeviceID) []Holder {
@@ -62,6 +82,15 @@ func (c *claims) holders(id DeviceID) []Holder {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim))
 	})
 	return list
+}
+
+// of are the names of the claims that hold a device.
+func (c *claims) of(id DeviceID) []holderName {
+	var names []holderName
+	for _, h := range c.byDevice[id] {
+		names = append(names, holderName{h.Namespace, h.Claim, ""})
+	}
+	return names
 }
 
 // keysOf lists the keys of the claims that hold a device, each once.
@@ -80,7 +109,7 @@ func driverRank(driver string) int {
 	return slices.Index(kinds, slicecodec.KindOfDriver(driver))
 }
 
-// list is the legend: every claim with its GPUs, NICs and CPUs, each in the
+// list is the legend: every holder with its GPUs, NICs and CPUs, each in the
 // machine's order. A held device that the machine does not show is listed last,
 // by name.
 func (c *claims) list(t *Topology, groups []slicecodec.CPUGroup) []Claim {
@@ -90,19 +119,20 @@ func (c *claims) list(t *Topology, groups []slicecodec.CPUGroup) []Claim {
 	}
 	t.eachNode(func(n *Node) {
 		n.eachDevice(func(d *Device) {
-			rank[DeviceID{d.Driver, d.Name}] = len(rank) + 1
+			rank[d.id()] = len(rank) + 1
 			for _, p := range d.Parts {
 				rank[DeviceID{p.Driver, p.Name}] = len(rank) + 1
 			}
 		})
 	})
-	held := map[claimName][]DeviceID{}
+	held := map[holderName][]DeviceID{}
 	for id, holders := range c.byDevice {
 		for _, h := range holders {
-			name := claimName{h.Namespace, h.Claim}
+			name := holderName{h.Namespace, h.Claim, ""}
 			held[name] = append(held[name], id)
 		}
 	}
+	c.addPlugged(t, held)
 	var list []Claim
 	for _, name := range c.order {
 		ids := held[name]
@@ -113,7 +143,7 @@ func (c *claims) list(t *Topology, groups []slicecodec.CPUGroup) []Claim {
 			}
 			return cmp.Or(cmp.Compare(driverRank(a.Driver), driverRank(b.Driver)), cmp.Compare(ra, rb))
 		})
-		claim := Claim{Key: c.keys[name], Namespace: name.namespace, Name: name.name, Pods: c.pods[name], Devices: []string{}}
+		claim := Claim{Key: c.keys[name], Namespace: name.namespace, Name: name.name, Resource: name.resource, Pods: c.pods[name], Devices: []string{}}
 		for _, id := range slices.Compact(ids) {
 			claim.Devices = append(claim.Devices, id.Name)
 		}

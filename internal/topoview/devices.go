@@ -5,6 +5,7 @@ package topoview
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -39,7 +40,22 @@ func (b *builder) pciDevices() map[model.PCIAddress][]Device {
 			devices[f.Address] = []Device{d}
 		}
 	}
+	for address, list := range devices {
+		for i := range list {
+			list[i].Passthrough = passthrough(b.m.Function(address))
+			b.plugged(&list[i], address)
+		}
+	}
 	return devices
+}
+
+// passthrough is a function's kernel driver if that is vfio-pci or one of its variants,
+// such as mlx5_vfio_pci and nvgrace-gpu-vfio-pci (drivers/vfio/pci).
+func passthrough(f *model.PCIFunction) string {
+	if f == nil || f.Driver == nil || !strings.Contains(*f.Driver, "vfio") {
+		return ""
+	}
+	return *f.Driver
 }
 
 // placeRootless puts GPUs and NICs that are no known PCI function below their
@@ -100,7 +116,7 @@ func (b *builder) gpu(g model.GPU) Device {
 		d.Kind = KindAccelerator
 	}
 	b.published(&d)
-	d.SharedBy = b.claims.sharers(DeviceID{d.Driver, d.Name})
+	d.SharedBy = b.claims.sharers(b.claims.of(DeviceID{d.Driver, d.Name}))
 	b.addParts(&d, g.PCI)
 	return d
 }
@@ -133,5 +149,6 @@ func (b *builder) nic(n model.NIC) Device {
 func (b *builder) published(d *Device) {
 	id := DeviceID{d.Driver, d.Name}
 	d.Claims = b.claims.keysOf(id)
-	d.Shared, d.Taint = b.o.Published[id].Shared, b.o.Published[id].Taint
+	said := b.o.Published[id]
+	d.Shared, d.UsedUp, d.Taint = said.Shared, said.UsedUp, said.Taint
 }

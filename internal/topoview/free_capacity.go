@@ -142,7 +142,7 @@ func (d *Device) offered() bool { return d.Name != "" && d.Withheld == "" }
 
 // free says whether a claim can have the device now.
 func (d *Device) free() bool {
-	return d.offered() && d.Taint == "" && (len(d.Claims) == 0 || d.Shared && !d.split())
+	return d.offered() && d.Taint == "" && len(d.Plugged) == 0 && (len(d.Claims) == 0 || d.Shared && !d.UsedUp && !d.split())
 }
 
 func (u *unit) add(d *Device, rdma bool) {

@@ -25,20 +25,20 @@ func (b *builder) partsByFunction() {
 	}
 }
 
-// addParts adds to a GPU its parts that are there or held, and sums up those that a
-// claim would make. Who holds a part holds the GPU.
+// addParts adds to a GPU its parts that are there or held, with the GPU for a virtual
+// machine, and sums up those that a claim would make. Who holds a part holds the GPU.
 func (b *builder) addParts(d *Device, address model.PCIAddress) {
 	for _, id := range b.parts[address] {
 		of := b.o.Parts[id]
 		p := Part{
 			Driver: id.Driver, Name: id.Name, MemoryMiB: mebibytes(of.MemoryBytes),
-			Claims: b.claims.keysOf(id), SharedBy: b.claims.sharers(id), Taint: b.o.Published[id].Taint,
+			VFIO: of.VFIO, Claims: b.claims.keysOf(id), SharedBy: b.claims.sharers(b.claims.of(id)), Taint: b.o.Published[id].Taint,
 		}
 		if of.MIG != nil {
 			p.Profile = of.MIG.Profile
 		}
 		switch {
-		case of.Made || len(p.Claims) > 0:
+		case of.Made || of.VFIO || len(p.Claims) > 0:
 			d.Parts = append(d.Parts, p)
 		case p.Profile != "" && !slices.Contains(d.Profiles, p.Profile):
 			d.Profiles = append(d.Profiles, p.Profile)
@@ -46,9 +46,14 @@ func (b *builder) addParts(d *Device, address model.PCIAddress) {
 		d.Claims = append(d.Claims, p.Claims...)
 	}
 	slices.Sort(d.Profiles)
-	// Keys are letters with a number behind them: A2 comes after Z.
-	slices.SortFunc(d.Claims, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
-	d.Claims = slices.Compact(d.Claims)
+	d.Claims = sortedKeys(d.Claims)
+}
+
+// sortedKeys puts keys in order, each once. They are letters with a number behind them:
+// A2 comes after Z.
+func sortedKeys(keys []string) []string {
+	slices.SortFunc(keys, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
+	return slices.Compact(keys)
 }
 
 // WholeClaims are the keys of the claims that hold the device and no part of it.
@@ -74,17 +79,49 @@ func SharedText(by int) string {
 // Label is what a part is called in pictures: its profile, or else its name.
 func (p *Part) Label() string { return cmp.Or(p.Profile, p.Name) }
 
+// Form says what kind of a part it is; empty where its profile or its name alone tells.
+func (p *Part) Form() string {
+	switch {
+	case p.VFIO && len(p.Claims) > 0:
+		return "for a virtual machine"
+	case p.VFIO:
+		return "for virtual machines"
+	}
+	return ""
+}
+
+// PartsOnlyText says in which form alone a GPU is offered; empty for one that is offered as
+// a whole.
+func (d *Device) PartsOnlyText() string {
+	switch {
+	case d.Kind != KindGPU || d.Name != "" || d.Resource != "":
+		return ""
+	case len(d.Profiles) == 0 && len(d.Parts) > 0 && !slices.ContainsFunc(d.Parts, func(p Part) bool { return !p.VFIO }):
+		return "for virtual machines only (VFIO)"
+	}
+	return "offered in parts only"
+}
+
+// PassthroughText is "bound to vfio-pci, for virtual machines"; empty for a device that is
+// not.
+func (d *Device) PassthroughText() string {
+	if d.Passthrough == "" {
+		return ""
+	}
+	return "bound to " + d.Passthrough + ", for virtual machines"
+}
+
 // sharers counts who has a device at once: pods, and claims without one. One is nobody
 // to share with.
-func (c *claims) sharers(id DeviceID) int {
-	seen := map[claimName]bool{}
-	for _, h := range c.holders(id) {
-		pods := c.pods[claimName{h.Namespace, h.Claim}]
+func (c *claims) sharers(holders []holderName) int {
+	seen := map[holderName]bool{}
+	for _, h := range holders {
+		pods := c.pods[h]
 		if len(pods) == 0 {
-			seen[claimName{h.Namespace, "\x00" + h.Claim}] = true // no pod is called that
+			seen[holderName{h.namespace, "\x00" + h.name, ""}] = true // no pod is called that
 		}
 		for _, pod := range pods {
-			seen[claimName{h.Namespace, pod}] = true
+			seen[holderName{h.namespace, pod, ""}] = true
 		}
 	}
 	if len(seen) < 2 {

@@ -164,15 +164,18 @@ func (tr *textTree) parts(d *Device) []branch {
 	for i := range d.Parts {
 		p := &d.Parts[i]
 		text, taint := "part", ""
-		if p.Profile != "" {
+		switch {
+		case p.Profile != "":
 			text = "MIG"
+		case p.VFIO:
+			text = "VFIO"
 		}
 		if p.Taint != "" {
 			taint = "tainted: " + printable.Text(p.Taint)
 		}
 		list = append(list, branch{line: line{text: text, device: true, columns: []string{
 			printable.Text(p.Name), "", Joined(tr.separator, printable.Text(p.Profile), Memory(p.MemoryMiB)), "",
-			Joined(tr.separator, tr.holders(p.Claims), SharedText(p.SharedBy), taint),
+			Joined(tr.separator, tr.holders(p.Claims), p.Form(), SharedText(p.SharedBy), taint),
 		}}})
 	}
 	if len(d.Profiles) > 0 {
@@ -187,8 +190,19 @@ func remark(d *Device) string {
 	if shared := SharedText(d.SharedBy); shared != "" {
 		parts = append(parts, shared)
 	}
-	if d.Kind == KindGPU && d.Name == "" {
-		parts = append(parts, "offered in parts only")
+	if d.UsedUp {
+		parts = append(parts, "no share left")
+	}
+	for _, text := range []string{d.PartsOnlyText(), printable.Text(d.PassthroughText())} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	switch {
+	case len(d.Owners) > 0:
+		parts = append(parts, printable.Text(d.OwnersText()))
+	case d.Resource != "":
+		parts = append(parts, printable.Text(d.ResourceText()))
 	}
 	if d.Misplaced {
 		parts = append(parts, "says NUMA node "+strconv.Itoa(*d.NUMANode))
@@ -276,12 +290,32 @@ func (tr *textTree) write(out io.Writer) {
 	}
 }
 
+// plugged lists the pods that have something of a device plugin.
+func (tr *textTree) plugged(out io.Writer, t *Topology) {
+	head := "\npods of device plugins"
+	for _, c := range t.Claims {
+		if c.Resource == "" {
+			continue
+		}
+		if head != "" {
+			fmt.Fprintln(out, head)
+			head = ""
+		}
+		fmt.Fprintf(out, "  [%s] %s%s%s%sholds %s\n", c.Key, printable.Text(c.Namespace+"/"+c.Name), tr.separator, printable.Text(c.Resource), tr.separator, printable.Text(strings.Join(c.Devices, ", ")))
+	}
+}
+
 // footer lists the claims with their pods, the room for more, and the notes.
 func (tr *textTree) footer(out io.Writer, t *Topology, o TextOptions) {
-	if len(t.Claims) > 0 {
-		fmt.Fprintln(out, "\nclaims")
-	}
+	head := "\nclaims"
 	for _, c := range t.Claims {
+		if c.Resource != "" {
+			continue
+		}
+		if head != "" {
+			fmt.Fprintln(out, head)
+			head = ""
+		}
 		pods := "no pod"
 		if len(c.Pods) > 0 {
 			names := slices.Clone(c.Pods)
@@ -292,6 +326,7 @@ func (tr *textTree) footer(out io.Writer, t *Topology, o TextOptions) {
 		}
 		fmt.Fprintf(out, "  [%s] %s%s%s%sholds %s\n", c.Key, printable.Text(c.Namespace+"/"+c.Name), tr.separator, pods, tr.separator, printable.Text(strings.Join(c.Devices, ", ")))
 	}
+	tr.plugged(out, t)
 	if room := t.Capacity.Text(t.HoldersKnown); room != "" {
 		fmt.Fprintln(out, "\nroom for "+room)
 	}

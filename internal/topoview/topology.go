@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -39,7 +40,8 @@ type Topology struct {
 	MemoryOnly *MemoryOnly `json:"memoryOnlyNodes,omitempty"`
 	// Unplaced is everything whose NUMA node is unknown.
 	Unplaced *Node `json:"withoutNUMANode,omitempty"`
-	// Claims are those that hold something, by namespace and name.
+	// Claims are those that hold something, by namespace and name, and the pods that
+	// have something of a device plugin, without a claim.
 	Claims []Claim `json:"claims,omitempty"`
 	// Notes are what a reader must know to read the rest rightly.
 	Notes []string `json:"notes,omitempty"`
@@ -181,12 +183,24 @@ type Device struct {
 	NUMANode    *int    `json:"numaNode,omitempty"`
 	// Misplaced is true where the device names another node than its root.
 	Misplaced bool `json:"misplaced,omitempty"`
+	// Passthrough is the kernel driver that the device is bound to if that is one for
+	// virtual machines, such as vfio-pci: nothing on the host can use it.
+	Passthrough string `json:"passthrough,omitempty"`
 	// Withheld says why the device is never offered.
 	Withheld string `json:"withheld,omitempty"`
 	// Simulated says what stands in for what.
 	Simulated string `json:"simulated,omitempty"`
-	// Claims are the keys of the claims that hold the device, or a part of it.
+	// Claims are the keys of the claims that hold the device, or a part of it, and of
+	// the pods that have it of a device plugin.
 	Claims []string `json:"claims,omitempty"`
+	// Plugged are those of Claims that are pods.
+	Plugged []string `json:"devicePluginPods,omitempty"`
+	// Resource is the extended resource by which a device plugin offers the device, such
+	// as nvidia.com/gpu; empty where none does, or nobody can tell.
+	Resource string `json:"extendedResource,omitempty"`
+	// Owners are set where several give the device away, each not knowing what the
+	// others gave: a DRA driver, and the extended resource of a device plugin.
+	Owners []string `json:"owners,omitempty"`
 	// Parts are those of a GPU that there are, and those that claims hold, such as MIG
 	// devices; Profiles what more it can be split into on demand.
 	Parts    []Part   `json:"parts,omitempty"`
@@ -194,8 +208,10 @@ type Device struct {
 	// SharedBy is how many pods, or claims of no pod, have the same GPU as a whole; 0
 	// for one or none.
 	SharedBy int `json:"sharedBy,omitempty"`
-	// Shared is true where several claims can hold the device at once.
+	// Shared is true where several claims can hold the device at once, UsedUp where they
+	// have all of it among them.
 	Shared bool `json:"shared,omitempty"`
+	UsedUp bool `json:"usedUp,omitempty"`
 	// Taint says why claims that do not tolerate it cannot have the device.
 	Taint string `json:"taint,omitempty"`
 	// Stranded says why a free device is of no use to an aligned claim.
@@ -208,7 +224,10 @@ type Part struct {
 	Driver string `json:"driver"`
 	Name   string `json:"name"`
 	// Profile is a MIG device's, such as 1g.18gb; empty for anything else.
-	Profile   string  `json:"profile,omitempty"`
+	Profile string `json:"profile,omitempty"`
+	// VFIO: it is the whole GPU, for a virtual machine. Slices do not say which kernel
+	// driver the GPU is bound to.
+	VFIO      bool    `json:"vfio,omitempty"`
 	MemoryMiB *uint64 `json:"memoryMiB,omitempty"`
 	// Claims, SharedBy and Taint are as of a Device.
 	Claims   []string `json:"claims,omitempty"`
@@ -224,14 +243,20 @@ type MemoryOnly struct {
 	MemoryMiB *uint64 `json:"memoryMiB,omitempty"`
 }
 
-// Claim is one ResourceClaim that holds something of the machine.
+// Claim is one ResourceClaim that holds something of the machine, or a pod that has
+// something of a device plugin.
 type Claim struct {
 	// Key is short and used everywhere else: A, B … Z, A2.
-	Key       string   `json:"key"`
-	Namespace string   `json:"namespace"`
-	Name      string   `json:"name"`
-	Pods      []string `json:"pods,omitempty"`
-	// Devices are the published names: GPUs, NICs, CPUs.
+	Key       string `json:"key"`
+	Namespace string `json:"namespace"`
+	// Name is the claim's, or with Resource the pod's.
+	Name string   `json:"name"`
+	Pods []string `json:"pods,omitempty"`
+	// Resource is the extended resource by which a pod has devices of a device plugin;
+	// empty of a claim.
+	Resource string `json:"extendedResource,omitempty"`
+	// Devices are the published names: GPUs, NICs, CPUs; of a device that no driver
+	// publishes the PCI address.
 	Devices []string `json:"devices"`
 }
 
@@ -248,10 +273,20 @@ type Holder struct {
 	CPUs     cpuset.CPUSet
 }
 
+// PluginDevice is a PCI function that a device plugin offers, as often as it does.
+type PluginDevice struct {
+	PCI model.PCIAddress
+	// Resource is the extended resource.
+	Resource string
+	// Namespace and Pod are empty where no pod has it.
+	Namespace, Pod string
+}
+
 // Published is what a ResourceSlice says of a device that is no hardware.
 type Published struct {
-	// Shared is true where several claims can hold the device at once.
-	Shared bool
+	// Shared is true where several claims can hold the device at once, UsedUp where they
+	// have all of it among them.
+	Shared, UsedUp bool
 	// Taint says why claims that do not tolerate it cannot have the device.
 	Taint string
 }
@@ -274,6 +309,8 @@ type Options struct {
 	// are all there are.
 	Holders      map[DeviceID][]Holder
 	HoldersKnown bool
+	// Plugins are what device plugins offer of the machine's functions.
+	Plugins []PluginDevice
 	// Parts are devices that are parts of GPUs.
 	Parts map[DeviceID]slicecodec.Part
 	// Published is what slices say of devices beside the machine.

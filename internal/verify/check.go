@@ -60,6 +60,19 @@ func target(p expect.Pod) collect.Target {
 	for _, c := range p.Containers {
 		t.Containers = append(t.Containers, collect.TargetContainer{Name: c.Name, ID: c.ID})
 	}
+	for _, claim := range p.Claims {
+		for _, d := range claim.Devices {
+			if d.PCI == nil || d.Admin {
+				continue
+			}
+			if d.RDMAGiven {
+				t.RDMA = append(t.RDMA, *d.PCI)
+			}
+			if d.Network.SetsVF() {
+				t.VirtualFunctions = append(t.VirtualFunctions, *d.PCI)
+			}
+		}
+	}
 	return t
 }
 

@@ -66,7 +66,11 @@ func exclusiveCPUs(results []Result) {
 
 // shares flags r, which has something of the other's.
 func shares(r, other *Result, code evaluate.Code, claim, what, attribute string) {
-	holder := other.Expected.Namespace + "/" + other.Expected.Name
+	sharesWith(r, other.name(), code, claim, what, attribute)
+}
+
+// sharesWith flags r, which has something of a pod by that namespace and name.
+func sharesWith(r *Result, holder string, code evaluate.Code, claim, what, attribute string) {
 	r.Findings = append(r.Findings, evaluate.Finding{
 		State: evaluate.StateWrong, Code: code, Claim: claim, What: what,
 		Why:     fmt.Sprintf("%s is %s's too", attribute, holder),

@@ -202,6 +202,20 @@ func TestInjected(t *testing.T) {
 			evaluate.DeviceNotClaimed, "no other MIG device in container main"},
 		{"RDMA file of another NIC added", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/infiniband/uverbs7"] = n.RDMANumber(7) },
 			evaluate.DeviceNotClaimed, "/dev/infiniband/uverbs7 at"},
+		{"RDMA device out of the namespace", func(_ *verifytest.Node, p *verifytest.Pod) { p.NoRDMA = true },
+			evaluate.RDMAMissing, "is not in the pod's network namespace, which has no RDMA device"},
+		{"file of verbs removed", func(_ *verifytest.Node, p *verifytest.Pod) { delete(p.Files, "/dev/infiniband/uverbs0") },
+			evaluate.RDMAMissing, "container main has no /dev/infiniband/uverbs0"},
+		{"management file given under another name", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/infiniband/x"] = n.UMADNumber(0) },
+			evaluate.DeviceNotClaimed, "container main has /dev/infiniband/x, by which the fabric"},
+		{"management file of another NIC added", func(n *verifytest.Node, p *verifytest.Pod) { p.Files["/dev/infiniband/umad7"] = n.UMADNumber(7) },
+			evaluate.DeviceNotClaimed, "/dev/infiniband/umad7 at"},
+		{"GIDs gone", func(_ *verifytest.Node, p *verifytest.Pod) { p.GIDs = nil },
+			evaluate.GIDMissing, "has no RoCE v2 GID of 192.0.2.1 of interface net0 (none)"},
+		{"GID of RoCE v1 alone", func(_ *verifytest.Node, p *verifytest.Pod) { p.GIDs = []string{"IB/RoCE v1"} },
+			evaluate.GIDMissing, "(only 192.0.2.1 of type IB/RoCE v1)"},
+		{"locked memory limited", func(_ *verifytest.Node, p *verifytest.Pod) { p.Memlock = verifytest.RuntimeMemlock },
+			evaluate.MemlockLimited, "RLIMIT_MEMLOCK is 8388608 bytes"},
 		{"a process outside", func(n *verifytest.Node, p *verifytest.Pod) { p.Allowed = cpuset.New(4, 5, 6, 7, 9) },
 			evaluate.ProcessOutside, "is allowed CPUs 4-7,9"},
 		{"a thread outside", func(n *verifytest.Node, p *verifytest.Pod) { p.Threads[1].CPU = 99 },
@@ -283,7 +297,7 @@ func TestBrokenConstraint(t *testing.T) {
 // A container that ends, or a file that goes, never makes a verdict good, and
 // never one that blames somebody.
 func TestVanishing(t *testing.T) {
-	harmless := []string{"net/route", "irq/", "memory.numa_stat", "cgroup.procs"}
+	harmless := []string{"net/route", "irq/", "memory.numa_stat", "cgroup.procs", "net/fib_trie"}
 	n, p, allocated := tutorial(t)
 	r := n.Reader(t)
 	var entries []string
@@ -295,8 +309,8 @@ func TestVanishing(t *testing.T) {
 	collect(fmt.Sprintf("proc/%d", p.PID))
 	collect("sys/fs/cgroup/" + p.Group())
 	for _, path := range entries {
-		if strings.Contains(path, "/root/dev/") {
-			continue // that a device file is not there is a fact
+		if strings.Contains(path, "/root/dev/") || strings.Contains(path, "/infiniband") || strings.Contains(path, "/root/sys/devices") {
+			continue // that a device file, RDMA device or GID is not there is a fact
 		}
 		n.Write(t, p)
 		if err := os.RemoveAll(path); err != nil {

@@ -70,9 +70,9 @@ type Module string
 type HostSysctlValue string
 
 // LinkPolicy is what the links must be that exactly one of pciAddress, rdmaDevice,
-// interface and driver finds. What is left out stays as it is.
+// interface, driver and role finds. What is left out stays as it is.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.interface), has(self.driver)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice, interface and driver"
+// +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.interface), has(self.driver), has(self.role)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice, interface, driver and role"
 // +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls) || has(self.maxReadRequest) || has(self.relaxedOrdering) || has(self.numVFs)",message="want at least one of up, mtu, altName, sysctls, maxReadRequest, relaxedOrdering and numVFs"
 type LinkPolicy struct {
 	// PCIAddress is such as "0000:91:00.0".
@@ -92,6 +92,11 @@ type LinkPolicy struct {
 	//
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`
 	Driver string `json:"driver,omitempty"`
+	// Role is "gpu" for all links whose PCI function shares a PCIe root with a GPU, and
+	// "other" for those of all other PCI functions.
+	//
+	// +kubebuilder:validation:Enum=gpu;other
+	Role string `json:"role,omitempty"`
 
 	// Up is whether the link is up.
 	Up *bool `json:"up,omitempty"`

@@ -34,7 +34,7 @@ type fieldRef struct{ object, name, want string }
 
 // fields are all fields that have a value, with what their type is called.
 var fields = []fieldRef{
-	{"", "profile", "text"},
+	{"", "profile", "text"}, {"", "environment", "text"},
 	{"interface", "name", "text"}, {"interface", "type", "text"}, {"interface", "mode", "text"}, {"interface", "addressing", "text"},
 	{"interface", "vlanID", "number"}, {"interface", "mtu", "number"}, {"interface", "hardwareAddr", "text"},
 	{"interface", "gsoMaxSize", "number"}, {"interface", "groMaxSize", "number"},
@@ -43,6 +43,9 @@ var fields = []fieldRef{
 	{"interface", "arpIgnore", "number"}, {"interface", "arpAnnounce", "number"},
 	{"interface", "addresses", "list"}, {"interface", "vrf", "object"}, {"interface", "ipam", "object"},
 	{"interface.vrf", "name", "text"}, {"interface.vrf", "table", "number"}, {"interface.ipam", "pool", "text"},
+	{"interface", "vf", "object"}, {"interface.vf", "vlan", "number"}, {"interface.vf", "vlanQoS", "number"},
+	{"interface.vf", "maxTxRate", "number"}, {"interface.vf", "minTxRate", "number"},
+	{"interface.vf", "spoofCheck", "flag"}, {"interface.vf", "trust", "flag"},
 	{"routes[]", "destination", "text"}, {"routes[]", "gateway", "text"}, {"routes[]", "source", "text"}, {"routes[]", "scope", "number"},
 	{"routes[]", "table", "number"}, {"routes[]", "metric", "number"}, {"routes[]", "mtu", "number"}, {"routes[]", "onlink", "flag"},
 	{"rules[]", "priority", "number"}, {"rules[]", "source", "text"}, {"rules[]", "destination", "text"}, {"rules[]", "table", "number"},
@@ -108,6 +111,7 @@ var (
 // element is.
 var wrongValues = map[fieldRef][]any{
 	{"", "profile", "text"}:                   {strings.Repeat("p", 254)},
+	{"", "environment", "text"}:               {"", "NCCL", "mpi", "nccl "},
 	{"interface", "name", "text"}:             noNames,
 	{"interface", "type", "text"}:             {"", "bridge", "Macvlan"},
 	{"interface", "addressing", "text"}:       {"", "auto", "DHCP"},
@@ -125,6 +129,10 @@ var wrongValues = map[fieldRef][]any{
 	{"interface.vrf", "name", "text"}:       noNames,
 	{"interface.vrf", "table", "number"}:    {0, -1, 253, 254, 255, 1 << 32},
 	{"interface.ipam", "pool", "text"}:      {"", "A", "a_b", "-a"},
+	{"interface.vf", "vlan", "number"}:      {-1, 4095},
+	{"interface.vf", "vlanQoS", "number"}:   {-1, 8},
+	{"interface.vf", "maxTxRate", "number"}: {-1},
+	{"interface.vf", "minTxRate", "number"}: {-1},
 	{"routes[]", "destination", "text"}:     noPrefixes,
 	{"routes[]", "gateway", "text"}:         noAddresses,
 	{"routes[]", "source", "text"}:          noAddresses,

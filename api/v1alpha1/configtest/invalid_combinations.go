@@ -9,7 +9,7 @@ func objectAt(doc map[string]any, where string) (object map[string]any, path str
 	switch where {
 	case "":
 		return doc, ""
-	case "interface.vrf", "interface.ipam":
+	case "interface.vrf", "interface.ipam", "interface.vf":
 		iface, _ := objectAt(doc, "interface")
 		name := where[len("interface."):]
 		return child(iface, name), where
@@ -68,6 +68,9 @@ var combinations = []combination{
 	{"interface.mtu", func(_, i map[string]any) { i["mtu"], i["addresses"] = 1279, []any{"fd00::2/64"} }},
 	{"interface.vrf.name", func(_, i map[string]any) { i["vrf"] = map[string]any{"table": 7} }},
 	{"interface.vrf.name", func(_, i map[string]any) { i["name"], i["vrf"] = "a", map[string]any{"name": "a"} }},
+	{"interface.vf.vlanQoS", func(_, i map[string]any) { i["vf"] = map[string]any{"vlanQoS": 1} }},
+	{"interface.vf.vlanQoS", func(_, i map[string]any) { i["vf"] = map[string]any{"vlanQoS": 0, "vlan": 0} }},
+	{"interface.vf.minTxRate", func(_, i map[string]any) { i["vf"] = map[string]any{"minTxRate": 2, "maxTxRate": 1} }},
 	{"rules", func(doc, i map[string]any) {
 		i["vrf"], doc["rules"] = map[string]any{"name": "v"}, []any{map[string]any{"table": 7, "source": "10.0.0.0/8"}}
 	}},

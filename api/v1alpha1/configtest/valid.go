@@ -43,6 +43,7 @@ func Valid(r *rand.Rand) map[string]any {
 		g.set(device, "issm", func() any { return g.maybe() })
 		return device
 	})
+	g.set(doc, "environment", func() any { return g.pick("none", "nccl") })
 	return doc
 }
 
@@ -88,9 +89,23 @@ func (g generator) iface() map[string]any {
 		g.set(v, "table", func() any { return g.between(256, 1<<32-1) })
 		return v
 	})
+	g.set(i, "vf", g.vf)
 	g.kind(i)
 	g.addressing(i)
 	return i
+}
+
+func (g generator) vf() any {
+	v := map[string]any{}
+	if g.maybe() {
+		v["vlan"] = g.between(1, 4094)
+		g.set(v, "vlanQoS", func() any { return g.between(0, 7) })
+	}
+	g.set(v, "minTxRate", func() any { return g.between(0, 10000) })
+	g.set(v, "maxTxRate", func() any { return g.between(10000, 400000) })
+	g.set(v, "spoofCheck", func() any { return g.maybe() })
+	g.set(v, "trust", func() any { return g.maybe() })
+	return v
 }
 
 func (g generator) kind(i map[string]any) {

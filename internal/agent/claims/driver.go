@@ -25,12 +25,20 @@ type Driver struct {
 	Pinner driver.Pinner
 	// MemoryLocker is of drivers whose devices reach into a process's memory.
 	MemoryLocker driver.MemoryLocker
+	// Describer is of drivers that tell containers what they decided.
+	Describer driver.Describer
+	// ContainerEditor is of drivers that say late what a container gets. It is asked
+	// for drivers that need the runtime alone.
+	ContainerEditor driver.ContainerEditor
 	// HeldNICs are the NICs of a record as they were before they left the
 	// host; nil for drivers without NICs.
 	HeldNICs func(driver.Record) ([]model.NIC, error)
 	// InPod are the NICs of a record as they are known in its pod; nil for
 	// drivers without NICs.
 	InPod func(driver.Record) ([]guard.NIC, error)
+	// RDMAInPod is the RDMA device of a record of one device; nil where it has none, and for
+	// drivers without NICs.
+	RDMAInPod func(driver.Record) (*guard.RDMA, error)
 	// Close is nil where nothing is open.
 	Close func()
 }
@@ -44,6 +52,8 @@ func Of(p driver.Planner) Driver {
 	d.Renewer, _ = p.(driver.Renewer)
 	d.Pinner, _ = p.(driver.Pinner)
 	d.MemoryLocker, _ = p.(driver.MemoryLocker)
+	d.Describer, _ = p.(driver.Describer)
+	d.ContainerEditor, _ = p.(driver.ContainerEditor)
 	return d
 }
 

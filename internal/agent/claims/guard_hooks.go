@@ -6,6 +6,7 @@ package claims
 import (
 	"fmt"
 
+	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/guard"
 )
@@ -35,7 +36,7 @@ func (p *Preparer) withGuardHooks(r driver.Record) (driver.Record, []driver.Hook
 		if !ok {
 			continue
 		}
-		if want.NIC != nil {
+		if want.NIC != nil || want.RDMA != nil {
 			inPod = append(inPod, want)
 			continue
 		}
@@ -76,6 +77,14 @@ func (p *Preparer) want(r driver.Record, i int) (w guard.Want, ok bool, err erro
 			w.NIC = &nics[0] // a device is one NIC at most
 		}
 	}
+	if p.RDMAInPod != nil {
+		if w.RDMA, err = p.RDMAInPod(part); err != nil {
+			return w, false, err
+		}
+		if w.RDMA != nil {
+			w.RDMA.Marker = cdi.Marker(r, i)
+		}
+	}
 	if p.Pinner != nil {
 		pin, err := p.Pinner.Exclusive([]driver.Record{part})
 		if err != nil {
@@ -83,7 +92,7 @@ func (p *Preparer) want(r driver.Record, i int) (w guard.Want, ok bool, err erro
 		}
 		w.CPUs, w.Mems = pin.CPUs.String(), pin.Mems.String()
 	}
-	return w, w.NIC != nil || w.CPUs != "" || w.Mems != "", nil
+	return w, w.NIC != nil || w.RDMA != nil || w.CPUs != "" || w.Mems != "", nil
 }
 
 // MissingNICs says which of the record's NICs are not in the network namespace
@@ -108,5 +117,5 @@ func (p *Preparer) writeSpec(r driver.Record) error {
 	if err != nil {
 		return err
 	}
-	return p.CDI.Write(guarded, hooks...)
+	return p.CDI.Write(p.withMetadata(guarded), hooks...)
 }

@@ -4,11 +4,13 @@
 package claims
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/guard"
 )
@@ -52,7 +54,23 @@ func TestOneGuardForAllNICsOfAClaim(t *testing.T) {
 		}
 	}
 
-	p.InPod, p.Pinner = nil, onCPUs{}
+	// An RDMA device is looked for, too, also one without an interface, and by what the
+	// container shows of it.
+	p.RDMAInPod = func(r driver.Record) (*guard.RDMA, error) {
+		if r.Devices[0].Device == "nic0" {
+			return nil, nil
+		}
+		return &guard.RDMA{Device: "rdma-of-" + r.Devices[0].Device}, nil
+	}
+	_, hooks, err = p.withGuardHooks(record)
+	if err != nil || len(hooks) != 1 || len(hooks[0].Args) != 4 {
+		t.Fatalf("hooks with RDMA: %+v, %v; want one for three devices", hooks, err)
+	}
+	if want := `"rdma":{"device":"rdma-of-ib0","marker":"` + cdi.Marker(record, 2) + `"}`; !strings.Contains(hooks[0].Args[3], want) {
+		t.Errorf("the hook wants %s of ib0, not %s", hooks[0].Args[3], want)
+	}
+
+	p.RDMAInPod, p.InPod, p.Pinner = nil, nil, onCPUs{}
 	r, hooks, err = p.withGuardHooks(record)
 	if err != nil || len(hooks) > 0 {
 		t.Errorf("hooks of all devices: %+v, %v; want none", hooks, err)

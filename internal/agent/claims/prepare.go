@@ -9,8 +9,11 @@ import (
 	"sync"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/cdi"
+	"plumbline.dev/plumbline/internal/devicemetadata"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/journal"
 	"plumbline.dev/plumbline/internal/metrics"
@@ -46,6 +49,16 @@ type Preparer struct {
 	// Missing says which of a record's devices are not in the network namespace
 	// at a path, a sentence each; nil where nobody can tell.
 	Missing func(r driver.Record, netns string) ([]string, error)
+	// Metadata is where containers read what they were given; nil where they are not
+	// told.
+	Metadata *devicemetadata.Dir
+	// WithoutMetadata keeps the files of Metadata from containers, of claims that were
+	// prepared before, too. They are written all the same, so that an agent that shows
+	// them again has those of each claim.
+	WithoutMetadata bool
+	// Published are the driver's devices as they are offered at the moment; nil where
+	// Metadata is.
+	Published func() []resourceapi.Device
 	// Guard is where plumbline-guard lies on the host; empty where it cannot
 	// run.
 	Guard string
@@ -156,6 +169,9 @@ func (p *Preparer) tryPrepare(ctx context.Context, c driver.Claim) (driver.Recor
 	}
 	p.Metrics.Prepared(p.Name(), metrics.StepStage, staging)
 	writing := time.Now()
+	if err := p.describe(c, r); err != nil {
+		return driver.Record{}, withReason(metrics.StepCDI, err)
+	}
 	if err := p.writeSpec(r); err != nil {
 		return driver.Record{}, withReason(metrics.StepCDI, err)
 	}

@@ -45,7 +45,7 @@ func (p *Preparer) abandon(ctx context.Context, r driver.Record) error {
 	if err := p.undo(ctx, r); err != nil {
 		return fmt.Errorf("and what was done is not undone yet: %w", err)
 	}
-	if err := p.CDI.Remove(r.Driver, r.Claim.UID); err != nil {
+	if err := p.removeFiles(r.Claim.UID); err != nil {
 		return err
 	}
 	if err := p.Journal.Delete(r.Driver, r.Claim.UID); err != nil {

@@ -36,7 +36,7 @@ func (p *Preparer) tryUnprepare(ctx context.Context, claim driver.ClaimRef) erro
 	case errors.Is(err, fs.ErrNotExist):
 		// A claim whose plan was refused may have been given something, and says so.
 		p.Status(status.Report{Driver: p.Name(), Claim: claim})
-		return errors.Join(p.release(ctx, claim), p.CDI.Remove(p.Name(), claim.UID))
+		return errors.Join(p.release(ctx, claim), p.removeFiles(claim.UID))
 	case err != nil && p.Attacher != nil:
 		return fmt.Errorf("unprepare claim %s: the record that says how to bring its devices back cannot be read: %w", claim, err)
 	case err != nil:
@@ -50,7 +50,7 @@ func (p *Preparer) tryUnprepare(ctx context.Context, claim driver.ClaimRef) erro
 	if err := p.release(ctx, claim); err != nil {
 		return err
 	}
-	if err := p.CDI.Remove(p.Name(), claim.UID); err != nil {
+	if err := p.removeFiles(claim.UID); err != nil {
 		return err
 	}
 	p.ReportStep(StepSpecRemoved)
@@ -88,8 +88,18 @@ func (p *Preparer) release(ctx context.Context, claim driver.ClaimRef) error {
 }
 
 // Recover makes the CDI directory say what the journal says: a crash may have
-// come between the two, and /run is empty after a reboot.
+// come between the two, and /run is empty after a reboot. Files are listed before
+// records, which are there first: while this agent takes over, the one before it goes
+// on preparing claims.
 func (p *Preparer) Recover(ctx context.Context) error {
+	uids, err := p.CDI.Claims(p.Name())
+	if err != nil {
+		return err
+	}
+	told, err := p.describedClaims()
+	if err != nil {
+		return err
+	}
 	records, problems, err := p.Journal.List(p.Name())
 	if err != nil {
 		return err
@@ -104,10 +114,6 @@ func (p *Preparer) Recover(ctx context.Context) error {
 			return err
 		}
 	}
-	uids, err := p.CDI.Claims(p.Name())
-	if err != nil {
-		return err
-	}
 	for _, uid := range uids {
 		if known[uid] || len(problems) > 0 {
 			continue
@@ -116,5 +122,8 @@ func (p *Preparer) Recover(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if len(problems) > 0 {
+		return nil
+	}
+	return p.sweepMetadata(told, known)
 }

@@ -65,8 +65,8 @@ func fromAPI(policy *hosts.HostPolicy) hostpolicy.Policy {
 	for i := range policy.Spec.Links {
 		l := &policy.Spec.Links[i]
 		link := hostpolicy.LinkPolicy{
-			PCIAddress: l.PCIAddress, RDMADevice: l.RDMADevice, Interface: l.Interface, Driver: l.Driver, Up: l.Up, AltName: l.AltName,
-			Sysctls: texts(l.Sysctls), MTU: number(l.MTU), MaxReadRequest: number(l.MaxReadRequest), RelaxedOrdering: l.RelaxedOrdering, NumVFs: number(l.NumVFs),
+			PCIAddress: l.PCIAddress, RDMADevice: l.RDMADevice, Interface: l.Interface, Driver: l.Driver, Role: hostpolicy.Role(l.Role),
+			Up: l.Up, AltName: l.AltName, Sysctls: texts(l.Sysctls), MTU: number(l.MTU), MaxReadRequest: number(l.MaxReadRequest), RelaxedOrdering: l.RelaxedOrdering, NumVFs: number(l.NumVFs),
 		}
 		p.Links = append(p.Links, link)
 	}

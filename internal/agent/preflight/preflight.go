@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"plumbline.dev/plumbline/internal/doctor"
+	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/journal"
@@ -33,25 +34,44 @@ var ErrHazard = errors.New("the driver is not replaced")
 
 // Run returns ErrHazard with all that would be lost if the module were unloaded now.
 func Run(ctx context.Context, o Options) error {
-	held, err := journal.Held(filepath.Join(o.StateDir, "journal"), o.Drivers)
+	held, unread, err := heldNICs(filepath.Join(o.StateDir, "journal"), o.Drivers)
 	if err != nil {
 		return err
-	}
-	for i := range held {
-		held[i] = "pods hold NICs: " + held[i]
 	}
 	host, err := look(ctx, o.Root)
 	if err != nil {
 		return err
 	}
-	hazards, err := doctor.ReloadHazards(host, o.Module)
+	hazards, err := doctor.ReloadHazards(host, o.Module, held)
 	if err != nil {
 		return fmt.Errorf("look at module %s: %w", o.Module, err)
 	}
-	if hazards = append(hazards, held...); len(hazards) == 0 {
+	if hazards = append(hazards, unread...); len(hazards) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: with module %s the host would lose: %s", ErrHazard, o.Module, printable.Text(strings.Join(hazards, "; ")))
+}
+
+// heldNICs are the NICs that pods hold, and what cannot be read of them: nobody can tell
+// which NICs that would be.
+func heldNICs(dir string, drivers []string) (held []doctor.HeldNIC, unread []string, err error) {
+	records, problems, err := journal.Read(dir, drivers)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range problems {
+		unread = append(unread, "NICs that a pod may hold: "+p.Error())
+	}
+	for _, r := range records {
+		nics, err := netdev.HeldNICs(r)
+		if err != nil {
+			unread = append(unread, "NICs that a pod may hold: "+err.Error())
+		}
+		for _, n := range nics {
+			held = append(held, doctor.HeldNIC{NIC: n, By: journal.HeldBy(r)})
+		}
+	}
+	return held, unread, nil
 }
 
 func look(ctx context.Context, root string) (doctor.Host, error) {

@@ -21,7 +21,7 @@ import (
 // lacks says what a container that is being made still needs, from the journal's
 // records and what the runtime shows of it. It waits for the API watch only where
 // that matters.
-func (h *hooks) lacks(ctx context.Context, c runtimestate.Running, records []driver.Record, wait time.Duration) (change, error) {
+func (h *hooks) lacks(ctx context.Context, c runtimestate.Running, made *api.Container, records []driver.Record, wait time.Duration) (change, error) {
 	facts := h.pods.Get(c.Sandbox.UID)
 	shares, err := podclaims.SharesOf(c.Sandbox, c.Container, records, facts)
 	if err != nil && facts == nil && wait > 0 {
@@ -36,7 +36,13 @@ func (h *hooks) lacks(ctx context.Context, c runtimestate.Running, records []dri
 	}
 	lacks := adjust(c.Container, shares, pin)
 	lacks.Memlock = !c.Container.Memlock && h.locksMemory(shares)
-	return lacks, nil
+	if lacks.Edits, err = h.containerEdits(ctx, c, made, shares); err != nil {
+		return change{}, err
+	}
+	var notes []driver.Note
+	lacks.RemoveMounts, notes, err = h.metadataToRemove(ctx, c, made, shares, lacks.CDI)
+	lacks.Edits.Notes = append(lacks.Edits.Notes, notes...)
+	return lacks, err
 }
 
 // locksMemory says whether a share holds devices that reach into the container's
@@ -50,10 +56,15 @@ func (h *hooks) locksMemory(shares []podclaims.Share) bool {
 
 // adjustmentOf makes NRI's message of a change; nil for none.
 func adjustmentOf(lacks change) *api.ContainerAdjustment {
-	if len(lacks.Env) == 0 && len(lacks.CDI) == 0 && !lacks.Memlock && lacks.CPUs == "" && lacks.Mems == "" {
+	none := len(lacks.Env)+len(lacks.CDI)+len(lacks.Edits.Env)+len(lacks.Edits.CharDevices)+len(lacks.Edits.Mounts)+len(lacks.RemoveMounts) == 0
+	if none && !lacks.Memlock && lacks.CPUs == "" && lacks.Mems == "" {
 		return nil
 	}
 	a := &api.ContainerAdjustment{}
+	addEdits(a, lacks.Edits)
+	for _, destination := range lacks.RemoveMounts {
+		a.RemoveMount(destination)
+	}
 	for _, env := range lacks.Env {
 		key, value, _ := strings.Cut(env, "=")
 		a.AddEnv(key, value)
@@ -85,6 +96,11 @@ type change struct {
 	RequestedCPUs *string
 	// Memlock: it must be able to lock any amount of memory.
 	Memlock bool
+	// RemoveMounts are the destinations of mounts that would keep it from starting, or that
+	// it must not have.
+	RemoveMounts []string
+	// Edits are what its drivers said late.
+	Edits driver.ContainerEdits
 }
 
 // adjust says what a container lacks of its shares and of its placement.

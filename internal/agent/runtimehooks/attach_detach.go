@@ -99,6 +99,10 @@ func (h *hooks) attachLocked(ctx context.Context, p *claims.Preparer, r driver.R
 		return status.Report{}, false, err
 	}
 	p.ReportStep(claims.StepAttached)
+	if err := p.DescribeAttached(r, found); err != nil {
+		// The pod has what it was given; it reads of it what was known before.
+		klog.FromContext(ctx).Error(err, "containers are not told all of their devices", "driver", r.Driver, "claim", r.Claim.String())
+	}
 	if len(lacked) == 0 {
 		return status.OfAttached(r, status.Attached, "", found), false, nil
 	}

@@ -18,10 +18,12 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/status"
 	"plumbline.dev/plumbline/internal/cdi"
+	"plumbline.dev/plumbline/internal/devicemetadata"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev"
 	"plumbline.dev/plumbline/internal/guard"
@@ -76,12 +78,16 @@ func (n crashNode) agent(t *testing.T, onStep func(claims.Step)) (*hooks, *claim
 	if err != nil {
 		t.Fatal(err)
 	}
+	told, err := devicemetadata.Open(filepath.Join(n.dir, "metadata"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := New("/nowhere")
 	t.Cleanup(r.namespaces.closeAll)
 	p := &claims.Preparer{
 		Driver: claims.Of(d), Journal: records, CDI: specs, BootID: "boot", Machine: func() *model.Machine { return n.machine(t) },
 		RuntimeReady: func() error { return nil }, Namespaces: r.namespaces, Status: func(status.Report) {}, Changed: func() {}, OnStep: onStep,
-		Guard: "/var/lib/plumbline/bin/plumbline-guard",
+		Guard: "/var/lib/plumbline/bin/plumbline-guard", Metadata: told, Published: func() []resourceapi.Device { return nil },
 	}
 	p.InPod = func(r driver.Record) ([]guard.NIC, error) {
 		moved, err := netdev.Moved(r)
@@ -237,6 +243,13 @@ func killAfter(t *testing.T, step claims.Step, stop bool) {
 		if text, err := os.ReadFile(spec[0]); err != nil || !strings.Contains(string(text), p.Guard) {
 			t.Errorf("%v: the container is not guarded by\n%s", err, text)
 		}
+		files, err := p.Metadata.Mounts(mustGet(t, p))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("device metadata %v, %v; want the request's", files, err)
+		}
+		if text, err := os.ReadFile(files[0].Source); err != nil || !strings.Contains(string(text), `"interfaceName": "net1"`) {
+			t.Errorf("%v: the container is not told of net1 by\n%s", err, text)
+		}
 		if missing, err := p.MissingNICs(mustGet(t, p), n.pod); err != nil || len(missing) > 0 {
 			t.Errorf("the guard misses %v, %v; want nothing", missing, err)
 		}
@@ -245,7 +258,7 @@ func killAfter(t *testing.T, step claims.Step, stop bool) {
 	if after := lookAt(t, host); after != before {
 		t.Errorf("the host (-before +after):\n%s", cmp.Diff(strings.Split(before, "\n"), strings.Split(after, "\n")))
 	}
-	for _, left := range []string{"journal/dra.net/*.json", "cdi/*"} {
+	for _, left := range []string{"journal/dra.net/*.json", "cdi/*", "metadata/dra.net/*"} {
 		if files, err := filepath.Glob(filepath.Join(n.dir, left)); err != nil || len(files) > 0 {
 			t.Errorf("left behind: %v, %v", files, err)
 		}

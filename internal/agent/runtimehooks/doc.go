@@ -6,7 +6,7 @@
 // repairs what happened while the agent was away.
 //
 //	the link to the runtime   nri_link.go, runtime.go
-//	its hooks                 hooks.go, container_hooks.go, adjust_container.go
+//	its hooks                 hooks.go, container_hooks.go, adjust_container.go, container_edits.go
 //	devices of pods           attach_detach.go, handover.go, namespaces.go, repair.go
 //
 // A hook decides from the journal's records alone and adds only what is missing,

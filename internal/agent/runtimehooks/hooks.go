@@ -43,6 +43,8 @@ type hooks struct {
 	renew func(recordKey)
 	// events are written for pods that are refused; nil writes none.
 	events *kube.Events
+	// said are the notes that pods have events of.
+	said notesSaid
 	// metrics counts; nil counts nothing.
 	metrics *metrics.Metrics
 	// deadline bounds a hook below the runtime's own limit.
@@ -180,6 +182,7 @@ func (h *hooks) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 func (h *hooks) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	h.state.RemoveSandbox(pod.GetId())
 	h.pins.ForgetPod(types.UID(pod.GetUid()))
+	h.said.forget(types.UID(pod.GetUid()))
 	return nil
 }
 
@@ -199,9 +202,10 @@ func (h *hooks) CreateContainer(ctx context.Context, pod *api.PodSandbox, contai
 		err := fmt.Errorf("pod %s, container %s: %w", sandbox, container.GetName(), unreadable)
 		return nil, nil, h.refuse(sandbox, metrics.HookCreateContainer, err)
 	}
-	lacks, err := h.lacks(ctx, runtimestate.Running{Sandbox: sandbox, Container: runtimestate.ContainerOf(container)}, records, podWait)
+	lacks, err := h.lacks(ctx, runtimestate.Running{Sandbox: sandbox, Container: runtimestate.ContainerOf(container)}, container, records, podWait)
 	if err != nil {
 		return nil, nil, h.refuse(sandbox, metrics.HookCreateContainer, err)
 	}
+	h.say(ctx, sandbox, lacks.Edits.Notes)
 	return adjustmentOf(lacks), nil, nil
 }

@@ -30,12 +30,15 @@ func (d dying) RegisterPlugin(context.Context, *api.RegisterPluginRequest) (*api
 
 // serve takes one connection. It dies once its answer is on its way, or before.
 func (d dying) serve(t *testing.T, conn net.Conn, answers bool) {
-	trunk := multiplex.Multiplex(conn)
+	// What comes before there is a listener for it would be dropped, as the plugin's call is
+	// on a busy host.
+	trunk := multiplex.Multiplex(conn, multiplex.WithBlockedRead())
 	listener, err := trunk.Listen(multiplex.RuntimeServiceConn)
 	if err != nil {
 		t.Error(err)
 		return
 	}
+	trunk.Unblock()
 	server, err := ttrpc.NewServer()
 	if err != nil {
 		t.Error(err)

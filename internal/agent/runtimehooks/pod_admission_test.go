@@ -5,6 +5,7 @@ package runtimehooks
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -243,17 +244,19 @@ func TestNewClaimOfAnOldName(t *testing.T) {
 	}
 }
 
-// rdmaNIC is a driver whose devices reach into a process's memory.
+// rdmaNIC is a driver of whose devices some reach into a process's memory: rdma0 and so on.
 type rdmaNIC struct{ *agenttest.FakeDriver }
 
-func (rdmaNIC) MemlockFor(driver.Record) bool { return true }
+func (rdmaNIC) MemlockFor(r driver.Record) bool {
+	return slices.ContainsFunc(r.Devices, func(d driver.DeviceRecord) bool { return strings.HasPrefix(d.Device, "rdma") })
+}
 
 // RDMA needs memory that stays in place. A limit that somebody has set, an agent
 // before this one among them, stays.
 func TestLockedMemory(t *testing.T) {
 	a, nic := connected(t, "/nowhere")
 	a.preparers[0].MemoryLocker = rdmaNIC{nic}
-	r := prepared(t, a.preparers[0], agenttest.ClaimFor("a", "nic0"))
+	r := prepared(t, a.preparers[0], agenttest.ClaimFor("a", "rdma0"))
 	h := a.hooks()
 	h.pods = podsOf(t, podWith("a", "a"), podWith("b"))
 	limit := []*api.POSIXRlimit{{Type: "RLIMIT_MEMLOCK", Hard: 1 << 30, Soft: 1 << 30}}
@@ -280,5 +283,34 @@ func TestLockedMemory(t *testing.T) {
 				t.Errorf("%d CDI devices, want %d: every container of a pod that only holds the claim has its devices", got, want)
 			}
 		})
+	}
+}
+
+// Of the containers of one pod only those are given memory to lock that name the RDMA
+// device, not those that name another device of its claim, or none.
+func TestLockedMemoryOfTheContainerWithTheDevice(t *testing.T) {
+	a, nic := connected(t, "/nowhere")
+	a.preparers[0].MemoryLocker = rdmaNIC{nic}
+	claim := agenttest.ClaimFor("a", "rdma0")
+	claim.Devices = append(claim.Devices, driver.Allocation{Request: "s", Pool: "node", Device: "nic0"})
+	r := prepared(t, a.preparers[0], claim)
+	h := a.hooks()
+	h.pods = podsOf(t, podNaming("a", "a"))
+	for _, test := range []struct {
+		container *api.Container
+		raised    bool
+	}{
+		{naming("both", r, 0, 1), true},
+		{naming("rdma", r, 0), true},
+		{naming("plain", r, 1), false},
+		{naming("none", r), false},
+	} {
+		adjustment, _, err := h.CreateContainer(t.Context(), podOf("a", "/run/netns/a"), test.container)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raised := len(adjustment.GetRlimits()) == 1; raised != test.raised {
+			t.Errorf("container %s: limits %v, want raised %t", test.container.GetName(), adjustment.GetRlimits(), test.raised)
+		}
 	}
 }

@@ -35,7 +35,7 @@ func entryOf(driverName string, d DeviceState, want wanted) resourceapi.Allocate
 	if d.RDMA {
 		kinds = append(kinds, conditionRDMAReady)
 	}
-	entry := resourceapi.AllocatedDeviceStatus{Driver: driverName, Pool: d.Pool, Device: d.Device, NetworkData: networkData(d.Network)}
+	entry := resourceapi.AllocatedDeviceStatus{Driver: driverName, Pool: d.Pool, Device: d.Device, NetworkData: NetworkData(d.Network)}
 	if d.Data != nil {
 		entry.Data = &runtime.RawExtension{Raw: d.Data}
 	}
@@ -57,9 +57,9 @@ func entryOf(driverName string, d DeviceState, want wanted) resourceapi.Allocate
 	return entry
 }
 
-// networkData leaves out what the device does not have, and addresses beyond what
+// NetworkData leaves out what the device does not have, and addresses beyond what
 // the API takes of one device: a pod may give its interface any number.
-func networkData(d *driver.DeviceStatus) *resourceapi.NetworkDeviceData {
+func NetworkData(d *driver.DeviceStatus) *resourceapi.NetworkDeviceData {
 	if d == nil {
 		return nil
 	}

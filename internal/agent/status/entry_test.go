@@ -5,6 +5,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,26 @@ func TestNotesOfAnAttachedDevice(t *testing.T) {
 		report := OfAttached(r, Attached, note, found)
 		if report.Devices[0].Note != note || report.Devices[1].Note != want {
 			t.Errorf("notes %q and %q, want %q and %q", report.Devices[0].Note, report.Devices[1].Note, note, want)
+		}
+	}
+}
+
+// The record of an agent before this one says of an RDMA device only which files CDI gives,
+// and the condition that tells of it stays.
+func TestRDMAOfAnOlderRecord(t *testing.T) {
+	node := func(path string) driver.Edits { return driver.Edits{DeviceNodes: []driver.DeviceNode{{Path: path}}} }
+	for name, test := range map[string]struct {
+		device driver.DeviceRecord
+		want   bool
+	}{
+		"said":                {driver.DeviceRecord{RDMA: true}, true},
+		"of an older agent":   {driver.DeviceRecord{Edits: node("/dev/infiniband/uverbs0")}, true},
+		"no RDMA device":      {driver.DeviceRecord{}, false},
+		"another device file": {driver.DeviceRecord{Edits: node("/dev/net/tun")}, false},
+	} {
+		entry := entryOf("dra.net", Of(driver.Record{Devices: []driver.DeviceRecord{test.device}}, Attached, nil).Devices[0], wanted{since: time.Now()})
+		if got := slices.ContainsFunc(entry.Conditions, func(c metav1.Condition) bool { return c.Type == conditionRDMAReady }); got != test.want {
+			t.Errorf("%s: condition %t, want %t", name, got, test.want)
 		}
 	}
 }

@@ -27,6 +27,8 @@ const (
 	RenewFailed = "RenewFailed"
 	// Refused: a pod or container that may not start.
 	Refused = "Refused"
+	// LeftOut: something that a container would be told of its devices, and starts without.
+	LeftOut = "LeftOut"
 	// PutBack: somebody had moved a container off its CPUs, or onto others'.
 	PutBack = "PutBack"
 	// Unmirrored: the pod's standard requests are not what its claims give.
@@ -64,7 +66,7 @@ func Of(r driver.Record, reason string, err error) Report {
 	out := Report{Driver: r.Driver, Claim: r.Claim, Pods: r.Pods}
 	for _, d := range r.Devices {
 		out.Devices = append(out.Devices, DeviceState{
-			Pool: d.Pool, Device: d.Device, ShareID: d.ShareID, Reason: reason, Err: err, RDMA: holdsRDMA(d), Data: d.StatusData,
+			Pool: d.Pool, Device: d.Device, ShareID: d.ShareID, Reason: reason, Err: err, RDMA: d.RDMA || givesVerbs(d), Data: d.StatusData,
 		})
 	}
 	return out
@@ -86,9 +88,9 @@ func OfAttached(r driver.Record, reason, note string, found []driver.DeviceStatu
 	return out
 }
 
-// holdsRDMA goes by the verbs device that every RDMA device has
-// (drivers/infiniband/core/uverbs_main.c).
-func holdsRDMA(d driver.DeviceRecord) bool {
+// givesVerbs says whether CDI gives a verbs file, by which the record of an agent before this
+// one shows its RDMA device: claims outlive agents.
+func givesVerbs(d driver.DeviceRecord) bool {
 	return slices.ContainsFunc(d.Edits.DeviceNodes, func(n driver.DeviceNode) bool {
 		return strings.HasPrefix(n.Path, "/dev/infiniband/uverbs")
 	})

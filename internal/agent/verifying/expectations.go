@@ -6,6 +6,7 @@ package verifying
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/verify/expect"
 )
 
@@ -106,8 +108,9 @@ func (e *expectations) readClaims(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// complete says whether a claim says all it ever will: of an interface that is no
-// PCI function the driver says the name, once the pod has it.
+// complete says whether a claim says all it ever will: of a network device the driver says
+// whether the pod has its RDMA device, and of an interface that is no PCI function the
+// name, once the pod has it.
 func complete(c *resourceapi.ResourceClaim) bool {
 	if c.Status.Allocation == nil {
 		return false
@@ -116,8 +119,18 @@ func complete(c *resourceapi.ResourceClaim) bool {
 		if d.Kind == expect.NIC && d.PCI == nil && d.Interface == "" {
 			return false
 		}
+		if d.Kind == expect.NIC && d.Driver == slicecodec.DriverNet && !d.Admin && !hasEntry(c, d) {
+			return false
+		}
 	}
 	return true
+}
+
+// hasEntry says whether the driver has written what became of a device.
+func hasEntry(c *resourceapi.ResourceClaim, d expect.Device) bool {
+	return slices.ContainsFunc(c.Status.Devices, func(s resourceapi.AllocatedDeviceStatus) bool {
+		return s.Driver == d.Driver && s.Pool == d.Pool && s.Device == d.Name
+	})
 }
 
 // small keeps of a claim what an expectation is made of.
@@ -125,17 +138,20 @@ func small(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	s := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, UID: c.UID}}
 	s.Spec.Devices.Constraints = c.Spec.Devices.Constraints
 	if c.Status.Allocation != nil {
-		s.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: c.Status.Allocation.Devices.Results}}
+		devices := c.Status.Allocation.Devices
+		s.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: devices.Results, Config: devices.Config}}
 	}
 	for _, d := range c.Status.Devices {
-		if d.NetworkData != nil {
-			s.Status.Devices = append(s.Status.Devices, resourceapi.AllocatedDeviceStatus{
-				Driver: d.Driver, Pool: d.Pool, Device: d.Device, ShareID: d.ShareID,
-				NetworkData: &resourceapi.NetworkDeviceData{
-					InterfaceName: d.NetworkData.InterfaceName, HardwareAddress: d.NetworkData.HardwareAddress,
-				},
-			})
+		entry := resourceapi.AllocatedDeviceStatus{Driver: d.Driver, Pool: d.Pool, Device: d.Device, ShareID: d.ShareID}
+		for _, condition := range d.Conditions {
+			entry.Conditions = append(entry.Conditions, metav1.Condition{Type: condition.Type, Status: condition.Status})
 		}
+		if d.NetworkData != nil {
+			entry.NetworkData = &resourceapi.NetworkDeviceData{
+				InterfaceName: d.NetworkData.InterfaceName, HardwareAddress: d.NetworkData.HardwareAddress, IPs: d.NetworkData.IPs,
+			}
+		}
+		s.Status.Devices = append(s.Status.Devices, entry)
 	}
 	return s
 }

@@ -33,6 +33,9 @@ type Options struct {
 	// Machine is the newest scan of the machine; nil before the first.
 	Machine func() *model.Machine
 	Kernel  verify.Kernel
+	// Plugged is what device plugins gave to pods of the node; nil where nobody is to be
+	// asked.
+	Plugged func(ctx context.Context) ([]verify.Plugged, error)
 	// Metrics counts; nil counts nothing.
 	Metrics   *metrics.Metrics
 	Listeners Listeners
@@ -85,7 +88,16 @@ func (v *Verifier) Once(ctx context.Context) {
 
 // look looks at all pods: those that share CPUs are found together only.
 func (v *Verifier) look(ctx context.Context, m *model.Machine, detail bool) []verify.Result {
-	return verify.Check(ctx, m, v.Kernel, v.expectations.forPods(ctx, v.Pods()), detail)
+	results := verify.Check(ctx, m, v.Kernel, v.expectations.forPods(ctx, v.Pods()), detail)
+	if v.Plugged == nil || !verify.HaveGPUs(results) {
+		return results
+	}
+	if plugged, err := v.Plugged(ctx); err != nil {
+		verify.PluginsUnknown(results, err.Error())
+	} else {
+		verify.AgainstPlugins(results, plugged)
+	}
+	return results
 }
 
 func (v *Verifier) count(took time.Duration, results []verify.Result) {

@@ -6,6 +6,7 @@ package verifying
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -308,5 +309,34 @@ func TestAnswers(t *testing.T) {
 	s.Handler().ServeHTTP(answer, httptest.NewRequest("GET", Path, nil))
 	if answer.Code != 503 {
 		t.Errorf("without a machine: %d", answer.Code)
+	}
+}
+
+// A GPU of a claim that the kubelet gave to another pod by a device plugin is found by the
+// loop and on request.
+func TestPluggedGPUs(t *testing.T) {
+	s := newFixture(t, "a3-ultragpu-8g")
+	s.start(t, "train-0", []int{0}, nil, cpuset.New())
+	asked := 0
+	var fails error
+	s.Plugged = func(context.Context) ([]verify.Plugged, error) {
+		asked++
+		return []verify.Plugged{{Namespace: "team", Pod: "thief", Resource: "nvidia.com/gpu", PCI: s.node.Machine.GPUs[0].PCI}}, fails
+	}
+	s.Once(t.Context())
+	if len(s.events) != 1 || !strings.Contains(s.events[0], "Misaligned no GPU serves a claim and a device plugin") || !strings.Contains(s.events[0], "team/thief") {
+		t.Errorf("events %q", s.events)
+	}
+	fails = errors.New("kubelet.sock: no such file")
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", Path, nil))
+	if !strings.Contains(w.Body.String(), "kubelet.sock: no such file") || !strings.Contains(w.Body.String(), `"verdict":"A`) {
+		t.Errorf("%s, want the pod as claimed, and the reason", w.Body.String())
+	}
+	before := asked
+	s.pods = nil
+	s.Once(t.Context())
+	if asked != before {
+		t.Error("the kubelet was asked although no claim has a GPU")
 	}
 }

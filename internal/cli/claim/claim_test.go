@@ -148,7 +148,7 @@ metadata: {name: b}
 spec:
   devices:
     requests: [{name: nic, exactly: {deviceClassName: dra.net}}]
-    config: [{opaque: {driver: dra.net}}, {opaque: {driver: dra.net, parameters: x}}]
+    config: [{opaque: {driver: dra.net}}, {opaque: {driver: dra.net, parameters: x}}, {opaque: {parameters: {}}}]
 `
 	out, err := run(t, nonsense, "lint", "-f", "-")
 	if !errors.Is(err, cmdutil.ErrReported) {
@@ -158,7 +158,8 @@ spec:
 		"ResourceClaim a: error: spec.devices.requests: Invalid value: is a JSON number\n",
 		"ResourceClaim b: error: spec.devices.config[0].opaque.parameters: Invalid value: parameters are empty: want an object, at least {}\n",
 		`ResourceClaim b: error: spec.devices.config[1].opaque.parameters: Invalid value: "x": is a string, want an object`,
-		"2 objects checked: 3 errors, 0 warnings\n",
+		"ResourceClaim b: error: spec.devices.config[2].opaque.driver: Required value: want the driver that the parameters are for, such as dra.net\n",
+		"2 objects checked: 4 errors, 0 warnings\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%swant %s", out, want)

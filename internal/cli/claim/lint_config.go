@@ -64,17 +64,13 @@ func (l linter) claim() {
 		l.selectors(r.path, r.selectors, r.class, l.in.driverOf(r.class))
 		l.wholeGroup(r)
 	}
+	l.derived(devices, requests)
 	for i, c := range l.o.claim.Devices.Constraints {
 		at := devices.Child("constraints").Index(i)
 		l.requestNames(at, c.Requests, known)
-		if c.MatchAttribute != nil {
-			l.attribute(at.Child("matchAttribute"), string(*c.MatchAttribute))
-		}
+		l.compared(at, c, requests)
 		l.lacking(at, c, requests)
 		l.pairwise(at, c)
-		if c.DistinctAttribute != nil {
-			l.attribute(at.Child("distinctAttribute"), string(*c.DistinctAttribute))
-		}
 	}
 	l.tooMany(devices.Child("requests"))
 	reported := map[string]bool{}
@@ -176,13 +172,19 @@ func notFound(at *field.Path, name string, there []string) *field.Error {
 	return e
 }
 
-// driverName warns of parameters for a driver with nearly the name of one of plumbline's.
+// driverName wants parameters to be for a driver, as the API server does, and warns of one
+// with nearly the name of one of plumbline's.
 func (l linter) driverName(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) {
 	if o == nil || slices.Contains(slicecodec.Drivers(), o.Driver) {
 		return
 	}
+	at = at.Child("opaque", "driver")
+	if o.Driver == "" {
+		l.error(field.Required(at, "want the driver that the parameters are for, such as "+slicecodec.DriverNet))
+		return
+	}
 	if meant := suggest.Closest(o.Driver, slicecodec.Drivers()); meant != "" {
-		l.warning(field.Invalid(at.Child("opaque", "driver"), o.Driver, "did you mean "+meant+"?"))
+		l.warning(field.Invalid(at, o.Driver, "did you mean "+meant+"?"))
 	}
 }
 

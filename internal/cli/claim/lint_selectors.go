@@ -87,22 +87,59 @@ func inDomain(names []string, domain string) []string {
 // or have of one driver only: a constraint keeps out each device that lacks its
 // attribute.
 func (l linter) lacking(at *field.Path, c resourceapi.DeviceConstraint, requests []request) {
-	which, name := "matchAttribute", c.MatchAttribute
-	if name == nil {
-		which, name = "distinctAttribute", c.DistinctAttribute
-	}
-	if name == nil {
+	which, name := comparedBy(c)
+	if name == "" {
 		return
 	}
+	deriving := derivedUnder(c, requests)
 	for _, r := range requests {
 		driver := l.in.driverOf(r.class)
-		if !appliesTo(c.Requests, r) || !slices.Contains(slicecodec.Drivers(), driver) {
+		if !appliesTo(c.Requests, r) || r.derives(name) || !slices.Contains(slicecodec.Drivers(), driver) {
 			continue
 		}
-		if why := whyLacking(string(*name), driver); why != "" {
-			l.warning(field.Invalid(at.Child(which), string(*name), fmt.Sprintf("request %s: %s, and a constraint keeps out every device that lacks its attribute", r.name, why)))
+		why := whyLacking(name, driver)
+		if why == "" && len(deriving) > 0 && !slices.Contains(slicecodec.AttributesOf(driver), name) {
+			why = fmt.Sprintf("it does not derive %s as %s does, and %s does not publish it", name, strings.Join(deriving, " and "), driver)
+		}
+		if why != "" {
+			l.warning(field.Invalid(at.Child(which), name, fmt.Sprintf("request %s: %s, and a constraint keeps out every device that lacks its attribute", r.name, why)))
 			return
 		}
+	}
+}
+
+// comparedBy is what a constraint compares, and the field that says so.
+func comparedBy(c resourceapi.DeviceConstraint) (which, name string) {
+	switch {
+	case c.MatchAttribute != nil:
+		return "matchAttribute", string(*c.MatchAttribute)
+	case c.DistinctAttribute != nil:
+		return "distinctAttribute", string(*c.DistinctAttribute)
+	}
+	return "", ""
+}
+
+// compared warns of an attribute that a constraint compares, and that no driver
+// publishes and no request derives.
+func (l linter) compared(at *field.Path, c resourceapi.DeviceConstraint, requests []request) {
+	which, name := comparedBy(c)
+	if name == "" || len(derivedUnder(c, requests)) > 0 {
+		return
+	}
+	var derived []string
+	for _, r := range requests {
+		for _, d := range r.derived {
+			derived = append(derived, string(d.Name))
+		}
+	}
+	known := slices.Contains(slicecodec.AttributeNames(), name)
+	switch meant := suggest.Closest(name, derived); {
+	case meant != "" && meant != name && !known:
+		l.warning(field.Invalid(at.Child(which), name, "no request under it derives this attribute: did you mean "+meant+"?"))
+	case strings.HasPrefix(name, "derived/"):
+		l.warning(field.Invalid(at.Child(which), name, "no request under it derives this attribute, and no driver publishes attributes of this domain"))
+	default:
+		l.attribute(at.Child(which), name)
 	}
 }
 

@@ -52,6 +52,7 @@ func TestLintTellsTheDriversVerdict(t *testing.T) {
 		"tables of VRFs":           {`{"interface": {"vrf": {"name": "v", "table": 7}}}`, `{"interface": {"vrf": {"name": "w", "table": 7}}}`},
 		"routes":                   {`{"routes": [{"destination": "10.0.0.0/8", "scope": 253}]}`, `{"routes": [{"destination": "10.0.0.0/8", "scope": 253}]}`},
 		"a value":                  {`{"interface": {"mtu": 1}}`},
+		"a VLAN":                   {`{"interface": {"vf": {"vlan": 4095}}}`},
 		"fields beside each other": {`{"interface": {"dhcp": true, "addresses": ["10.0.0.1/24"]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +111,9 @@ func TestLintNotesWhatThePolicyGuards(t *testing.T) {
 		"disableEbpfPrograms": `{"interface": {"disableEbpfPrograms": true}}`,
 		"privateFlags":        `{"ethtool": {"privateFlags": {"a": false}}}`,
 		"sysctls":             `{"sysctls": {"net.ipv4.tcp_ecn": "1"}}`,
+		"vf":                  `{"interface": {"vf": {"trust": true}}}`,
 		"umad":                `{"rdma": {"umad": true}}`,
-		"":                    `{"interface": {"mtu": 9000, "disableEbpfPrograms": false}, "sysctls": {}}`,
+		"":                    `{"interface": {"mtu": 9000, "disableEbpfPrograms": false, "vf": {"vlan": null}}, "sysctls": {}}`,
 	} {
 		out, err := run(t, nicClaim(t, parameters), "lint", "-f", "-")
 		if err != nil {

@@ -238,6 +238,26 @@ func TestNewOfPartsOfGPUs(t *testing.T) {
 	}
 }
 
+// Claims for MIG devices are tried on what NVIDIA's driver published: of GPUs that were cut
+// before, and of one that it cuts itself.
+func TestNewOnMIGDevices(t *testing.T) {
+	const cut, onDemand = "nvidia-mig-static", "nvidia-mig"
+	for _, tc := range []struct{ node, args, want string }{
+		{cut, "--gpus 1 --mig-profile 3g.71gb", "fits nvidia-mig-static\n"},
+		{cut, "--gpus 2 --mig-profile 1g.18gb --mig-same-gpu", "fits nvidia-mig-static\n"},
+		{cut, "--gpus 2 --mig-profile 3g.71gb", "does not fit nvidia-mig-static: "},
+		{cut, "--gpus 1 --mig-profile 4g.71gb", "does not fit nvidia-mig-static: "},
+		{cut, "--gpus 1", "fits nvidia-mig-static\n"},
+		{cut, "--gpus 2", "does not fit nvidia-mig-static: "},
+		{onDemand, "--gpus 2 --mig-profile 3g.71gb --mig-same-gpu", "fits nvidia-mig\n"},
+	} {
+		_, said := told(t, "", append(strings.Fields(tc.args), "-f", "../testdata/nvidia/"+tc.node+".yaml")...)
+		if !strings.Contains(said, tc.want) {
+			t.Errorf("%s: %swant %s", tc.args, said, tc.want)
+		}
+	}
+}
+
 // oldNode is a node as the drivers of GKE's tutorial publish it, on which a claim
 // has the first GPU.
 const oldNode = `

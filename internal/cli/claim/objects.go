@@ -32,6 +32,9 @@ type object struct {
 	rule       *resourceapi.DeviceTaintRule
 	slice      *resourceapi.ResourceSlice
 	pods       []cmdutil.PodSpec
+	// kept says that the API server wrote the object, and dropped that it has left out
+	// derived attributes on the way.
+	kept, dropped bool
 	// unreadable are fields that the API does not have, or not as they are.
 	unreadable field.ErrorList
 }
@@ -83,7 +86,8 @@ type request struct {
 	// several says that it asks for more than one device.
 	several bool
 	// admin says that it only looks at devices, and takes none.
-	admin bool
+	admin   bool
+	derived []resourceapi.DeviceDerivedAttribute
 }
 
 // requests lists every alternative by itself.
@@ -97,11 +101,11 @@ func (o *object) requests() []request {
 				path = at.Child("exactly")
 			}
 			all = append(all, request{r.Name, e.DeviceClassName, path, e.Selectors, e.Capacity,
-				e.Count > 1 || e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess})
+				e.Count > 1 || e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess, e.DerivedAttributes})
 		}
 		for j, s := range r.FirstAvailable {
 			all = append(all, request{resourceclaim.CreateSubRequestRef(r.Name, s.Name), s.DeviceClassName, at.Child("firstAvailable").Index(j), s.Selectors, s.Capacity,
-				s.Count > 1 || s.AllocationMode == resourceapi.DeviceAllocationModeAll, false})
+				s.Count > 1 || s.AllocationMode == resourceapi.DeviceAllocationModeAll, false, s.DerivedAttributes})
 		}
 	}
 	return all

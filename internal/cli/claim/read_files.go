@@ -18,6 +18,7 @@ import (
 
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/explain"
 )
 
 // shipped is the source of the device classes that plumbline brings.
@@ -168,8 +169,10 @@ const (
 
 func (o *object) setClaim(c *resourceapi.ResourceClaim) {
 	o.claim, o.path, o.allocation = &c.Spec, field.NewPath("spec"), c.Status.Allocation
+	o.kept, o.dropped = c.UID != "", explain.Dropped(&c.ObjectMeta, &c.Spec)
 }
 
 func (o *object) setTemplate(t *resourceapi.ResourceClaimTemplate) {
 	o.claim, o.path = &t.Spec.Spec, field.NewPath("spec", "spec")
+	o.kept, o.dropped = t.UID != "", explain.Dropped(&t.ObjectMeta, &t.Spec.Spec)
 }

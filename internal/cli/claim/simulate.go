@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/cli/claim/fit"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/explain"
@@ -26,6 +27,7 @@ type simulateOptions struct {
 	nodes    []string
 	labels   string
 	limit    int
+	gates    string
 }
 
 func newSimulateCommand() *cobra.Command {
@@ -41,8 +43,9 @@ With --machine the nodes have the hardware of a shipped machine or of a machine
 file, all of them free. Else they are the cluster's, as their
 ResourceSlices describe them and with the claims that hold devices now; nothing is
 written. Pods in the files are filled in with all their claims and templates; other
-claims and templates each by itself. The exit code is 1 when something fits
-nowhere.`,
+claims and templates each by itself. Feature gates are the defaults of the newest
+Kubernetes, and --feature-gates says what differs. The exit code is 1 when something
+fits nowhere.`,
 		Example: `  # how many of these does an A3 Ultra have room for, and four Azure nodes?
   {{program}} claim simulate -f training.yaml --machine a3-ultragpu-8g --machine azure-nd96isr-h100-v5=4
 
@@ -61,6 +64,7 @@ nowhere.`,
 	flags.StringArrayVar(&o.machines, "machine", nil, "fill a node with the hardware of a shipped machine or of a machine file; =COUNT for several. May be repeated")
 	flags.StringArrayVar(&o.nodes, "node", nil, "fill this node of the cluster. May be repeated")
 	flags.StringVarP(&o.labels, "selector", "l", "", "fill the nodes of the cluster that have these labels")
+	flags.StringVar(&o.gates, "feature-gates", "", "feature gates of the scheduler that differ from the defaults, such as DRADerivedAttributes=true")
 	flags.IntVar(&o.limit, "limit", 1000, "stop at so many pods on a node")
 	return cmd
 }
@@ -198,7 +202,14 @@ func (in *inputs) deviceClasses() map[string]*resourceapi.DeviceClass {
 
 // nodeGroups are the nodes to fill: of the machines named, else of the cluster.
 func (o *simulateOptions) nodeGroups(ctx context.Context, in *inputs, errOut io.Writer) ([]simulate.NodeGroup, simulate.Options, error) {
-	simulation := simulate.Options{Classes: in.deviceClasses(), Rules: in.rules, Limit: o.limit}
+	gates, err := allocation.OverrideGates(allocation.DefaultGates(allocation.NewestMinor), allocation.NewestMinor, o.gates)
+	if err != nil {
+		return nil, simulate.Options{}, cmdutil.UsageError{Err: fmt.Errorf("--feature-gates: %w", err)}
+	}
+	simulation := simulate.Options{Classes: in.deviceClasses(), Rules: in.rules, Limit: o.limit, Gates: &gates}
+	if deriving := in.deriving(); deriving != nil && deriving.kept {
+		gates = o.withDerived(gates, errOut)
+	}
 	var groups []simulate.NodeGroup
 	for _, arg := range o.machines {
 		g, err := simulate.FromMachine(ctx, arg, simulation.Classes, errOut)
@@ -219,6 +230,11 @@ func (o *simulateOptions) nodeGroups(ctx context.Context, in *inputs, errOut io.
 	for name, class := range in.classes {
 		if class.source == shipped {
 			delete(simulation.Classes, name)
+		}
+	}
+	if deriving := in.deriving(); deriving != nil && !deriving.kept {
+		if gates, err = o.askDerived(ctx, client, deriving, gates, errOut); err != nil {
+			return nil, simulation, err
 		}
 	}
 	groups, err = simulate.FromCluster(ctx, client, simulate.NodeFilter{Names: o.nodes, Labels: o.labels}, &simulation, errOut)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -34,7 +35,14 @@ type published struct {
 	devices, withRoot, withNode int
 	// version is the kernel driver's; empty where no device says it.
 	version string
+	// writers are who wrote the slices lately.
+	writers []string
 }
+
+// lately is how long a publisher may take to write over what another has written: the library
+// of DRA drivers takes half a minute (k8s.io/dynamic-resource-allocation/resourceslice,
+// DefaultSyncDelay).
+const lately = 5 * time.Minute
 
 // gpus are those by node; nil where slices may not be listed.
 type gpus map[string]published
@@ -64,6 +72,9 @@ func (g gpus) add(s *resourceapi.ResourceSlice) {
 		return
 	}
 	p := g[*s.Spec.NodeName]
+	p.writers = append(p.writers, slicecodec.Writers(s, time.Now().Add(-lately))...)
+	slices.Sort(p.writers)
+	p.writers = slices.Compact(p.writers)
 	for i := range s.Spec.Devices {
 		attributes := s.Spec.Devices[i].Attributes
 		p.devices++
@@ -98,6 +109,10 @@ func (g gpus) finding(n *corev1.Node, p hosts.HostProfile) *hosts.Finding {
 	}
 	offered := pluginGPUs(n)
 	switch said := g[node]; {
+	case len(said.writers) > 1:
+		f.Found = "written by " + printable.Text(strings.Join(said.writers, " and ")) + " within minutes"
+		f.Want = "one publisher: two write over each other, and give away the same GPU"
+		f.Fix = "remove one of the two from the node; drivers.gpu.mode of plumbline's chart is external beside NVIDIA's driver"
 	case said.devices > 0 && len(offered) > 0:
 		f.Found = "publishes " + plural.Count(said.devices, "device", "devices") + ", and a device plugin offers " + printable.Text(strings.Join(offered, ", "))
 		f.Want = "one owner: both may give away the same GPU"

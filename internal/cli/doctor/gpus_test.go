@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -75,6 +76,34 @@ func TestTwoOwnersOfGPUs(t *testing.T) {
 			a := &api{slices: tc.slices}
 			a.add("gpu-0", recorded(t)["ready"])
 			a.nodes[0].Status.Allocatable = tc.allocatable
+			for _, of := range [][]string{{"--node", "gpu-0"}, {"-A"}} {
+				text, code, err := a.run(t, append(of, "--all")...)
+				if err != nil || code != tc.code || !strings.Contains(text, tc.want) {
+					t.Errorf("%q: exit code %d, %v, want %d and %q:\n%s", of, code, err, tc.code, tc.want, text)
+				}
+			}
+		})
+	}
+}
+
+// Two drivers that write the same slices over and over are two publishers. One that took
+// over from another, or a person who looked in long ago, is none.
+func TestTwoPublishersOfGPUs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ago  time.Duration
+		want string
+		code int
+	}{
+		"at once":             {time.Minute, "written by gpu-kubelet-plugin and plumbline-agent within minutes", exitWrong},
+		"one after the other": {time.Hour, "1 device, kernel driver 570.86.15", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sliceOf(gpuDriver, "gpu-0", 1, 1)
+			for manager, ago := range map[string]time.Duration{"gpu-kubelet-plugin": 0, "plumbline-agent": tc.ago} {
+				s.ManagedFields = append(s.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Time: &metav1.Time{Time: time.Now().Add(-ago)}})
+			}
+			a := &api{slices: []resourceapi.ResourceSlice{s}}
+			a.add("gpu-0", recorded(t)["ready"])
 			for _, of := range [][]string{{"--node", "gpu-0"}, {"-A"}} {
 				text, code, err := a.run(t, append(of, "--all")...)
 				if err != nil || code != tc.code || !strings.Contains(text, tc.want) {

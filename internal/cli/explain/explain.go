@@ -64,7 +64,8 @@ files. Nodes are those of the cluster, unless the files have ResourceSlices or
 not among the files are those that plumbline ships. Nothing is written anywhere.
 
 Feature gates of the scheduler cannot be read from a cluster: the defaults of its
-version are assumed, and --feature-gates says what differs.
+version are assumed, and --feature-gates says what differs. That of derived attributes
+shows in what the API server keeps of them; of claims in files it is asked by a dry run.
 
 The exit code is 0 when everything fits or is allocated, 1 when something does
 not fit or something went wrong, and 2 when the command line is wrong.`,
@@ -224,6 +225,12 @@ func (o *options) snapshot(in *objects, source string, minor int) (*snapshot.Clu
 	gates, err := allocation.OverrideGates(allocation.DefaultGates(minor), minor, o.gates)
 	if err != nil {
 		return nil, cmdutil.UsageError{Err: fmt.Errorf("--feature-gates: %w", err)}
+	}
+	if in.keepsDerived || explain.Kept(in.claims, in.templates) {
+		var note string
+		if gates, note = explain.GatesOfKept(gates, o.gates); note != "" {
+			in.notes = append(in.notes, note)
+		}
 	}
 	s := snapshot.Objects{
 		Source: source, Minor: minor, Gates: gates, Nodes: in.nodes, Slices: in.slices, Classes: in.classes, Claims: in.claims,

@@ -116,6 +116,21 @@ func TestPartitionsAndSharesOfNVIDIAsDriver(t *testing.T) {
 			says: []string{"too little left of gpu-0-counter-set/copy-engines, gpu-0-counter-set/decoders"},
 		},
 		{name: "a profile that the GPU lacks", node: "nvidia-mig", claim: mig("1g.10gb"), says: []string{"their gpu.nvidia.com/profile is"}},
+		{name: "a partition that was made before", node: "nvidia-mig-static", claim: mig("3g.71gb"), fits: true},
+		{
+			name: "a second one", node: "nvidia-mig-static", claim: mig("3g.71gb"), held: []string{"gpu-0-mig-3g71gb-9-4"},
+			says: []string{"1 device matches, 0 free", "held by default/c0 (1)"},
+		},
+		{
+			// Nobody makes others, however much of the GPU is free.
+			name: "a partition that was not made", node: "nvidia-mig-static", claim: mig("1g.35gb"),
+			says: []string{"their gpu.nvidia.com/profile is 1g.18gb (2), 2g.35gb (1), 3g.71gb (1)"},
+		},
+		{name: "the GPU that was not cut", node: "nvidia-mig-static", claim: strings.ReplaceAll(share(""), ", capacity: {requests: {}}", ""), held: []string{"gpu-0-mig-3g71gb-9-4"}, fits: true},
+		{
+			name: "a GPU beside it", node: "nvidia-mig-static", claim: strings.ReplaceAll(share(""), ", capacity: {requests: {}}", ""), held: []string{"gpu-2"},
+			says: []string{"1 device matches, 0 free"},
+		},
 		{name: "the fourth share", node: "nvidia-shares", claim: share("shares: 1"), held: four[:3], share: amounts("1", "16Gi"), fits: true},
 		{
 			name: "the fifth share", node: "nvidia-shares", claim: share("shares: 1"), held: four, share: amounts("1", "16Gi"),

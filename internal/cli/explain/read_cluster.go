@@ -43,6 +43,7 @@ func (o *options) live(ctx context.Context, given *objects, refs []cmdutil.Refer
 	if err := r.all(o.where(given, namespace), files); err != nil {
 		return nil, nil, err
 	}
+	r.askDerived(given, o.gates, namespace)
 	all := r.in.with(given)
 	known, err := o.snapshot(all, "cluster", minor)
 	if err != nil {
@@ -58,7 +59,7 @@ func (o *options) live(ctx context.Context, given *objects, refs []cmdutil.Refer
 		if len(refs) == 0 && (files && !given.has(&s) || !files && !o.all && s.Namespace != namespace) {
 			continue
 		}
-		s.Notes = append(s.Notes, r.notes...)
+		s.Notes = append(append(s.Notes, r.notes...), all.notes...)
 		kept = append(kept, s)
 	}
 	return known, kept, nil

@@ -33,6 +33,8 @@ type objects struct {
 	rules     []*resourceapi.DeviceTaintRule
 	// notes are what was passed over.
 	notes []string
+	// keepsDerived says that the API server would keep the derived attributes of claims.
+	keepsDerived bool
 	// unread says of kinds why they could not be read.
 	unread map[string]error
 }

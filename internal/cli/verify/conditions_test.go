@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/verify"
 )
 
@@ -70,7 +71,7 @@ func TestTenants(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			client := tenant(tc.devices...)
-			report, err := look(t.Context(), client, orConditions{agents{client: client, namespace: "plumbline-system"}, client}, selection{namespace: "team"})
+			report, err := look(t.Context(), client, orConditions{agents{cmdutil.Agents{Client: client, Namespace: "plumbline-system"}}, client}, selection{namespace: "team"})
 			if err != nil || len(report.Pods) != 1 || report.Pods[0].Verdict != tc.verdict || report.Pods[0].Reason != tc.reason || report.Pods[0].Node != "n1" {
 				t.Fatalf("%+v, %v; want %s (%s)", report, err, tc.verdict, tc.reason)
 			}
@@ -85,7 +86,7 @@ func TestTenants(t *testing.T) {
 // Without conditions, or without the right to read claims, it says what was refused.
 func TestTenantsWithoutConditions(t *testing.T) {
 	client := tenant()
-	s := orConditions{agents{client: client, namespace: "plumbline-system"}, client}
+	s := orConditions{agents{cmdutil.Agents{Client: client, Namespace: "plumbline-system"}}, client}
 	report, err := look(t.Context(), client, s, selection{namespace: "team"})
 	if err != nil || report.Pods[0].Verdict != "Unknown" || !strings.Contains(report.Pods[0].Message, "no rights in plumbline-system") {
 		t.Errorf("%+v, %v", report.Pods, err)

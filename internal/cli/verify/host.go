@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
+	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/model"
@@ -40,11 +41,11 @@ type host struct {
 // source is where the command line says that facts come from.
 func (o *options) source(client kubernetes.Interface) (source, error) {
 	if !o.host {
-		config, err := o.cluster.ToRESTConfig()
+		known, err := cmdutil.AgentsOf(o.cluster, client, o.agents)
 		if err != nil {
 			return nil, err
 		}
-		return orConditions{agents{client: client, namespace: o.agents, execute: byStream(config, client)}, client}, nil
+		return orConditions{agents{known}, client}, nil
 	}
 	h := host{client: client, node: o.node, sample: o.sample, options: collect.Options{Proc: o.proc, Sys: o.sys}}
 	if h.node == "" {
@@ -69,7 +70,7 @@ func (h host) machine(ctx context.Context) (*model.Machine, error) {
 		defer links.Close()
 		sources.Links = links
 	}
-	m, _, err := inventory.Scan(ctx, sources, inventory.Options{Name: h.node})
+	m, _, err := inventory.Scan(ctx, sources, inventory.Options{Name: h.node, DataDirect: inventory.NewDataDirect()})
 	return m, err
 }
 

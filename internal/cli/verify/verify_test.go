@@ -89,7 +89,7 @@ func (c *cluster) run(t *testing.T, output string, which selection) (string, err
 	t.Helper()
 	c.time(t)
 	client := fake.NewClientset(c.objects...)
-	report, err := look(t.Context(), client, agents{client: client, namespace: "plumbline-system", execute: c.execute}, which)
+	report, err := look(t.Context(), client, agents{cmdutil.Agents{Client: client, Namespace: "plumbline-system", Execute: c.execute}}, which)
 	if err != nil {
 		return "", err
 	}

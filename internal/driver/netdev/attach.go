@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
 	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
@@ -120,7 +122,7 @@ func (t *transaction) attach(ctx context.Context, r driver.Record, plans []Plan)
 	for i, plan := range plans {
 		statuses[i].Device = r.Devices[i].Device
 		if err = ctx.Err(); err == nil {
-			links[i], err = t.attachOne(plan)
+			links[i], err = t.attachOne(plan, r.Devices[i].AdminAccess)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("device %s: %w", r.Devices[i].Device, err)
@@ -163,6 +165,11 @@ func (t *transaction) finish(plan Plan, link *rtnl.Link, status *driver.DeviceSt
 		return err
 	}
 	have := describe(status, link, addresses)
+	view := &rdmaView{Driver: t.Driver, conn: t.pod.NetNSConn}
+	if status.Attributes, err = view.attributes(plan, link, addresses); err != nil {
+		// The pod has the device; what is not known of it nobody is told.
+		klog.Background().Info("not known what containers are told of an RDMA device", "device", status.Device, "reason", err.Error())
+	}
 	leftOut, err := plan.Pod.Finish(t.pod, link.Index, have, plan.lease())
 	status.Note = noteOf(t.leaseExpired(plan), leftOut)
 	return err
@@ -200,7 +207,10 @@ func nicsIn(pod *podstate.Pod, plans []Plan) ([]rtnl.Link, error) {
 
 // attachOne brings one device into the pod. The link is nil where the device
 // has none.
-func (t *transaction) attachOne(plan Plan) (*rtnl.Link, error) {
+func (t *transaction) attachOne(plan Plan, adminAccess bool) (*rtnl.Link, error) {
+	if adminAccess {
+		return nil, nil
+	}
 	var link *rtnl.Link
 	if plan.Pod != nil {
 		var err error
@@ -208,13 +218,12 @@ func (t *transaction) attachOne(plan Plan) (*rtnl.Link, error) {
 			return nil, err
 		}
 	}
-	if plan.RDMA != nil && plan.RDMA.Exclusive {
-		if link == nil {
-			t.moved = append(t.moved, plan)
-		}
-		if err := moveRDMA(plan, t.host.Fd(), t.pod.Fd()); err != nil {
-			return nil, fmt.Errorf("RDMA device %s: %w", plan.RDMA.Name, err)
-		}
+	moved, err := t.toPod(plan, t.pod.Fd())
+	if moved {
+		t.moved = append(t.moved, plan)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("RDMA device %s: %w", plan.NIC.RDMA.Name, err)
 	}
 	return link, nil
 }
@@ -237,11 +246,18 @@ func (t *transaction) attachInterface(plan Plan) (*rtnl.Link, error) {
 	if err := dropPrograms(t.pod, link.Index, plan); err != nil {
 		return nil, err
 	}
+	if err := t.host.SetMAC(plan.Host.VF, plan.Pod.Settings.MAC); err != nil {
+		return nil, fmt.Errorf("interface.hardwareAddr: %w", err)
+	}
 	lease := plan.lease()
 	if t.leaseExpired(plan) != "" {
 		lease = nil // the address may be somebody else's by now
 	}
-	return link, plan.Pod.Configure(t.pod, link, lease)
+	configure := func() error { return plan.Pod.Configure(t.pod, link, lease) }
+	if plan.Host.VF.SetsMAC() { // which may have reset it
+		return link, hoststate.AwaitReset(configure)
+	}
+	return link, configure()
 }
 
 // dropPrograms detaches the eBPF programs that their owner attached to a NIC again
@@ -295,6 +311,11 @@ func (t *transaction) move(plan Plan, link *rtnl.Link) (*rtnl.Link, error) {
 		return nil, err
 	}
 	t.moved = append(t.moved, plan)
+	// A physical function that was reset since staging may have forgotten.
+	if err := t.stageVF(&plan); err != nil {
+		return nil, err
+	}
+	free := t.host.FreeMAC(plan.Host.VF)
 	// Alternative names move with the link, and one may be the name that an
 	// interface of the claim gets in the pod. Detach restores it.
 	for _, alternative := range link.AltNames {
@@ -311,7 +332,7 @@ func (t *transaction) move(plan Plan, link *rtnl.Link) (*rtnl.Link, error) {
 		return nil, fmt.Errorf("interface.name: the pod has an interface %q, or one of that alternative name, already: choose another name: %w", name, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("interface %s to %s in the pod: %w", link.Name, name, err)
+		return nil, fmt.Errorf("interface %s to %s in the pod: %w", link.Name, name, errors.Join(err, free))
 	}
 	arrived, err := t.pod.LinkByName(name)
 	if err == nil && (arrived == nil || !plan.identity().Matches(*arrived)) {

@@ -41,6 +41,15 @@ func merge(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
 	return merged, nil
 }
 
+// AsksForNCCL says whether the parameters of one of a claim's NICs ask for NCCL's environment;
+// those that Plan refuses do not.
+func AsksForNCCL(c driver.Claim) bool {
+	return slices.ContainsFunc(c.Devices, func(a driver.Allocation) bool {
+		merged, err := merge(a.Configs)
+		return err == nil && merged.NCCL()
+	})
+}
+
 // CheckParameters is why Plan would refuse devices of one claim on the grounds of
 // their parameters alone, on whatever node: an error for each, nil where there is
 // no reason, in the words of Plan. Devices have the names of their requests. What a

@@ -17,6 +17,8 @@ import (
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/host/rdma"
+	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
 // The test runs itself with these, as a process to be killed.
@@ -24,6 +26,8 @@ var (
 	crashDo     = flag.String("crash-do", "", "stage, attach, detach or unstage: what the process does before it is killed")
 	crashAfter  = flag.Int("crash-after", 0, "the number of changes to the kernel after which the process kills itself")
 	crashRecord = flag.String("crash-record", "", "file of the record")
+	crashRDMA   = flag.String("crash-rdma", "", "file of the RDMA subsystem")
+	crashPF     = flag.String("crash-pf", "", "file of the physical function, whose changes alone count where it is given")
 )
 
 // Descriptors of the namespaces in the process to be killed.
@@ -32,7 +36,7 @@ const crashHost, crashPod = "/proc/self/fd/3", "/proc/self/fd/4"
 // TestCrashHelper is that process.
 func TestCrashHelper(t *testing.T) {
 	if *crashDo == "" {
-		t.Skip("runs as a process of TestKilledAnywhere only")
+		t.Skip("runs as a process of other tests only")
 	}
 	text, err := os.ReadFile(*crashRecord)
 	if err != nil {
@@ -47,12 +51,19 @@ func TestCrashHelper(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes := 0
-	d.host.Changed = func() {
+	step := func() {
 		if changes++; changes == *crashAfter {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 	}
-	d.host.OnChange(d.host.Changed)
+	if *crashPF != "" {
+		pf := &fakePF{path: *crashPF, step: step, namespaces: []int{3, 4}}
+		d.host.VFs, d.host.Sys = pf, pf.tree(t)
+	} else {
+		d.rdma = fakeRDMA{path: *crashRDMA}
+		d.host.Changed = step
+		d.host.OnChange(step)
+	}
 	switch *crashDo {
 	case "stage":
 		_, err = d.Stage(t.Context(), r)
@@ -68,7 +79,7 @@ func TestCrashHelper(t *testing.T) {
 	}
 }
 
-// crashing is a lab with a claim of two NICs.
+// crashing is a lab with a claim of two NICs, one of them with an RDMA device of its own.
 type crashing struct {
 	*lab
 	pod *hosttest.Namespace
@@ -77,6 +88,8 @@ type crashing struct {
 	// before and empty are host and pod without the claim, inside is the pod with
 	// it; rules are the pod's without it.
 	before, empty, inside, rules string
+	// vfs are the virtual functions on the host, vfsInPod those in the pod.
+	vfs, vfsInPod []rtnl.VF
 }
 
 // full is everything of a configuration that a host of namespaces has.
@@ -90,6 +103,42 @@ const full = `{
 	"neighbors": [{"ipAddress": "10.44.0.7", "hardwareAddr": "02:00:00:00:07:07"}],
 	"ethtool": {"features": {"tx-tcp-segmentation": false}}
 }`
+
+// The same of a kill before and after each setting of a virtual function through its
+// physical one.
+func TestKilledAtAnySettingOfAVF(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the physical function's driver is a stand-in: the same on every kernel")
+	}
+	for _, do := range []string{"stage", "attach", "detach", "unstage"} {
+		t.Run(do, func(t *testing.T) {
+			t.Parallel()
+			newCrashingVF(t).killEverywhere(t, do)
+		})
+	}
+}
+
+// newCrashingVF is a lab with a claim of two virtual functions.
+func newCrashingVF(t *testing.T) *crashing {
+	t.Helper()
+	c := &crashing{lab: newLab(t), pod: hosttest.NewNamespace(t)}
+	pf := c.newPF(t, true, c.pod)
+	c.host.Run(t, "ip address add 10.44.0.2/24 dev nic0")
+	c.before, c.empty, c.rules, c.vfs = look(t, c.host), look(t, c.pod), rulesOf(t, c.pod), pf.read(t).VFs
+	request := claim(vfParameters, vfZero, vfOne)
+	request.Devices[1].Configs = []driver.Config{{Source: "claim", Raw: []byte(`{"interface": {"vf": {"vlan": 7}}}`)}}
+	var err error
+	if c.planned, err = c.driver.Plan(request, c.withVFs(t, nil), nil); err != nil {
+		t.Fatal(err)
+	}
+	c.staged = c.stage(t)
+	c.attach(t, c.staged, c.pod)
+	c.inside, c.vfsInPod = look(t, c.pod), pf.read(t).VFs
+	want := []rtnl.VF{{Number: 0, VFSettings: setVF}, {Number: 1, VFSettings: rtnl.VFSettings{MAC: ptr(rtnl.NoMAC), VLAN: &rtnl.VFVLAN{ID: 7, Protocol: 0x8100}}}}
+	pf.expect(t, "in the pod", want)
+	c.back(t, "before the first kill")
+	return c
+}
 
 // After a kill at any change to the kernel, a new process that has only the record can
 // attach the pod's NICs, or restore the host's.
@@ -129,6 +178,9 @@ func (c *crashing) killEverywhere(t *testing.T, do string) {
 func newCrashing(t *testing.T) *crashing {
 	t.Helper()
 	c := &crashing{lab: newLab(t), pod: hosttest.NewNamespace(t)}
+	fake := newFakeRDMA(t, rdmaState{Mode: rdma.Exclusive, Devices: []rdmaStateDevice{{Name: "mlx5_0", Namespace: inode(c.host.Fd())}}})
+	c.rdma = &fake
+	c.driver = c.newDriver(t)
 	c.host.Run(t, busy+neighbourly)
 	c.host.Run(t, `
 		ip address add 10.46.0.2/24 dev nic1
@@ -147,6 +199,7 @@ func newCrashing(t *testing.T) *crashing {
 	c.staged = c.stage(t)
 	c.attach(t, c.staged, c.pod)
 	c.inside = look(t, c.pod)
+	c.rdmaIn(t, "attached", "pod")
 	c.back(t, "before the first kill")
 	return c
 }
@@ -190,6 +243,11 @@ func (c *crashing) kill(t *testing.T, do string, k int) bool {
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashHelper$", "-test.count=1",
 		"-crash-do", do, "-crash-after", strconv.Itoa(k), "-crash-record", path)
+	if c.pf != nil {
+		child.Args = append(child.Args, "-crash-pf", c.pf.path)
+	} else {
+		child.Args = append(child.Args, "-crash-rdma", c.rdma.path)
+	}
 	child.ExtraFiles = []*os.File{c.descriptor(t, c.host), c.descriptor(t, c.pod)}
 	out, err := child.CombinedOutput()
 	status, ok := child.ProcessState.Sys().(syscall.WaitStatus)
@@ -231,7 +289,22 @@ func (c *crashing) prove(t *testing.T, do string, k int) {
 	c.staged = c.stage(t)
 	c.attach(t, c.staged, c.pod)
 	expect(t, what+", then attached: the pod", c.inside, c.pod)
+	if c.pf != nil {
+		c.pf.expect(t, what+", then attached", c.vfsInPod)
+	}
+	c.rdmaIn(t, what+", then attached", "pod")
 	c.back(t, what+", then attached")
+}
+
+// rdmaIn compares where the RDMA device is.
+func (c *crashing) rdmaIn(t *testing.T, what, want string) {
+	t.Helper()
+	if c.rdma == nil {
+		return
+	}
+	if got := c.rdma.where(t, map[string]*hosttest.Namespace{"host": c.host, "pod": c.pod}); got != "mlx5_0 "+want {
+		t.Errorf("%s: RDMA devices: %s, want mlx5_0 %s", what, got, want)
+	}
 }
 
 // back detaches and unstages, and compares host and pod with what they were.
@@ -245,6 +318,10 @@ func (c *crashing) back(t *testing.T, what string) {
 	}
 	expect(t, what+": the host", c.before, c.host)
 	expect(t, what+": the pod", c.empty, c.pod)
+	if c.pf != nil {
+		c.pf.expect(t, what, c.vfs)
+	}
+	c.rdmaIn(t, what, "host")
 	if got := rulesOf(t, c.pod); got != c.rules {
 		t.Errorf("%s: the pod's rules are\n%s\nwant\n%s", what, got, c.rules)
 	}

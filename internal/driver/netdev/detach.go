@@ -71,7 +71,7 @@ func (d *Driver) openIfThere(path string) (*podstate.Pod, error) {
 // restore brings NICs back. pod is nil when its namespace is gone. All links
 // come first: routes may lead through several of them.
 func (d *Driver) restore(ctx context.Context, plans []Plan, pod *podstate.Pod) error {
-	errs := []error{d.takeFrom(pod, plans)}
+	errs := []error{d.takeFrom(pod, plans), d.awaitRDMA(ctx, plans)}
 	plans = slices.DeleteFunc(plans, func(p Plan) bool { return p.Host == nil })
 	if len(plans) == 0 {
 		return errors.Join(errs...)
@@ -84,7 +84,7 @@ func (d *Driver) restore(ctx context.Context, plans []Plan, pod *podstate.Pod) e
 	}
 	errs = append(errs, d.host.Restore(links, nics, d.now()))
 	for _, plan := range home {
-		if err := remakeRDMA(plan, d.host.Fd()); err != nil {
+		if err := d.remakeRDMA(plan); err != nil {
 			errs = append(errs, fmt.Errorf("%s: RDMA device %s: %w", plan.onHost(), plan.RDMA.Name, err))
 		}
 	}
@@ -104,7 +104,7 @@ func (d *Driver) takeFrom(pod *podstate.Pod, plans []Plan) error {
 	var errs []error
 	var states []*podstate.State
 	for _, plan := range slices.Backward(plans) {
-		if err := moveRDMA(plan, pod.Fd(), d.host.Fd()); err != nil {
+		if err := d.fromPod(plan, pod.Fd()); err != nil {
 			errs = append(errs, fmt.Errorf("RDMA device %s: %w", plan.RDMA.Name, err))
 		}
 		if plan.Pod == nil {

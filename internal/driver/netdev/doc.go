@@ -12,7 +12,9 @@
 //	                 programs, DHCP), and its undoing
 //	attach.go        NICs into the pod's namespace, all or none
 //	detach.go        NICs back to the host, as they were
+//	vf.go            virtual functions, set through their physical ones
 //	rdma.go          RDMA devices, which go with a NIC or another way
+//	container_edits.go their files, where these change with the move
 //	renew_lease.go   DHCP leases renewed
 //
 // The record holds the host's state from before the move; undoing needs

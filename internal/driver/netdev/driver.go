@@ -17,6 +17,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/ethtool"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysctl"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // Name is the DRA driver's name.
@@ -41,6 +42,9 @@ type Options struct {
 	// AllowLoss takes NICs although something on them, such as a classful
 	// queueing discipline, will not come back.
 	AllowLoss bool
+	// Machine is the newest scan of the host, for the topology files of containers; nil
+	// where none are made.
+	Machine func() *model.Machine
 	// Now is the clock; time.Now where it is nil.
 	Now func() time.Time
 }
@@ -52,7 +56,11 @@ type Driver struct {
 	sys     fs.FS
 	procSys string
 	now     func() time.Time
+	machine func() *model.Machine
 	host    *hoststate.Host
+	rdma    rdmaSystem
+	// podSys opens /sys as a pod's network namespace shows it.
+	podSys func(namespace int) (fs.FS, func(), error)
 
 	// mutex guards spent, the counts of connections into pods that are closed.
 	mutex sync.Mutex
@@ -66,6 +74,8 @@ var (
 	_ driver.Stager       = (*Driver)(nil)
 	_ driver.Renewer      = (*Driver)(nil)
 	_ driver.MemoryLocker = (*Driver)(nil)
+
+	_ driver.ContainerEditor = (*Driver)(nil)
 )
 
 // programsDir is where programs that were taken off a NIC are kept, below the
@@ -90,9 +100,9 @@ func New(o Options) (*Driver, error) {
 		return nil, fmt.Errorf("start driver %s: %w", Name, err)
 	}
 	return &Driver{
-		bootID: o.BootID, sys: o.Sys, procSys: o.ProcSys, now: o.Now,
+		bootID: o.BootID, sys: o.Sys, procSys: o.ProcSys, now: o.Now, machine: o.Machine, rdma: kernelRDMA{}, podSys: openSys,
 		host: &hoststate.Host{
-			NetNSConn: host, Ethtool: tool, Sysctl: sysctl.New(o.ProcSys, host.Fd()),
+			NetNSConn: host, Ethtool: tool, Sysctl: sysctl.New(o.ProcSys, host.Fd()), Sys: o.Sys,
 			Programs: bpf.Store{Dir: o.BPFFS + programsDir}, BPFFS: o.BPFFS, AllowLoss: o.AllowLoss,
 		},
 	}, nil

@@ -84,7 +84,7 @@ func TestValidIsPlanned(t *testing.T) {
 			delete(doc, name)
 		}
 		if i, ok := doc["interface"].(map[string]any); ok {
-			for _, name := range []string{"type", "mode", "vlanID", "ipam", "gsoIPv4MaxSize", "groIPv4MaxSize"} {
+			for _, name := range []string{"type", "mode", "vlanID", "ipam", "gsoIPv4MaxSize", "groIPv4MaxSize", "vf"} {
 				delete(i, name)
 			}
 		}

@@ -28,6 +28,10 @@ import (
 type lab struct {
 	host, fabric *hosttest.Namespace
 	driver       *Driver
+	// rdma is its RDMA subsystem, with an RDMA device on nic0; nil for the kernel's own.
+	rdma *fakeRDMA
+	// pf is the driver of a physical function; nil for the kernel's own.
+	pf *fakePF
 }
 
 // quiet keeps duplicate address detection from changing flags over time.
@@ -52,11 +56,21 @@ func newLab(t *testing.T) *lab {
 // newDriver is the driver of an agent that has just started.
 func (l *lab) newDriver(t testing.TB) *Driver {
 	t.Helper()
-	d, err := New(Options{Host: l.host.Path(), BootID: "boot", Sys: fstest.MapFS{}})
+	o := Options{Host: l.host.Path(), BootID: "boot", Sys: fstest.MapFS{}}
+	if l.pf != nil {
+		o.Sys = l.pf.tree(t)
+	}
+	d, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Close)
+	if l.rdma != nil {
+		d.rdma = *l.rdma
+	}
+	if l.pf != nil {
+		d.host.VFs = l.pf
+	}
 	return d
 }
 
@@ -79,9 +93,13 @@ func (l *lab) machine(t testing.TB) *model.Machine {
 	var parts model.Machine
 	for _, link := range links {
 		if strings.HasPrefix(link.Name, "nic") {
-			parts.NICs = append(parts.NICs, model.NIC{Interface: &model.Interface{
+			nic := model.NIC{Interface: &model.Interface{
 				Name: link.Name, Index: link.Index, MAC: link.MAC, Kind: link.Kind, Virtual: true,
-			}})
+			}}
+			if l.rdma != nil && link.Name == "nic0" {
+				nic.RDMA = &model.RDMADevice{Name: "mlx5_0"}
+			}
+			parts.NICs = append(parts.NICs, nic)
 		}
 	}
 	m, err := model.New(parts)

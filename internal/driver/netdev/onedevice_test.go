@@ -57,7 +57,7 @@ func TestOneDevice(t *testing.T) {
 		Pods:     []driver.PodRef{{UID: "6bc1bee2-2e40-9f96-e93d-7e117393172a", Name: "aligned-gpu-nic-cpu-pod"}},
 		Devices:  []driver.Allocation{{Request: "nic-req", Pool: shipped.Name, Device: oneDevice}},
 	}
-	known := facts{nics: map[string]nicFacts{oneDevice: seenOf(*nic)}, rdmaCM: true}
+	known := facts{nics: map[string]nicFacts{oneDevice: seenOf(*nic)}}
 	record, err := (&boundPlanner{bootID: "9f96e93d-7e11-7393-172a-ae2d8a571e03", facts: known}).Plan(c, m, nil)
 	if err != nil {
 		t.Fatal(err)

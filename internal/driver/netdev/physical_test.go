@@ -254,7 +254,7 @@ func flagInPod(t *testing.T, d *Driver, r driver.Record, flag string, want bool)
 // driver tells of the link as it is.
 func physicalState(t *testing.T, d *Driver, nic model.NIC) string {
 	t.Helper()
-	seen, err := readOne(d, nslink.IdentityOf(nic, nil))
+	seen, err := readOne(d, nslink.IdentityOf(nic, nil).Alone(true))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
 	"plumbline.dev/plumbline/internal/host/dhcp"
+	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -95,9 +96,10 @@ func (p planner) device(a driver.Allocation, c *v1alpha1.NetworkConfig, problem 
 			return driver.DeviceRecord{}, err
 		}
 		var err error
-		if d.Edits, err = edits(nic.RDMA, c, p.facts.rdmaCM); err != nil {
+		if plan.ManagementFiles, err = managementFiles(nic.RDMA, c); err != nil {
 			return driver.DeviceRecord{}, err
 		}
+		d.Edits, d.RDMA = fileEdits(plan), nic.RDMA != nil && !nic.RDMA.Software
 	}
 	if plan.Pod != nil {
 		if err := p.pod.add(plan.Pod, "for device "+a.Device); err != nil {
@@ -143,6 +145,12 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 		return errors.New("rdma: the NIC has no RDMA device: leave it out")
 	}
 	plan.RDMA = p.facts.rdmaPlan(plan.NIC.RDMA)
+	if c.NCCL() {
+		plan.NCCL = &NCCL{GPUs: p.claim.GPUs}
+	}
+	if err := refuseIPoIB(plan); err != nil {
+		return err
+	}
 	if plan.NIC.Interface == nil {
 		return errors.Join(refuseLoss(plan), c.ValidateRDMAOnly())
 	}
@@ -171,7 +179,42 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	plan.Stage, stageErr = stageOf(c, &seen)
 	plan.Host = &seen.State
 	plan.Pod, podErr = p.pod.stateOf(c, &seen)
-	return errors.Join(stageErr, podErr)
+	return errors.Join(stageErr, podErr, p.placeVF(a.Device, c, plan))
+}
+
+// placeVF adds what the physical function sets of a virtual one.
+func (p planner) placeVF(device string, c *v1alpha1.NetworkConfig, plan *Plan) error {
+	var mac *string
+	if plan.Pod != nil {
+		mac = plan.Pod.Settings.MAC
+	}
+	was, want, err := vfPlan(c, p.facts.nics[device].vf, mac)
+	plan.Host.VF = was
+	if want == nil {
+		return err
+	}
+	if plan.Stage == nil {
+		plan.Stage = &Stage{}
+	}
+	plan.Stage.VF = want
+	return err
+}
+
+// refuseIPoIB refuses to move an RDMA device with its IPoIB interface: the kernel ends the
+// interface as the device leaves the host, and makes another one in the pod, which
+// would have nothing of what the claim asks for (drivers/infiniband/ulp/ipoib/ipoib_main.c,
+// ipoib_remove_one).
+func refuseIPoIB(plan *Plan) error {
+	if plan.RDMA == nil || !plan.RDMA.Exclusive || !plan.NIC.IPoIB() {
+		return nil
+	}
+	return endOf(&plan.NIC)
+}
+
+// endOf is what becomes of the IPoIB interface of an RDMA device that leaves the host.
+func endOf(nic *model.NIC) error {
+	return fmt.Errorf("RDMA device %s: its IPoIB interface %s would end with the move of the device: want a node in mode shared (rdma system set netns shared)",
+		nic.RDMA.Name, nic.Interface.Name)
 }
 
 // refuseLoss refuses to move an RDMA device from under an interface that is to stay:
@@ -239,6 +282,17 @@ type Plan struct {
 	Stage *Stage `json:"stage,omitempty"`
 	// RDMA is what becomes of the RDMA device; nil where it stays as it is.
 	RDMA *RDMA `json:"rdma,omitempty"`
+	// ManagementFiles are the kinds of device files beside the verbs that containers get
+	// of the RDMA device, such as umad.
+	ManagementFiles []string `json:"managementFiles,omitempty"`
+	// NCCL is what containers are told for NCCL; nil for nothing.
+	NCCL *NCCL `json:"nccl,omitempty"`
+}
+
+// NCCL asks for the environment of NCCL.
+type NCCL struct {
+	// GPUs are those of the claim, as far as they are known.
+	GPUs []model.PCIAddress `json:"gpus,omitempty"`
 }
 
 // Stage is what is set of a device before it leaves the host, and what that gave.
@@ -248,6 +302,8 @@ type Stage struct {
 	PrivateFlags map[string]bool `json:"privateFlags,omitempty"`
 	// Programs takes the eBPF programs off.
 	Programs bool `json:"programs,omitempty"`
+	// VF is what to set of a virtual function through its physical one.
+	VF *rtnl.VFSettings `json:"vf,omitempty"`
 	// DHCP asks for an address, and Lease is the answer.
 	DHCP  bool        `json:"dhcp,omitempty"`
 	Lease *dhcp.Lease `json:"lease,omitempty"`

@@ -4,64 +4,98 @@
 package netdev
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/rdma"
+	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/model"
 )
 
-// edits are the character devices of an RDMA device: its verbs, and the
-// connection manager where the host has one. Management devices (umad, issm)
-// can reconfigure the fabric, and stay outside unless they are asked for. A
-// software device has none to give: it is gone once its interface has moved,
-// before any container starts.
-func edits(dev *model.RDMADevice, c *v1alpha1.NetworkConfig, rdmaCM bool) (driver.Edits, error) {
-	var e driver.Edits
-	if dev == nil {
-		return e, nil
+// rdmaSystem is the kernel's RDMA subsystem. It is a test's where the kernel has none.
+type rdmaSystem interface {
+	Mode(namespace int) (rdma.Mode, error)
+	Devices(namespace int) ([]rdma.Device, error)
+	On(namespace, ifindex int) ([]rdma.Device, error)
+	Move(from int, name string, to int) error
+	AddSoftware(namespace int, name, kind, ifname string) error
+}
+
+type kernelRDMA struct{}
+
+func (kernelRDMA) Mode(namespace int) (rdma.Mode, error) { return rdma.NamespaceMode(namespace) }
+
+func (kernelRDMA) Devices(namespace int) ([]rdma.Device, error) { return rdma.Devices(namespace) }
+
+func (kernelRDMA) On(namespace, ifindex int) ([]rdma.Device, error) {
+	return rdma.On(namespace, ifindex)
+}
+
+func (kernelRDMA) Move(from int, name string, to int) error { return rdma.Move(from, name, to) }
+
+func (kernelRDMA) AddSoftware(namespace int, name, kind, ifname string) error {
+	return rdma.AddSoftware(namespace, name, kind, ifname)
+}
+
+// managementFiles are the kinds of management device files, umad and issm, that a
+// configuration asks for: they can reconfigure the fabric, and stay outside unless they
+// are asked for. Those of a software device are not known before it is made in the pod.
+func managementFiles(dev *model.RDMADevice, c *v1alpha1.NetworkConfig) ([]string, error) {
+	if dev == nil || c == nil || c.RDMA == nil {
+		return nil, nil
 	}
-	wanted := []string{"uverbs"}
+	var kinds []string
 	var errs []error
 	for _, f := range []struct {
 		kind  string
 		asked *bool
-	}{{"umad", askedOf(c, true)}, {"issm", askedOf(c, false)}} {
+	}{{"umad", c.RDMA.UMAD}, {"issm", c.RDMA.ISSM}} {
 		if f.asked == nil || !*f.asked {
 			continue
 		}
 		if dev.Software || !slices.ContainsFunc(dev.CharDevices, func(p string) bool { return isKind(p, f.kind) }) {
-			errs = append(errs, fmt.Errorf("rdma.%[1]s: device %[2]s has no %[1]s file: leave it out", f.kind, dev.Name))
+			errs = append(errs, lacksFile(dev.Name, f.kind))
 		}
-		wanted = append(wanted, f.kind)
+		kinds = append(kinds, f.kind)
 	}
-	if dev.Software {
-		return e, errors.Join(errs...)
+	return kinds, errors.Join(errs...)
+}
+
+// fileEdits are the files of an RDMA device that stays as it is: its verbs, the management
+// files that are asked for, and the connection manager's. A container gets them by CDI,
+// so that it starts without an agent, too. Those of any other RDMA device are known when
+// the container is created (ContainerEdits).
+func fileEdits(plan Plan) driver.Edits {
+	var e driver.Edits
+	if !plan.staysShared() {
+		return e
 	}
-	for _, p := range dev.CharDevices {
+	wanted := append([]string{verbsFile, rdmaCMFile}, plan.ManagementFiles...)
+	for _, p := range plan.NIC.RDMA.CharDevices {
 		if slices.ContainsFunc(wanted, func(kind string) bool { return isKind(p, kind) }) {
 			e.DeviceNodes = append(e.DeviceNodes, driver.DeviceNode{Path: p, Permissions: "rw"})
 		}
 	}
-	if rdmaCM {
-		e.DeviceNodes = append(e.DeviceNodes, driver.DeviceNode{Path: "/dev/infiniband/rdma_cm", Permissions: "rw"})
-	}
-	return e, errors.Join(errs...)
+	return e
 }
 
-func askedOf(c *v1alpha1.NetworkConfig, umad bool) *bool {
-	switch {
-	case c == nil || c.RDMA == nil:
-		return nil
-	case umad:
-		return c.RDMA.UMAD
-	}
-	return c.RDMA.ISSM
+// staysShared says whether the plan's RDMA device is hardware that every namespace sees:
+// the move of its interface changes nothing of it.
+func (p Plan) staysShared() bool {
+	return p.NIC.RDMA != nil && !p.NIC.RDMA.Software && (p.RDMA == nil || !p.RDMA.Exclusive)
+}
+
+func lacksFile(device, kind string) error {
+	return fmt.Errorf("rdma.%[1]s: device %[2]s has no %[1]s file: leave it out", kind, device)
 }
 
 func isKind(file, kind string) bool { return strings.HasPrefix(path.Base(file), kind) }
@@ -75,27 +109,126 @@ func (d *Driver) MemlockFor(r driver.Record) bool {
 	})
 }
 
-// moveRDMA moves the RDMA device of a plan to another namespace, where the node is in
-// exclusive mode. It is no error when it is there already.
-func moveRDMA(plan Plan, from, to int) error {
+// rdmaIn is the name that the RDMA device of a function has by now in a namespace, of a
+// device that was called name; empty where it is not there.
+func (d *Driver) rdmaIn(namespace int, function *model.PCIAddress, name string) (string, error) {
+	there, err := d.rdma.Devices(namespace)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, dev := range there {
+		names = append(names, dev.Name)
+	}
+	files, _ := sysfs.ReadRDMAFiles(d.sys) // of a device without any the name decides
+	return sysfs.RDMADeviceNow(files, names, function, name)
+}
+
+// toPod moves the RDMA device of a plan into the pod, where the node shows each in one
+// namespace only, and says whether it did. The mode may be another one than it was when
+// the claim was prepared: no pod had a network namespace then, or the kernel would have
+// refused to change it.
+func (d *Driver) toPod(plan Plan, pod int) (moved bool, err error) {
+	dev := plan.NIC.RDMA
+	if dev == nil || dev.Software {
+		return false, nil
+	}
+	mode, err := d.rdma.Mode(d.host.Fd())
+	switch {
+	case errors.Is(err, rdma.ErrNone) && plan.RDMA == nil:
+		return false, nil
+	case err != nil || mode == rdma.Shared:
+		return false, err
+	}
+	if in, err := d.rdmaIn(pod, plan.NIC.PCI, dev.Name); err != nil || in != "" {
+		return false, err
+	}
+	if plan.RDMA == nil || !plan.RDMA.Exclusive {
+		return false, errors.New("RDMA devices were shared by network namespaces as the claim was prepared, and are in one each by now " +
+			"(rdma system set netns exclusive): delete the pod, so that its claim is prepared anew")
+	}
+	now, err := d.rdmaIn(d.host.Fd(), plan.NIC.PCI, dev.Name)
+	if err != nil {
+		return false, err
+	}
+	if now == "" {
+		return false, errors.New("it is neither on the host nor in the pod")
+	}
+	if err := d.rdma.Move(d.host.Fd(), now, pod); err != nil {
+		return true, err // it may be on its way
+	}
+	d.host.Step()
+	return true, nil
+}
+
+// fromPod moves the RDMA device of a plan back to the host. It is no error when it is
+// there already, or was made to be in every namespace meanwhile.
+func (d *Driver) fromPod(plan Plan, pod int) error {
 	if plan.RDMA == nil || !plan.RDMA.Exclusive {
 		return nil
 	}
-	there, err := rdma.Devices(from)
+	mode, err := d.rdma.Mode(pod)
+	if errors.Is(err, rdma.ErrNone) || err == nil && mode == rdma.Shared {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(there, func(dev rdma.Device) bool { return dev.Name == plan.RDMA.Name }) {
-		return nil
+	now, err := d.rdmaIn(pod, plan.NIC.PCI, plan.RDMA.Name)
+	if err != nil || now == "" {
+		return err
 	}
-	return rdma.Move(from, plan.RDMA.Name, to)
+	if err := d.rdma.Move(pod, now, d.host.Fd()); err != nil {
+		return err
+	}
+	d.host.Step()
+	return nil
+}
+
+// awaitRDMA waits until the RDMA devices of plans are back on the host. The kernel
+// returns those of a namespace that ends in its own time (drivers/infiniband/core/device.c,
+// rdma_dev_exit_net).
+func (d *Driver) awaitRDMA(ctx context.Context, plans []Plan) error {
+	ctx, cancel := context.WithTimeout(ctx, returnTime)
+	defer cancel()
+	var errs []error
+	for _, plan := range plans {
+		if plan.RDMA != nil && plan.RDMA.Exclusive {
+			errs = append(errs, d.awaitRDMADevice(ctx, plan))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Driver) awaitRDMADevice(ctx context.Context, plan Plan) error {
+	for {
+		now, err := d.rdmaIn(d.host.Fd(), plan.NIC.PCI, plan.RDMA.Name)
+		switch {
+		case err != nil || now == plan.RDMA.Name:
+			return err
+		case now != "":
+			klog.FromContext(ctx).Info("RDMA device is back on the host under another name", "name", now, "before", plan.RDMA.Name, "function", plan.NIC.PCI.String())
+			return nil
+		case plan.NIC.PCI != nil && !exists(d.sys, "bus/pci/devices/"+plan.NIC.PCI.String()):
+			return driver.GoneError{Err: fmt.Errorf("RDMA device %s is gone with its function %s", plan.RDMA.Name, plan.NIC.PCI)}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("RDMA device %s has not come back to the host", plan.RDMA.Name)
+		case <-time.After(returnPoll):
+		}
+	}
 }
 
 // remakeRDMA creates a software RDMA device again, which the kernel deleted when
 // its interface moved.
-func remakeRDMA(plan Plan, host int) error {
+func (d *Driver) remakeRDMA(plan Plan) error {
 	if plan.RDMA == nil || plan.RDMA.Software == "" {
 		return nil
 	}
-	return rdma.AddSoftware(host, plan.RDMA.Name, plan.RDMA.Software, plan.Host.Name)
+	if err := d.rdma.AddSoftware(d.host.Fd(), plan.RDMA.Name, plan.RDMA.Software, plan.Host.Name); err != nil {
+		return err
+	}
+	d.host.Step()
+	return nil
 }

@@ -25,8 +25,6 @@ import (
 type facts struct {
 	// nics are the claimed NICs as they are on the host, by device name.
 	nics map[string]nicFacts
-	// rdmaCM says that the host has /dev/infiniband/rdma_cm.
-	rdmaCM bool
 	// exclusive says that RDMA devices are seen in one namespace only.
 	exclusive bool
 	// software are the kinds of software RDMA devices, by name.
@@ -39,13 +37,14 @@ type facts struct {
 type nicFacts struct {
 	seen *hoststate.HostNIC
 	err  error
+	// vf is nil where the NIC is no virtual function.
+	vf *vfFacts
 }
 
 // Read reads what the kernel says of the claimed NICs.
 func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (driver.Planner, error) {
 	k := facts{
 		nics:          map[string]nicFacts{},
-		rdmaCM:        hasRDMACM(d.sys),
 		keepsPrograms: d.host.BPFFS != "",
 	}
 	var usesRDMA bool
@@ -63,8 +62,12 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 	if err := d.readNICs(ctx, identities, k.nics); err != nil {
 		return nil, fmt.Errorf("claim %s: %w", c.ClaimRef, err)
 	}
+	for device, seen := range k.nics {
+		seen.vf = d.readVF(m, slicecodec.FindNIC(m, device))
+		k.nics[device] = seen
+	}
 	if usesRDMA {
-		if err := k.readRDMA(d.host.Fd()); err != nil {
+		if err := k.readRDMA(d.rdma, d.host.Fd()); err != nil {
 			return nil, fmt.Errorf("claim %s: %w", c.ClaimRef, err)
 		}
 	}
@@ -81,11 +84,10 @@ func (d *Driver) Refusals(indexes []int) (refusals map[int]error, programs map[i
 	return refusals, programs, nil
 }
 
-// RDMARefusals says why Plan would refuse RDMA devices whose interfaces stay on the
-// host, by their names: where one network namespace alone sees such a device, it must
-// not be offered.
-func (d *Driver) RDMARefusals(devices []*model.RDMADevice) (refusals map[string]error, err error) {
-	mode, err := rdma.NamespaceMode(d.host.Fd())
+// RDMARefusals says why Plan would refuse RDMA devices with IPoIB interfaces, by their
+// names: where one network namespace alone sees such a device, it must not be offered.
+func (d *Driver) RDMARefusals(nics []*model.NIC) (refusals map[string]error, err error) {
+	mode, err := d.rdma.Mode(d.host.Fd())
 	if errors.Is(err, rdma.ErrNone) {
 		return nil, nil
 	}
@@ -95,9 +97,13 @@ func (d *Driver) RDMARefusals(devices []*model.RDMADevice) (refusals map[string]
 	if mode != rdma.Exclusive {
 		return nil, nil
 	}
-	refusals = make(map[string]error, len(devices))
-	for _, dev := range devices {
-		refusals[dev.Name] = lossOf(dev)
+	refusals = make(map[string]error, len(nics))
+	for _, nic := range nics {
+		if nic.RDMA.HostInterface != nil {
+			refusals[nic.RDMA.Name] = lossOf(nic.RDMA)
+		} else {
+			refusals[nic.RDMA.Name] = endOf(nic)
+		}
 	}
 	return refusals, nil
 }
@@ -130,8 +136,8 @@ func (d *Driver) readNICs(ctx context.Context, identities map[string]nslink.Iden
 	return group.Wait()
 }
 
-func (k *facts) readRDMA(namespace int) error {
-	mode, err := rdma.NamespaceMode(namespace)
+func (k *facts) readRDMA(system rdmaSystem, namespace int) error {
+	mode, err := system.Mode(namespace)
 	if errors.Is(err, rdma.ErrNone) {
 		return nil
 	}
@@ -139,7 +145,7 @@ func (k *facts) readRDMA(namespace int) error {
 		return err // taking exclusive for shared would leave the pod without it
 	}
 	k.exclusive = mode == rdma.Exclusive
-	devices, err := rdma.Devices(namespace)
+	devices, err := system.Devices(namespace)
 	if err != nil {
 		return err
 	}
@@ -206,11 +212,6 @@ func heldStates(held []driver.Record) ([]*hoststate.State, error) {
 	}
 	return away, nil
 }
-
-// hasRDMACM says whether containers will find /dev/infiniband/rdma_cm on the
-// host, which the kernel makes for this misc device
-// (drivers/infiniband/core/ucma.c).
-func hasRDMACM(sys fs.FS) bool { return exists(sys, "class/misc/rdma_cm") }
 
 func exists(root fs.FS, path string) bool {
 	_, err := fs.Stat(root, path)

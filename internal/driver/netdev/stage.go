@@ -124,6 +124,9 @@ func (d *Driver) stageDevice(ctx context.Context, snapshot *hoststate.Snapshot, 
 		return err
 	}
 	if s := plan.Stage; s != nil {
+		if err := d.stageVF(&plan); err != nil { // a lease is of the VLAN's network
+			return err
+		}
 		if err := d.stageSettings(link, s); err != nil {
 			return err
 		}
@@ -186,8 +189,9 @@ func (d *Driver) stageLease(ctx context.Context, link *rtnl.Link, plan *Plan, po
 			return fmt.Errorf("interface %s down: %w", link.Name, err)
 		}
 		link.Up = false
+		free := d.host.FreeMAC(plan.Host.VF)
 		if err := d.host.Set(link.Index, rtnl.Change{Settings: mac}); err != nil {
-			return fmt.Errorf("interface.hardwareAddr: %w", err)
+			return fmt.Errorf("interface.hardwareAddr: %w", errors.Join(err, free))
 		}
 	}
 	if !link.Up {

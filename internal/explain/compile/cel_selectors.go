@@ -29,14 +29,17 @@ type Selectors struct {
 	results  map[resultKey]result
 }
 
-// resultKey is an expression and a device.
+// resultKey is an expression, which may be that of a derived attribute, and a device.
 type resultKey struct {
 	expression string
+	derived    bool
 	device     *resourceapi.Device
 }
 
+// result is that of a selector, or what is derived.
 type result struct {
 	matches bool
+	derived *resourceapi.DeviceAttribute
 	err     error
 }
 
@@ -55,23 +58,50 @@ func (s *Selectors) Compiled() *cel.Cache { return s.compiled }
 // evaluate says whether a selector matches a device. An error is the library's:
 // the allocation ends when it comes to the device.
 func (s *Selectors) evaluate(ctx context.Context, expression string, d *Device) (bool, error) {
-	key := resultKey{expression, d.Device}
+	r := s.kept(ctx, resultKey{expression, false, d.Device}, func() (r result) {
+		if compiled := s.compiled.GetOrCompile(expression); compiled.Error != nil {
+			r.err = fmt.Errorf("it does not compile: %w", compiled.Error)
+		} else {
+			r.matches, _, r.err = compiled.DeviceMatches(ctx, input(d))
+		}
+		return r
+	})
+	return r.matches, r.err
+}
+
+// derive is what the expression of a derived attribute makes of a device. An error is
+// the library's, as of evaluate.
+func (s *Selectors) derive(ctx context.Context, expression string, d *Device) (*resourceapi.DeviceAttribute, error) {
+	r := s.kept(ctx, resultKey{expression, true, d.Device}, func() (r result) {
+		if compiled := s.compiled.GetOrCompileDerivedAttribute(expression); compiled.Error != nil {
+			r.err = fmt.Errorf("it does not compile: %w", compiled.Error)
+		} else {
+			r.derived, _, r.err = compiled.EvaluateDerivedAttribute(ctx, input(d))
+		}
+		return r
+	})
+	return r.derived, r.err
+}
+
+// input is a device as expressions see it.
+func input(d *Device) cel.Device {
+	return cel.Device{
+		Driver: d.ID.Driver, AllowMultipleAllocations: d.Device.AllowMultipleAllocations,
+		Attributes: d.Device.Attributes, Capacity: d.Device.Capacity,
+	}
+}
+
+// kept is the result that is known of an expression and a device, or is found now.
+func (s *Selectors) kept(ctx context.Context, key resultKey, find func() result) result {
 	s.mutex.Lock()
 	r, seen := s.results[key]
 	s.mutex.Unlock()
 	if seen {
-		return r.matches, r.err
+		return r
 	}
-	if compiled := s.compiled.GetOrCompile(expression); compiled.Error != nil {
-		r.err = fmt.Errorf("it does not compile: %w", compiled.Error)
-	} else {
-		r.matches, _, r.err = compiled.DeviceMatches(ctx, cel.Device{
-			Driver: d.ID.Driver, AllowMultipleAllocations: d.Device.AllowMultipleAllocations,
-			Attributes: d.Device.Attributes, Capacity: d.Device.Capacity,
-		})
-	}
+	r = find()
 	if ctx.Err() != nil {
-		return r.matches, r.err
+		return r
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -79,5 +109,5 @@ func (s *Selectors) evaluate(ctx context.Context, expression string, d *Device) 
 		clear(s.results) // nodes are compiled one after the other: old results are not needed again
 	}
 	s.results[key] = r
-	return r.matches, r.err
+	return r
 }

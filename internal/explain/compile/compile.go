@@ -54,6 +54,9 @@ type Alternative struct {
 	Refusal Refusal
 	// Why says for each device of the node whether it is for the request.
 	Why []Why
+	// Values are those of the attributes that the request derives, by name and device.
+	// Those of devices that do not match are not known.
+	Values map[string][]Derived
 	// Consumes is what the request consumes of each device that is shared out.
 	Consumes []amounts
 }
@@ -153,7 +156,7 @@ type Subrequest struct {
 	Selectors      []resourceapi.DeviceSelector
 	Tolerations    []resourceapi.DeviceToleration
 	Capacity       *resourceapi.CapacityRequirements
-	Derived        []resourceapi.DeviceDerivedAttribute
+	Derives        []resourceapi.DeviceDerivedAttribute
 	FirstAvailable bool
 }
 
@@ -166,7 +169,7 @@ func Subrequests(index int, r *resourceapi.DeviceRequest) []Subrequest {
 		for i, s := range r.FirstAvailable {
 			all[i] = Subrequest{
 				Name: resourceclaim.CreateSubRequestRef(r.Name, s.Name), Class: s.DeviceClassName, Path: fmt.Sprintf("%s.firstAvailable[%d]", path, i),
-				Selectors: s.Selectors, Tolerations: s.Tolerations, Capacity: s.Capacity, Derived: s.DerivedAttributes, FirstAvailable: true,
+				Selectors: s.Selectors, Tolerations: s.Tolerations, Capacity: s.Capacity, Derives: s.DerivedAttributes, FirstAvailable: true,
 			}
 			all[i].setMode(s.AllocationMode, s.Count)
 		}
@@ -178,7 +181,7 @@ func Subrequests(index int, r *resourceapi.DeviceRequest) []Subrequest {
 	}
 	subrequest := Subrequest{
 		Name: r.Name, Class: e.DeviceClassName, Path: path + ".exactly", Selectors: e.Selectors, Tolerations: e.Tolerations,
-		Capacity: e.Capacity, Derived: e.DerivedAttributes, Admin: ptr.Deref(e.AdminAccess, false), AsksAdmin: e.AdminAccess != nil,
+		Capacity: e.Capacity, Derives: e.DerivedAttributes, Admin: ptr.Deref(e.AdminAccess, false), AsksAdmin: e.AdminAccess != nil,
 	}
 	subrequest.setMode(e.AllocationMode, e.Count)
 	return []Subrequest{subrequest}

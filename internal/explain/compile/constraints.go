@@ -60,6 +60,7 @@ func (n *Node) constraint(claim *Claim, k int) solver.Constraint {
 	for d := range n.Devices {
 		s.Values[d] = ids.value(Lookup(&n.Devices[d], name), n.Cluster.Gates.ListTypeAttributes)
 	}
+	s.Derived = n.derivedValues(claim, s.Applies, name, ids)
 	return s
 }
 

@@ -52,9 +52,6 @@ func (e *evaluation) alternative(subrequest Subrequest) Alternative {
 	if class == nil {
 		return a
 	}
-	if len(subrequest.Derived) > 0 && e.cluster.Gates.DerivedAttributes {
-		e.node.Unsupported = append(e.node.Unsupported, fmt.Sprintf("%s has derived attributes (%s)", subrequest.Name, allocation.GateDerivedAttributes))
-	}
 	for d := range e.node.Devices {
 		a.Why[d] = e.device(&a, class, d)
 		if a.Refused == "" && subrequest.All && (a.Why[d].Obstacle == SelectorFails || a.Why[d].Obstacle == CapacityFails) {
@@ -63,6 +60,7 @@ func (e *evaluation) alternative(subrequest Subrequest) Alternative {
 				e.node.Devices[d].ID, a.Why[d].Detail)
 		}
 	}
+	e.derive(&a)
 	return a
 }
 
@@ -90,12 +88,8 @@ func (e *evaluation) refuses(subrequest *Subrequest, class *resourceapi.DeviceCl
 		return "", Malformed
 	}
 	for _, pool := range e.node.Pools {
-		switch {
-		case pool.Incomplete:
-			return fmt.Sprintf("it asks for all devices, and pool %s is incomplete: %d of %d slices of generation %d are published",
-				pool.ID, pool.Published, pool.Wanted, pool.Generation), PoolUnusable
-		case pool.Invalid != "":
-			return fmt.Sprintf("it asks for all devices, and pool %s is invalid: %s", pool.ID, pool.Invalid), PoolUnusable
+		if !pool.Usable() {
+			return fmt.Sprintf("it asks for all devices, and pool %s %s", pool.ID, pool.Trouble()), PoolUnusable
 		}
 	}
 	return "", Malformed
@@ -109,7 +103,7 @@ func (e *evaluation) gateOff(subrequest *Subrequest) (what, gate string) {
 		return "subrequests", allocation.GatePrioritizedList
 	case subrequest.Capacity != nil && !gates.ConsumableCapacity && allocation.KnowsConsumableCapacity(gates):
 		return "capacity requests", allocation.GateConsumableCapacity
-	case len(subrequest.Derived) > 0 && !gates.DerivedAttributes:
+	case len(subrequest.Derives) > 0 && !gates.DerivedAttributes:
 		return "derived attributes", allocation.GateDerivedAttributes
 	case subrequest.AsksAdmin && !gates.AdminAccess:
 		return "adminAccess", allocation.GateAdminAccess

@@ -36,6 +36,7 @@ const (
 	cores      = "cpu.example.com/cores"
 	memory     = "cpu.example.com/memory"
 	bandwidth  = "nic.example.com/bandwidth"
+	place      = "derived/place"
 )
 
 // theme is a kind of oddity. A case has some of them, and those often: all of
@@ -60,6 +61,7 @@ const (
 	crowded
 	tooMany
 	groupsAndOperations
+	derived
 	themes
 )
 
@@ -116,6 +118,7 @@ func (r *random) gates() allocation.Gates {
 		g = allocation.DefaultGates(pick(r, 34, 35, 36))
 	}
 	g.ListTypeAttributes = r.on[listsOn]
+	g.DerivedAttributes = r.on[derived] && !r.one(12)
 	g.OptionalNodeOperations = r.odd(groupsAndOperations, 2)
 	for _, gate := range []*bool{
 		&g.AdminAccess, &g.ConsumableCapacity, &g.DeviceTaints, &g.PartitionableDevices, &g.PrioritizedList, &g.DeviceBindingAndStatus,

@@ -32,6 +32,7 @@ func (r *random) claim(name string) *resourceapi.ResourceClaim {
 	for range r.IntN(3) {
 		c.Spec.Devices.Constraints = append(c.Spec.Devices.Constraints, r.constraint(c))
 	}
+	r.derive(c)
 	return c
 }
 
@@ -165,6 +166,9 @@ func (r *random) constraint(c *resourceapi.ResourceClaim) resourceapi.DeviceCons
 		names = append(names, "absent")
 	}
 	attribute := pick(r, root, root, root, numa, numa, peers, mixed, "gpu.example.com/model")
+	if r.odd(derived, 3) {
+		attribute = place
+	}
 	if r.odd(wrongNames, 3) {
 		attribute = pick(r, "example.com/absent", "resource.kubernetes.io/pcieroot", "example.com/numaNode")
 	}

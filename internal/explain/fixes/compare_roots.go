@@ -95,7 +95,7 @@ func (f *finder) tells(r *compile.Request, attribute string) bool {
 			if why.Obstacle != compile.None {
 				continue
 			}
-			if a := compile.Lookup(&f.a.Devices[d], attribute); a != nil {
+			if a, err := f.a.Attribute(&r.Alternatives[i], d, attribute); a != nil && err == nil {
 				if _, list := compile.Values(a); !list {
 					return true
 				}
@@ -124,6 +124,7 @@ func (f *finder) rewritten(claim int, parts map[int][]resourceapi.DeviceConstrai
 			}
 		}
 		c.Spec.Devices.Constraints = all
+		pruneDerived(c)
 	})
 	if len(claims[claim].Spec.Devices.Constraints) > resourceapi.DeviceConstraintsMaxSize {
 		return false

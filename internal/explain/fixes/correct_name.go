@@ -36,6 +36,7 @@ func (f *finder) names() {
 		}
 		for r := range c.Spec.Devices.Requests {
 			all = append(all, f.selectorNames(memberRef{i, r})...)
+			all = append(all, f.derivedNames(memberRef{i, r})...)
 		}
 	}
 	found := false
@@ -58,7 +59,7 @@ func (f *finder) names() {
 
 func (f *finder) constraintName(p memberRef) []nameFix {
 	name, distinct := compile.Attribute(f.constraint(p))
-	if name == "" || f.a.HasAttribute(name) {
+	if name == "" || f.a.HasAttribute(name) || f.derived(p.claim, name) {
 		return nil
 	}
 	meant := f.a.SuggestAttribute(name)
@@ -111,7 +112,7 @@ func (f *finder) classNames(claim int, c *resourceapi.ResourceClaim) []nameFix {
 func (f *finder) selectorNames(p memberRef) []nameFix {
 	var all []nameFix
 	for x, parts := range fieldsOf(&f.claims[p.claim].Spec.Devices.Requests[p.index]) {
-		for i, s := range parts.selectors {
+		for i, s := range *parts.selectors {
 			if s.CEL == nil {
 				continue
 			}
@@ -128,8 +129,8 @@ func (f *finder) selectorNames(p memberRef) []nameFix {
 					fmt.Sprintf("%s instead of %s in selector %d of %s", meant, attribute, i, f.request(p).Alternatives[x].Name),
 					func(claim int, c *resourceapi.ResourceClaim) {
 						if claim == p.claim {
-							text := &fieldsOf(&c.Spec.Devices.Requests[p.index])[x].selectors[i].CEL.Expression
-							*text = rename(*text, attribute, meant)
+							selectors := *fieldsOf(&c.Spec.Devices.Requests[p.index])[x].selectors
+							selectors[i].CEL.Expression = rename(selectors[i].CEL.Expression, attribute, meant)
 						}
 					},
 				})

@@ -16,6 +16,7 @@ func (f *finder) gates() {
 	for _, name := range []string{
 		allocation.GateConsumableCapacity, allocation.GatePrioritizedList, allocation.GateAdminAccess, allocation.GatePartitionable,
 		allocation.GateBindingConditions, allocation.GateNodeOperations, allocation.GateListAttributes,
+		allocation.GateDerivedAttributes,
 	} {
 		on, err := allocation.OverrideGates(f.a.Cluster.Gates, f.a.Cluster.Minor, name+"=true")
 		if err != nil || on == f.a.Cluster.Gates {

@@ -22,6 +22,7 @@ import (
 const (
 	CorrectName    = "correct-name"
 	GuardSelector  = "guard-selector"
+	GuardDerived   = "guard-derived-attribute"
 	EnableGate     = "enable-feature-gate"
 	Tolerate       = "tolerate-taint"
 	Free           = "free-claim"
@@ -62,10 +63,10 @@ func Find(ctx context.Context, a *reason.Answer, cause string, claims []*resourc
 	}
 	f := &finder{ctx: ctx, a: a, cause: cause, claims: claims, selectors: selectors, elsewhere: elsewhere}
 	for _, propose := range []func(){
-		f.names, f.guard, f.gates, f.tolerate, f.free, f.relax, f.roots, f.lessCapacity, f.fewer, f.split, f.drop,
+		f.names, f.guard, f.guardDerived, f.gates, f.tolerate, f.free, f.relax, f.roots, f.lessCapacity, f.fewer, f.split, f.drop,
 	} {
 		// A mistake is worth its correction only, not the ways around it.
-		mistaken := slices.ContainsFunc(f.fixes, func(x Fix) bool { return x.Kind == CorrectName || x.Kind == GuardSelector })
+		mistaken := slices.ContainsFunc(f.fixes, func(x Fix) bool { return x.Kind == CorrectName || x.Kind == GuardSelector || x.Kind == GuardDerived })
 		if len(f.fixes) >= maxFixes || mistaken || ctx.Err() != nil {
 			break
 		}
@@ -152,7 +153,8 @@ type fields struct {
 	class       *string
 	count       *int64
 	mode        *resourceapi.DeviceAllocationMode
-	selectors   []resourceapi.DeviceSelector
+	selectors   *[]resourceapi.DeviceSelector
+	derived     *[]resourceapi.DeviceDerivedAttribute
 	tolerations *[]resourceapi.DeviceToleration
 	capacity    **resourceapi.CapacityRequirements
 }
@@ -160,12 +162,12 @@ type fields struct {
 // fieldsOf are those of a request's alternatives, in their order.
 func fieldsOf(r *resourceapi.DeviceRequest) []fields {
 	if e := r.Exactly; e != nil {
-		return []fields{{&e.DeviceClassName, &e.Count, &e.AllocationMode, e.Selectors, &e.Tolerations, &e.Capacity}}
+		return []fields{{&e.DeviceClassName, &e.Count, &e.AllocationMode, &e.Selectors, &e.DerivedAttributes, &e.Tolerations, &e.Capacity}}
 	}
 	var all []fields
 	for i := range r.FirstAvailable {
 		s := &r.FirstAvailable[i]
-		all = append(all, fields{&s.DeviceClassName, &s.Count, &s.AllocationMode, s.Selectors, &s.Tolerations, &s.Capacity})
+		all = append(all, fields{&s.DeviceClassName, &s.Count, &s.AllocationMode, &s.Selectors, &s.DerivedAttributes, &s.Tolerations, &s.Capacity})
 	}
 	return all
 }

@@ -28,7 +28,7 @@ func (f *finder) guard() {
 	claims := f.changed(func(_ int, c *resourceapi.ResourceClaim) {
 		for r := range c.Spec.Devices.Requests {
 			for _, x := range fieldsOf(&c.Spec.Devices.Requests[r]) {
-				if n := guardAll(x.selectors); n != "" {
+				if n := guardAll(*x.selectors); n != "" {
 					words = append(words, fmt.Sprintf("of %s: %s", c.Spec.Devices.Requests[r].Name, n))
 				}
 			}

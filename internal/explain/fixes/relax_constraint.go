@@ -55,7 +55,7 @@ func (f *finder) relax() {
 }
 
 func (f *finder) relaxed(which, old string, to comparison, chosen func(memberRef) bool) bool {
-	return f.propose(Relax, fmt.Sprintf("compare %s instead of %s in %s: %s", to.attribute, old, which, to.means),
+	return f.propose(Relax, fmt.Sprintf("compare %s instead of %s in %s: %s", to.attribute, old, which, to.means)+f.derivedToo(old),
 		f.here(f.changed(func(claim int, c *resourceapi.ResourceClaim) {
 			for i := range c.Spec.Devices.Constraints {
 				name, distinct := compile.Attribute(&c.Spec.Devices.Constraints[i])
@@ -63,6 +63,7 @@ func (f *finder) relaxed(which, old string, to comparison, chosen func(memberRef
 					setAttribute(&c.Spec.Devices.Constraints[i], to.attribute, false)
 				}
 			}
+			pruneDerived(c)
 		})))
 }
 
@@ -71,10 +72,11 @@ func (f *finder) drop() {
 	_, constraints := f.conflictMembers()
 	for _, p := range constraints {
 		name, _ := compile.Attribute(f.constraint(p))
-		if f.propose(DropConstraint, fmt.Sprintf("leave constraint %d (%s) out: the devices need not be near each other then", p.index, name),
+		if f.propose(DropConstraint, fmt.Sprintf("leave constraint %d (%s) out: the devices need not be near each other then", p.index, name)+f.derivedToo(name),
 			f.here(f.changed(func(claim int, c *resourceapi.ResourceClaim) {
 				if claim == p.claim {
 					c.Spec.Devices.Constraints = slices.Delete(c.Spec.Devices.Constraints, p.index, p.index+1)
+					pruneDerived(c)
 				}
 			}))) {
 			return

@@ -34,6 +34,9 @@ const (
 	// SelectorAborts: a selector cannot be evaluated for a device, which ends
 	// the allocation on all nodes.
 	SelectorAborts = "selector-aborts"
+	// DerivedAborts: a derived attribute cannot be evaluated for a device, which ends
+	// the allocation on all nodes.
+	DerivedAborts = "derived-attribute-aborts"
 	// AttributeUnknown: no device of the cluster has an attribute of the name.
 	AttributeUnknown = "attribute-unknown"
 	// AttributeAbsent: the devices of a request do not have the attribute that a
@@ -193,6 +196,8 @@ func (a *Answer) aborts() Cause {
 			code = Malformed
 		}
 		return Cause{Code: code, Text: alternative.Name + " is refused on every node: " + alternative.Refused}
+	case c.Underivable:
+		return a.underivable(c, alternative)
 	case alternative.All:
 		return Cause{Code: AllAgainstConstraint, Text: fmt.Sprintf(
 			"%s asks for all devices, and a constraint does not take %s: that ends the scheduling of the pod on every node",

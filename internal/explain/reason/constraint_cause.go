@@ -148,6 +148,10 @@ func (a *Answer) wantsSeveral(r *compile.Request) bool {
 // attributeCause says which request has free devices, none with the attribute.
 func (a *Answer) attributeCause(t *conflictConstraint, r *compile.Request, wants string) Cause {
 	hint := a.versionHint(t)
+	if others := a.deriving(t); len(others) > 0 && !derives(r, t.attribute) {
+		return Cause{Code: AttributeAbsent, Text: fmt.Sprintf("%s; %s derives it, and no device for %s has it: want it among the derivedAttributes of %s too",
+			wants, join(others), r.Name, r.Name)}
+	}
 	if a.HasAttribute(t.attribute) {
 		text := fmt.Sprintf("%s; no device for %s has this attribute", wants, r.Name)
 		if hint != "" {
@@ -190,8 +194,8 @@ func (a *Answer) freeValues(r *compile.Request, t *conflictConstraint) (values, 
 			if why.Obstacle != compile.None {
 				continue
 			}
-			attribute := compile.Lookup(&a.Devices[d], t.attribute)
-			if attribute == nil {
+			attribute, err := a.Attribute(&r.Alternatives[i], d, t.attribute)
+			if attribute == nil || err != nil {
 				continue
 			}
 			these, list := compile.Values(attribute)

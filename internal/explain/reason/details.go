@@ -75,7 +75,7 @@ func (a *Answer) line(x *compile.Alternative, attributes []string) string {
 			continue
 		}
 		matching++
-		where := a.valuesText(d, attributes)
+		where := a.valuesText(x, d, attributes)
 		if why.Obstacle == compile.None {
 			available++
 			free[where]++
@@ -91,7 +91,8 @@ func (a *Answer) line(x *compile.Alternative, attributes []string) string {
 	if matching == 0 {
 		return ""
 	}
-	line := fmt.Sprintf("%s: wants %s of class %s; %s, %d free", x.Name, amount(x), x.Class, plural.Count(matching, "matches", "match"), available)
+	line := fmt.Sprintf("%s: wants %s of class %s%s; %s, %d free", x.Name, amount(x), x.Class, derivedText(x, attributes),
+		plural.Count(matching, "matches", "match"), available)
 	if len(attributes) > 0 && available > 0 {
 		line += ": " + strings.Join(frequentByName(free), ", ")
 	}
@@ -125,11 +126,16 @@ func frequentByName(count map[string]int) []string {
 }
 
 // valuesText are a device's values of some attributes, such as "pci0000:5d numaNode 0".
-func (a *Answer) valuesText(d int, attributes []string) string {
+// For a request they are what it derives.
+func (a *Answer) valuesText(x *compile.Alternative, d int, attributes []string) string {
 	var all []string
 	for _, name := range attributes {
 		value := "without " + bare(name)
-		if attribute := compile.Lookup(&a.Devices[d], name); attribute != nil {
+		attribute, err := a.Attribute(x, d, name)
+		switch {
+		case err != nil:
+			value = bare(name) + " not to be derived"
+		case attribute != nil:
 			values, _ := compile.Values(attribute)
 			value = display(values)
 			if !strings.HasPrefix(value, "pci") {

@@ -43,7 +43,7 @@ func (a *Answer) gpusWithout(t *conflictConstraint) (lacking, withNode bool) {
 			}
 			for d, why := range r.Alternatives[i].Why {
 				device := &a.Devices[d]
-				if why.Obstacle != compile.None || device.ID.Driver != slicecodec.DriverGPU || compile.Lookup(device, t.attribute) != nil {
+				if why.Obstacle != compile.None || device.ID.Driver != slicecodec.DriverGPU || a.has(&r.Alternatives[i], d, t.attribute) {
 					continue
 				}
 				lacking = true

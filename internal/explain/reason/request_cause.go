@@ -137,9 +137,9 @@ func (a *Answer) noneOfClass(x *compile.Alternative) Cause {
 		case p.Incomplete && len(p.Hidden) > 0:
 			return Cause{Code: GateOff, Text: fmt.Sprintf("%s: pool %s has compatibility groups, and feature gate %s is off", x.Name, p.ID, allocation.GateCompatibilityGroups)}
 		case p.Incomplete:
-			return Cause{Code: PoolIncomplete, Text: fmt.Sprintf("%s: pool %s is incomplete: %d of %d slices of generation %d are published", x.Name, p.ID, p.Published, p.Wanted, p.Generation)}
+			return Cause{Code: PoolIncomplete, Text: fmt.Sprintf("%s: pool %s %s", x.Name, p.ID, p.Trouble())}
 		case p.Invalid != "":
-			return Cause{Code: PoolInvalid, Text: fmt.Sprintf("%s: pool %s is invalid: %s", x.Name, p.ID, p.Invalid)}
+			return Cause{Code: PoolInvalid, Text: fmt.Sprintf("%s: pool %s %s", x.Name, p.ID, p.Trouble())}
 		}
 	}
 	if here {

@@ -7,12 +7,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/allocation"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // Pool is the devices of a driver that a node can reach.
@@ -29,6 +33,8 @@ type Pool struct {
 	Hidden     []string
 	// Invalid says what is wrong with a pool of which nothing can be allocated.
 	Invalid string
+	// Writers are who wrote the slices of a pool that is incomplete or invalid.
+	Writers []string
 	// Slices are those with devices for the node, sorted by name, and Others
 	// those of the same pool with devices for other nodes.
 	Slices, Others []*resourceapi.ResourceSlice
@@ -38,6 +44,22 @@ type Pool struct {
 
 // Usable says whether devices can be allocated from the pool.
 func (p *Pool) Usable() bool { return !p.Incomplete && p.Invalid == "" }
+
+// Trouble says why nothing can be allocated from the pool, empty where something can. Two
+// publishers, each with a pool of its own in mind, are a cause.
+func (p *Pool) Trouble() string {
+	var text string
+	switch {
+	case p.Incomplete:
+		text = fmt.Sprintf("is incomplete: %d of %d slices of generation %d are published", p.Published, p.Wanted, p.Generation)
+	case p.Invalid != "":
+		text = "is invalid: " + p.Invalid
+	}
+	if len(p.Writers) > 1 {
+		text += "; its slices were written by " + printable.Text(strings.Join(p.Writers, " and ")) + ", and a pool has one publisher"
+	}
+	return text
+}
 
 // Pools gathers the pools that a node can reach, in the order in which the
 // allocator looks at them: by driver and pool name, and last those with devices
@@ -163,11 +185,25 @@ func (c *Cluster) pool(id PoolID, published []*resourceapi.ResourceSlice) *Pool 
 		}
 		if p.Published = int64(len(all)); p.Published != p.Wanted {
 			p.Incomplete = true
+			p.Writers = writers(c.byPool[id])
 			return p
 		}
 	}
 	p.build(published, all, c.Gates.PartitionableDevices)
+	if p.Invalid != "" {
+		p.Writers = writers(c.byPool[id])
+	}
 	return p
+}
+
+// writers are those of slices.
+func writers(all []*resourceapi.ResourceSlice) []string {
+	var names []string
+	for _, slice := range all {
+		names = append(names, slicecodec.Writers(slice, time.Time{})...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (p *Pool) build(published, all []*resourceapi.ResourceSlice, partitionable bool) {

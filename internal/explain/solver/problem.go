@@ -5,6 +5,7 @@ package solver
 
 import (
 	"encoding/binary"
+	"slices"
 )
 
 // Fit is what the allocator makes of a device when a request comes to it.
@@ -92,8 +93,59 @@ type Constraint struct {
 	Distinct bool
 	// Applies says it for each request of the claim and each alternative of it.
 	Applies [][]bool
-	// Values are those of each device.
+	// Values are those of each device, as it publishes them.
 	Values []Value
+	// Derived are those that requests derive from each device, by request of the claim
+	// and alternative: nil for an alternative that derives none, which has Values. It is
+	// nil where none of the claim does.
+	Derived [][][]Value
+}
+
+// value is what the constraint compares of a device for an alternative of a request.
+func (c *Constraint) value(r, a, d int) Value {
+	if c.Derived != nil {
+		if own := c.Derived[r][a]; own != nil {
+			return own[d]
+		}
+	}
+	return c.Values[d]
+}
+
+// hasIncomparable says whether any device has a value for it that is Incomparable.
+func (c *Constraint) hasIncomparable() bool {
+	has := func(values []Value) bool {
+		return slices.ContainsFunc(values, func(v Value) bool { return v.Kind == Incomparable })
+	}
+	return has(c.Values) || slices.ContainsFunc(c.Derived, func(ofRequest [][]Value) bool { return slices.ContainsFunc(ofRequest, has) })
+}
+
+// appendValues appends what devices have under the constraint for any request.
+func (c *Constraint) appendValues(key []byte, devices ...int) []byte {
+	for _, d := range devices {
+		key = c.Values[d].append(key)
+	}
+	for r := range c.Derived {
+		key = c.appendDerived(key, r, devices...)
+	}
+	return key
+}
+
+// appendDerived appends what a request derives from devices.
+func (c *Constraint) appendDerived(key []byte, r int, devices ...int) []byte {
+	if c.Derived == nil {
+		return key
+	}
+	for _, own := range c.Derived[r] {
+		if own == nil {
+			key = append(key, 0)
+			continue
+		}
+		key = append(key, 1)
+		for _, d := range devices {
+			key = own[d].append(key)
+		}
+	}
+	return key
 }
 
 // ValueKind is a kind of attribute values.
@@ -111,6 +163,9 @@ const (
 	// Incomparable is what the allocator cannot compare: a list where
 	// DRAListTypeAttributes is off. A constraint takes such a device only as its first.
 	Incomparable
+	// Underivable is what cannot be derived from the device: the allocator that comes to
+	// compare it ends its search with an error.
+	Underivable
 )
 
 // Value is the value of an attribute: equal numbers are equal values of equal
@@ -159,6 +214,7 @@ func (p *Problem) Key() string {
 		}
 	}
 	w.list(p.Counters)
+	all := p.allDevices()
 	w.numbers(int64(len(p.Claims)))
 	for _, c := range p.Claims {
 		w.numbers(int64(len(c.Requests)), int64(len(c.Constraints)))
@@ -169,16 +225,23 @@ func (p *Problem) Key() string {
 			}
 		}
 		for _, k := range c.Constraints {
-			w.flags(k.Invalid, k.Distinct)
+			w.flags(k.Invalid, k.Distinct, k.Derived != nil)
 			for _, applies := range k.Applies {
 				w.flags(applies...)
 			}
-			for _, v := range k.Values {
-				w.key = v.append(w.key)
-			}
+			w.key = k.appendValues(w.key, all...)
 		}
 	}
 	return string(w.key)
+}
+
+// allDevices are the indices of the devices.
+func (p *Problem) allDevices() []int {
+	all := make([]int, len(p.Devices))
+	for d := range all {
+		all[d] = d
+	}
+	return all
 }
 
 type keyWriter struct{ key []byte }

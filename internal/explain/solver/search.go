@@ -182,14 +182,28 @@ func (q *search) try(at, a, n, d int) outcome {
 	if q.steps++; q.steps > q.limit {
 		return cutShort
 	}
-	if !q.allocate(r, a, d) {
+	if !q.countersSuffice(d) {
 		return failed
 	}
+	if k := q.refusing(r, a, d); k >= 0 {
+		if !q.underivable(r, a, d, k) {
+			return failed
+		}
+		q.culprit = &Culprit{Member: Member{Claim: r.claim, Index: r.request}, Alternative: a, Device: d, Underivable: true, Constraint: k}
+		return aborted
+	}
+	q.allocate(r, a, d)
 	out := q.fill(at, a, n+1, d+1)
 	if out != solved {
 		q.deallocate(r, a, d)
 	}
 	return out
+}
+
+// underivable says whether a constraint refuses a device because what it compares cannot
+// be derived, which ends the search.
+func (q *search) underivable(r requestRef, a, d, k int) bool {
+	return q.p.Claims[r.claim].Constraints[k].value(r.request, a, d).Kind == Underivable
 }
 
 // fillAll allocates the nth of all devices (allocationMode All): there is no choice. A
@@ -204,14 +218,16 @@ func (q *search) fillAll(at, a, n int) outcome {
 	}
 	if k := q.refusing(r, a, d); k >= 0 {
 		if q.allocatorOrder {
-			q.culprit = &Culprit{Member: Member{Claim: r.claim, Index: r.request}, Alternative: a, Device: d}
+			q.culprit = &Culprit{Member: Member{Claim: r.claim, Index: r.request}, Alternative: a, Device: d,
+				Underivable: q.underivable(r, a, d, k), Constraint: k}
 			return aborted
 		}
 		return failed
 	}
-	if alternative.Fit[d] == RejectedLate || !q.hasCapacity(d, alternative) || !q.allocate(r, a, d) {
+	if alternative.Fit[d] == RejectedLate || !q.hasCapacity(d, alternative) {
 		return failed
 	}
+	q.allocate(r, a, d)
 	out := q.fill(at, a, n+1, 0)
 	if out != solved {
 		q.deallocate(r, a, d)

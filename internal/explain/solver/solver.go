@@ -55,6 +55,10 @@ type Culprit struct {
 	Alternative int
 	// Device is -1 where no device is to blame.
 	Device int
+	// Underivable says that a value cannot be derived from the device: what the
+	// claim's constraint of that index compares.
+	Underivable bool
+	Constraint  int
 }
 
 // maxSteps is the most devices that a search tries.
@@ -111,8 +115,7 @@ func New(p *Problem) *Solver {
 		}
 		s.candidates = append(s.candidates, ofClaim)
 		for i := range claim.Constraints {
-			s.individual = s.individual || claim.Constraints[i].Distinct && slices.ContainsFunc(claim.Constraints[i].Values,
-				func(v Value) bool { return v.Kind == Incomparable })
+			s.individual = s.individual || claim.Constraints[i].Distinct && claim.Constraints[i].hasIncomparable()
 		}
 	}
 	s.classify()
@@ -213,9 +216,9 @@ func (q *search) refuses() *Culprit {
 }
 
 // dependsOnOrder says whether the allocator's answer depends on the order in
-// which it looks: a device aborts its search, a request wants all devices and a
-// constraint may refuse one, a request has admin access, or a list is among values to
-// be distinct.
+// which it looks: a device aborts its search, by a selector or a value that cannot be
+// derived, a request wants all devices and a constraint may refuse one, a request has
+// admin access, or a list is among values to be distinct.
 func (q *search) dependsOnOrder() bool {
 	for _, r := range q.order {
 		for a, alternative := range q.p.Claims[r.claim].Requests[r.request].Alternatives {
@@ -228,20 +231,21 @@ func (q *search) dependsOnOrder() bool {
 				}
 			}
 			for _, k := range q.s.applies[r.claim][r.request][a] {
-				if !q.constraintOn[r.claim][k] {
-					continue
-				}
-				constraint := &q.p.Claims[r.claim].Constraints[k]
-				if alternative.WantsAll {
+				if q.constraintOn[r.claim][k] && (alternative.WantsAll || q.orderCounts(r, a, k)) {
 					return true
-				}
-				for _, d := range q.s.candidates[r.claim][r.request][a] {
-					if constraint.Distinct && constraint.Values[d].Kind == Incomparable {
-						return true
-					}
 				}
 			}
 		}
 	}
 	return false
+}
+
+// orderCounts says whether it matters under a constraint which device an alternative
+// tries first.
+func (q *search) orderCounts(r requestRef, a, k int) bool {
+	c := &q.p.Claims[r.claim].Constraints[k]
+	return slices.ContainsFunc(q.s.candidates[r.claim][r.request][a], func(d int) bool {
+		kind := c.value(r.request, a, d).Kind
+		return kind == Underivable || c.Distinct && kind == Incomparable
+	})
 }

@@ -90,7 +90,7 @@ func (q *search) countersSuffice(d int) bool {
 func (q *search) refusing(r requestRef, a, d int) int {
 	for _, k := range q.s.applies[r.claim][r.request][a] {
 		c := &q.p.Claims[r.claim].Constraints[k]
-		if q.constraintOn[r.claim][k] && !c.takes(q.values[r.claim][k], c.Values[d]) {
+		if q.constraintOn[r.claim][k] && !c.takes(q.values[r.claim][k], c.value(r.request, a, d)) {
 			return k
 		}
 	}
@@ -99,7 +99,7 @@ func (q *search) refusing(r requestRef, a, d int) int {
 
 // takes says whether the constraint holds with one more value.
 func (c *Constraint) takes(placed []Value, v Value) bool {
-	if v.Kind == Absent {
+	if v.Kind == Absent || v.Kind == Underivable {
 		return false
 	}
 	if len(placed) == 0 {
@@ -123,11 +123,8 @@ func (c *Constraint) takes(placed []Value, v Value) bool {
 	})
 }
 
-// allocate gives a request a device, unless counters or constraints are against it.
-func (q *search) allocate(r requestRef, a, d int) bool {
-	if !q.countersSuffice(d) || q.refusing(r, a, d) >= 0 {
-		return false
-	}
+// allocate gives a request a device that nothing is against.
+func (q *search) allocate(r requestRef, a, d int) {
 	device := &q.p.Devices[d]
 	if q.consumesCounters(d) {
 		for _, t := range device.ConsumesCounters {
@@ -137,7 +134,7 @@ func (q *search) allocate(r requestRef, a, d int) bool {
 	for _, k := range q.s.applies[r.claim][r.request][a] {
 		if c := &q.p.Claims[r.claim].Constraints[k]; q.constraintOn[r.claim][k] {
 			placed := &q.values[r.claim][k]
-			v := c.Values[d]
+			v := c.value(r.request, a, d)
 			if !c.Distinct && v.Kind == Set && len(*placed) > 0 {
 				v.IDs = intersection((*placed)[len(*placed)-1].IDs, v.IDs)
 			}
@@ -155,7 +152,6 @@ func (q *search) allocate(r requestRef, a, d int) bool {
 	}
 	q.results[r.claim]++
 	q.placed = append(q.placed, Placement{Claim: r.claim, Request: r.request, Alternative: a, Device: d})
-	return true
 }
 
 // deallocate undoes allocate.

@@ -58,7 +58,7 @@ func (s *Solver) classKey(key []byte, d int) ([]byte, bool) {
 		}
 		for i := range claim.Constraints {
 			if c := &claim.Constraints[i]; !c.Invalid {
-				key = c.Values[d].append(key)
+				key = c.appendValues(key, d)
 			}
 		}
 	}
@@ -240,7 +240,7 @@ func (s *Solver) group() {
 // Where the order of requests matters no two are equal.
 func (s *Solver) groupKey(g int) string {
 	w := keyWriter{}
-	members := s.groups[g].members
+	members, all := s.groups[g].members, s.p.allDevices()
 	first := s.members[members[0]]
 	w.numbers(int64(first.Claim))
 	if newSearch(s, s.All()).dependsOnOrder() {
@@ -258,10 +258,11 @@ func (s *Solver) groupKey(g int) string {
 			continue
 		}
 		k := &claim.Constraints[m.Index]
-		w.flags(k.Invalid, k.Distinct)
+		w.flags(k.Invalid, k.Distinct, k.Derived != nil)
 		for _, other := range members {
 			if r := s.members[other]; !r.Constraint {
 				w.flags(k.Applies[r.Index]...)
+				w.key = k.appendDerived(w.key, r.Index, all...)
 			}
 		}
 		for _, v := range k.Values {

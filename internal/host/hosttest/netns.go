@@ -4,6 +4,7 @@
 package hosttest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,7 +34,7 @@ func NewNamespace(t testing.TB) *Namespace {
 	}
 	var ns Namespace
 	err := onThread(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		if err := unshare(); err != nil {
 			return fmt.Errorf("unshare: %w", err)
 		}
 		var err error
@@ -49,6 +51,18 @@ func NewNamespace(t testing.TB) *Namespace {
 	}
 	t.Cleanup(ns.Close)
 	return &ns
+}
+
+// unshare enters a new network namespace. The kernel has none to give while an RDMA device
+// of an earlier test ends, which each namespace would show (drivers/infiniband/core/device.c,
+// rdma_dev_init_net).
+func unshare() error {
+	err := unix.Unshare(unix.CLONE_NEWNET)
+	for tries := 0; errors.Is(err, unix.ENODEV) && tries < 100; tries++ {
+		time.Sleep(50 * time.Millisecond)
+		err = unix.Unshare(unix.CLONE_NEWNET)
+	}
+	return err
 }
 
 // Path is a path at which the namespace can be opened until Close, and nothing

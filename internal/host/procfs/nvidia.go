@@ -102,3 +102,22 @@ func ParseCharMajor(text []byte, name string) (int, bool) {
 	}
 	return 0, false
 }
+
+// ParseGPUUUID reads from /proc/driver/nvidia/gpus/ADDRESS/information the GPU's UUID, by
+// which NVIDIA's device plugin calls it. Until the driver has initialised the GPU it
+// writes question marks, which are no UUID.
+func ParseGPUUUID(text []byte) (string, error) {
+	const key = "GPU UUID:"
+	for l := range bytes.Lines(text) {
+		value, ok := bytes.CutPrefix(l, []byte(key))
+		if !ok {
+			continue
+		}
+		uuid := string(bytes.TrimSpace(value))
+		if !strings.HasPrefix(uuid, "GPU-") || strings.Contains(uuid, "?") {
+			return "", errors.New("line GPU UUID: want a UUID")
+		}
+		return uuid, nil
+	}
+	return "", errors.New("no line GPU UUID")
+}

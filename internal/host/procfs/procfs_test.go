@@ -6,6 +6,7 @@ package procfs
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -124,6 +125,12 @@ func TestParseGPUMinorAndMemory(t *testing.T) {
 	if minor, err := ParseCapabilityMinor([]byte("DeviceFileMinor: 84\nDeviceFileMode: 292\n")); err != nil || minor != 84 {
 		t.Errorf("got %d, %v", minor, err)
 	}
+	if uuid, err := ParseGPUUUID([]byte("Model: \t NVIDIA H200\nGPU UUID: \t GPU-4e2f3a51-0000\n")); err != nil || uuid != "GPU-4e2f3a51-0000" {
+		t.Errorf("got %q, %v", uuid, err)
+	}
+	if uuid, err := ParseGPUUUID([]byte("GPU UUID: \t GPU-????????-????\n")); err == nil {
+		t.Errorf("got %q of a GPU that is not initialised", uuid)
+	}
 	nodes := ParseNUMAStat([]byte("anon N0=4096 N1=0\nfile N0=1 N1=2\n"))
 	if len(nodes) != 2 || nodes[0] != 4096 {
 		t.Errorf("got %v", nodes)
@@ -154,7 +161,7 @@ func TestParseCharMajor(t *testing.T) {
 // FuzzDecoders: whatever stands there, nothing panics and no set is beyond its
 // bound.
 func FuzzDecoders(f *testing.F) {
-	for _, text := range []string{status, stat, netDev, mountInfo, "DRA_CPUSET_a=1-2\x00", "Device Minor: 3\n", "anon N0=1\n", "gpu0/gi1/ci0/access 13\n", "Character devices:\n  1 mem\n", "0::/" + strings.Repeat("a", idLength)} {
+	for _, text := range []string{status, stat, netDev, mountInfo, "DRA_CPUSET_a=1-2\x00", "Device Minor: 3\n", "anon N0=1\n", "gpu0/gi1/ci0/access 13\n", "Character devices:\n  1 mem\n", "0::/" + strings.Repeat("a", idLength), limits, fibTrie, ifINET6} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -174,6 +181,19 @@ func FuzzDecoders(f *testing.F) {
 		if names, err := ParseNetDev(text); err == nil && slices.Contains(names, "") {
 			t.Errorf("%q has an interface without a name", text)
 		}
+		_, _ = ParseMemlock(text)
+		ParseLocksMemory(text)
+		if pid, err := ParseParent(text); err == nil && pid < 0 {
+			t.Errorf("%q: parent %d", text, pid)
+		}
+		addresses := map[netip.Addr]bool{}
+		_ = LocalAddresses(bytes.NewReader(text), addresses)
+		_ = LocalIPv6Addresses(bytes.NewReader(text), addresses)
+		for a := range addresses {
+			if !a.IsValid() {
+				t.Errorf("%q has an address that is none", text)
+			}
+		}
 		if told, err := GrantedCPUs(text); err == nil {
 			for _, set := range told {
 				bounded(set)
@@ -181,6 +201,9 @@ func FuzzDecoders(f *testing.F) {
 		}
 		if minor, err := ParseGPUMinor(text); err == nil && minor < 0 {
 			t.Errorf("minor %d", minor)
+		}
+		if uuid, err := ParseGPUUUID(text); err == nil && uuid == "" {
+			t.Error("an empty UUID")
 		}
 		for minor, m := range ParseMIGMinors(text) {
 			if minor < 0 || m.GPU < 0 || m.Instance < 0 {

@@ -6,6 +6,8 @@ package rdma
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -63,7 +65,9 @@ func SetNamespaceMode(m Mode) error {
 }
 
 // AddSoftware makes an RDMA device of a kind, such as rxe, on an interface. It
-// is no error when there is one of that name.
+// is no error when there is one of that name which stays: the kernel ends the device of an
+// interface that left its namespace some time later (drivers/infiniband/core/device.c,
+// ib_unregister_device_queued).
 func AddSoftware(namespace int, name, kind, ifname string) error {
 	if err := addSoftware(namespace, name, kind, ifname); err != nil {
 		return fmt.Errorf("add RDMA device %s of kind %s on interface %s: %w", name, kind, ifname, err)
@@ -77,22 +81,37 @@ func addSoftware(namespace int, name, kind, ifname string) error {
 		return err
 	}
 	defer c.close()
-	_, err = c.execute(nl.RDMA_NLDEV_CMD_NEWLINK, unix.NLM_F_ACK,
-		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated(name)),
-		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_LINK_TYPE, nl.ZeroTerminated(kind)),
-		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_NDEV_NAME, nl.ZeroTerminated(ifname)))
-	if err == nil || !errors.Is(err, unix.EEXIST) {
-		return err
-	}
-	// EEXIST also means that the interface has an RDMA device of another name.
-	devices, listErr := c.devices()
-	if listErr != nil {
-		return listErr
-	}
-	for _, d := range devices {
-		if d.Name == name && d.Kind == kind {
-			return nil
+	for tries := 1; ; tries++ {
+		_, err = c.execute(nl.RDMA_NLDEV_CMD_NEWLINK, unix.NLM_F_ACK,
+			nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated(name)),
+			nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_LINK_TYPE, nl.ZeroTerminated(kind)),
+			nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_NDEV_NAME, nl.ZeroTerminated(ifname)))
+		// EEXIST: the interface has a device. ENFILE: one that ends has the name still
+		// (assign_name), and no interface any more.
+		if !errors.Is(err, unix.EEXIST) && !errors.Is(err, unix.ENFILE) {
+			return err
 		}
+		if errors.Is(err, unix.EEXIST) && tries > staysAfter {
+			// Of this name, or of another one.
+			devices, listErr := c.devices()
+			if listErr != nil {
+				return listErr
+			}
+			if slices.ContainsFunc(devices, func(d Device) bool { return d.Name == name && d.Kind == kind }) {
+				return nil
+			}
+		}
+		if tries == mostTries {
+			return err
+		}
+		time.Sleep(staysEvery)
 	}
-	return err
 }
+
+// A software device that is there this often, this far apart, stays.
+const (
+	staysAfter = 4
+	staysEvery = 50 * time.Millisecond
+	// mostTries are enough for one that ends on a busy host.
+	mostTries = 60
+)

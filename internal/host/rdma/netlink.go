@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -39,7 +40,9 @@ type Device struct {
 
 // Values that the library does not name.
 const (
+	cmdGetPort         = 5  // RDMA_NLDEV_CMD_PORT_GET
 	cmdGetCharDevice   = 15 // RDMA_NLDEV_CMD_GET_CHARDEV
+	attrNetDevIndex    = 50 // RDMA_NLDEV_ATTR_NDEV_INDEX
 	attrCharDeviceType = 69 // RDMA_NLDEV_ATTR_CHARDEV_TYPE
 	attrDriverID       = 73 // RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID
 	// Drivers (include/uapi/rdma/ib_user_ioctl_verbs.h).
@@ -119,6 +122,68 @@ func (c *conn) devices() ([]Device, error) {
 		list = append(list, d)
 	}
 	return list, nil
+}
+
+// On lists the RDMA devices that have a port on an interface of the namespace: the kernel
+// names interfaces of the asker's namespace alone (drivers/infiniband/core/nldev.c,
+// fill_port_info), and those by an index, which no other one shares.
+func On(namespace, ifindex int) ([]Device, error) {
+	c, err := dial(namespace)
+	if errors.Is(err, ErrNone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list RDMA devices on interface %d: %w", ifindex, err)
+	}
+	defer c.close()
+	devices, err := c.devices()
+	if err != nil {
+		return nil, err
+	}
+	var on []Device
+	for _, d := range devices {
+		indexes, err := c.interfaces(d)
+		if err != nil {
+			return nil, fmt.Errorf("list RDMA devices on interface %d: ports of %s: %w", ifindex, d.Name, err)
+		}
+		if slices.Contains(indexes, ifindex) {
+			on = append(on, d)
+		}
+	}
+	return on, nil
+}
+
+// interfaces are the indexes of the interfaces that a device's ports are on.
+func (c *conn) interfaces(d Device) ([]int, error) {
+	answers, err := c.execute(cmdGetPort, unix.NLM_F_DUMP, nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(d.Index)))
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL) {
+		return nil, nil // gone meanwhile: nldev.c answers EINVAL for an unknown index
+	}
+	if err != nil {
+		return nil, err
+	}
+	var indexes []int
+	for _, body := range answers {
+		index, err := parsePort(body)
+		if err != nil {
+			return nil, err
+		}
+		if index > 0 {
+			indexes = append(indexes, index)
+		}
+	}
+	return indexes, nil
+}
+
+// parsePort reads the index of a port's interface; 0 where it has none in the namespace.
+func parsePort(body []byte) (index int, err error) {
+	err = rtnl.EachAttribute(body, func(kind uint16, value []byte) error {
+		if kind == attrNetDevIndex && len(value) == 4 {
+			index = int(int32(binary.NativeEndian.Uint32(value))) //nolint:gosec // an ifindex is an int of 32 bits
+		}
+		return nil
+	})
+	return max(index, 0), err
 }
 
 func parseDevice(body []byte) (Device, error) {

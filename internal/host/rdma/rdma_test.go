@@ -5,7 +5,10 @@ package rdma
 
 import (
 	"errors"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink/nl"
@@ -59,6 +62,19 @@ func TestSoftware(t *testing.T) {
 	}
 	if d := find(); d == nil || d.Kind != "rxe" {
 		t.Errorf("the device is %+v, want kind rxe", d)
+	}
+	for ifname, want := range map[string]int{"nic0": 1, "nic1": 0} {
+		text, err := os.ReadFile(ns.Sys(t) + "/class/net/" + ifname + "/ifindex")
+		if err != nil {
+			t.Fatal(err)
+		}
+		index, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if on, err := On(ns.Fd(), index); len(on) != want || err != nil {
+			t.Errorf("on %s: %+v, %v, want %d", ifname, on, err, want)
+		}
 	}
 	if err := AddSoftware(ns.Fd(), "plumbtest1", "rxe", "nic0"); err == nil {
 		t.Error("an interface took a second device")
@@ -115,15 +131,41 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// The answer to RDMA_NLDEV_CMD_PORT_GET, laid out as fill_port_info of
+// drivers/infiniband/core/nldev.c does; not recorded, for want of RDMA hardware.
+func TestParsePort(t *testing.T) {
+	port := []*nl.RtAttr{
+		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_INDEX, nl.Uint32Attr(0)),
+		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated("mlx5_0")),
+		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_PORT_INDEX, nl.Uint32Attr(1)),
+		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_PORT_STATE, []byte{4}),
+		nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_PORT_PHYS_STATE, []byte{5}),
+	}
+	if index, err := parsePort(attributes(port...)); index != 0 || err != nil {
+		t.Errorf("a port without an interface here: %d, %v", index, err)
+	}
+	port = append(port, nl.NewRtAttr(attrNetDevIndex, nl.Uint32Attr(23)), nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_NDEV_NAME, nl.ZeroTerminated("dranet0")))
+	if index, err := parsePort(attributes(port...)); index != 23 || err != nil {
+		t.Errorf("interface %d, %v, want 23", index, err)
+	}
+	if _, err := parsePort(attributes(port...)[:60]); err == nil {
+		t.Error("an answer that was cut off is read")
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(attributes(nl.NewRtAttr(nl.RDMA_NLDEV_ATTR_DEV_NAME, nl.ZeroTerminated("rxe0")), nl.NewRtAttr(attrDriverID, nl.Uint32Attr(14))))
 	f.Add(attributes(nl.NewRtAttr(nl.RDMA_NLDEV_SYS_ATTR_NETNS_MODE, []byte{1})))
+	f.Add(attributes(nl.NewRtAttr(attrNetDevIndex, nl.Uint32Attr(7))))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if mode, err := parseMode(body); err == nil && mode != Shared && mode != Exclusive {
 			t.Errorf("mode %q", mode)
 		}
 		if d, err := parseDevice(body); err == nil && d.Name == "" {
 			t.Error("a device without a name")
+		}
+		if index, err := parsePort(body); err == nil && index < 0 {
+			t.Errorf("interface %d", index)
 		}
 		if kind, err := parseKind(body); err == nil && kind != "" && kind != "rxe" && kind != "siw" {
 			t.Errorf("kind %q", kind)

@@ -4,6 +4,7 @@
 package sysfs
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -114,4 +115,28 @@ func FuzzUevent(f *testing.F) {
 			t.Errorf("%q: no subsystem", message)
 		}
 	})
+}
+
+func FuzzGID(f *testing.F) {
+	fuzz(f, parseGID, func(t *testing.T, text string, v netip.Addr) {
+		if !v.IsValid() || v.IsUnspecified() || v.Is4In6() || v.Zone() != "" {
+			t.Errorf("%q: GID %s", text, v)
+		}
+	}, "0000:0000:0000:0000:0000:ffff:0a00:0001", "fe80:0000:0000:0000:0000:00ff:fe00:0001", "::", "::1%eth0", "10.0.0.1")
+}
+
+func FuzzDeviceNumber(f *testing.F) {
+	fuzz(f, parseDeviceNumber, func(t *testing.T, text string, v DeviceNumber) {
+		if v.Major < 0 || v.Major >= 1<<12 || v.Minor < 0 || v.Minor >= 1<<20 {
+			t.Errorf("%q: %d:%d", text, v.Major, v.Minor)
+		}
+	}, "231:192", "10:122", "4096:0", "231", ":")
+}
+
+func FuzzNodeType(f *testing.F) {
+	fuzz(f, parseNodeType, func(t *testing.T, text string, v string) {
+		if v == "" || strings.Contains(v, "\n") {
+			t.Errorf("%q: type %q", text, v)
+		}
+	}, "1: CA", "4: RNIC", "7: unspecified", "1:")
 }

@@ -5,6 +5,7 @@ package sysfs
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -44,6 +45,38 @@ func parsePortState(s string) (string, error) {
 		return "", fmt.Errorf("parse %q: want a number and a word, such as 4: ACTIVE", shorten(s))
 	}
 	return word, nil
+}
+
+// parseNodeType reads node_type of an RDMA device, such as "1: CA".
+func parseNodeType(s string) (string, error) {
+	number, word, ok := strings.Cut(s, ": ")
+	if _, err := strconv.ParseUint(number, 10, 8); err != nil || !ok || word == "" || strings.Contains(word, "\n") {
+		return "", fmt.Errorf("parse %q: want a number and a word, such as 1: CA", shorten(s))
+	}
+	return word, nil
+}
+
+// parseDeviceNumber reads the attribute dev, such as 231:192.
+func parseDeviceNumber(s string) (DeviceNumber, error) {
+	major, minor, ok := strings.Cut(s, ":")
+	a, err := strconv.ParseUint(major, 10, 12)
+	b, minorErr := strconv.ParseUint(minor, 10, 20)
+	if !ok || err != nil || minorErr != nil {
+		return DeviceNumber{}, fmt.Errorf("parse %q: want a major and a minor number, such as 231:192", shorten(s))
+	}
+	return DeviceNumber{Major: int64(a), Minor: int64(b)}, nil
+}
+
+// parseGID reads a GID; one that is zero is none.
+func parseGID(s string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" || !a.Is6() {
+		return netip.Addr{}, fmt.Errorf("parse %q: want a GID, such as 0000:0000:0000:0000:0000:ffff:0a00:0001", shorten(s))
+	}
+	if a.IsUnspecified() {
+		return netip.Addr{}, errNoValue
+	}
+	return a.Unmap(), nil
 }
 
 // parseCount reads a number of things.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -29,6 +30,8 @@ type PCIDevice struct {
 	TotalVFs, NumVFs      *int // sriov_totalvfs, sriov_numvfs
 	// PhysicalFunction is the address of the function this one is virtual to.
 	PhysicalFunction *model.PCIAddress // physfn, a link
+	// VFIndex is the number of a virtual function at its physical one.
+	VFIndex *int // virtfnN of the physical function, a link
 }
 
 // pciBridge is the base class of bridges (include/linux/pci_ids.h).
@@ -49,7 +52,61 @@ func ReadPCI(sys fs.FS) ([]PCIDevice, []Problem) {
 		}
 		devices = append(devices, d)
 	}
+	r.numberVFs(devices)
 	return devices, r.problems
+}
+
+// numberVFs sets the numbers of virtual functions, which links of their physical
+// functions alone say.
+func (r *reader) numberVFs(devices []PCIDevice) {
+	virtual := map[model.PCIAddress]*PCIDevice{}
+	for i := range devices {
+		if devices[i].PhysicalFunction != nil {
+			virtual[devices[i].Address] = &devices[i]
+		}
+	}
+	if len(virtual) == 0 {
+		return
+	}
+	for _, pf := range devices {
+		if pf.NumVFs == nil {
+			continue
+		}
+		for n := range *pf.NumVFs {
+			base := r.linkBase(pf.Path + "/virtfn" + strconv.Itoa(n))
+			if base == nil {
+				continue
+			}
+			a, _ := pciAddress(*base)
+			if vf := virtual[a]; vf != nil && *vf.PhysicalFunction == pf.Address {
+				vf.VFIndex = &n
+			}
+		}
+	}
+}
+
+// VFIndex is the number that a physical function has for the virtual one of an address
+// now; nil where it has none.
+func VFIndex(sys fs.FS, physical, virtual model.PCIAddress) (*int, error) {
+	r := newReader(sys)
+	dir, err := r.link("bus/pci/devices/" + physical.String())
+	if err != nil {
+		return nil, fmt.Errorf("virtual functions of %s: %w", physical, err)
+	}
+	for _, e := range r.list(dir) {
+		text, isLink := strings.CutPrefix(e.Name(), "virtfn")
+		n, err := strconv.Atoi(text)
+		if !isLink || err != nil {
+			continue
+		}
+		if base := r.linkBase(path.Join(dir, e.Name())); base != nil && *base == virtual.String() {
+			return &n, nil
+		}
+	}
+	if len(r.problems) > 0 {
+		return nil, fmt.Errorf("virtual functions of %s: %s", physical, r.problems[0])
+	}
+	return nil, nil
 }
 
 func (r *reader) pciDevice(name string) (PCIDevice, error) {

@@ -4,17 +4,21 @@
 package sysfs
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/cpuset"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/model"
 )
 
-var sameSets = cmp.Comparer(func(a, b cpuset.CPUSet) bool { return a.Equals(b) })
+var sameSets = cmp.Options{
+	cmp.Comparer(func(a, b cpuset.CPUSet) bool { return a.Equals(b) }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+}
 
 // check compares facts and the text of problems, one a line.
 func check[T any](t *testing.T, got T, problems []Problem, want T, wantProblems string) {
@@ -62,7 +66,9 @@ func TestReadPCI(t *testing.T) {
 		devices/pci0000:8c/0000:8c:00.0/0000:91:00.0/subsystem_device = 0x0041
 		devices/pci0000:8c/0000:8c:00.0/0000:91:00.0/numa_node = -1
 		devices/pci0000:8c/0000:8c:00.0/0000:91:00.0/sriov_totalvfs = 8
-		devices/pci0000:8c/0000:8c:00.0/0000:91:00.0/sriov_numvfs = 1
+		devices/pci0000:8c/0000:8c:00.0/0000:91:00.0/sriov_numvfs = 3
+		devices/pci0000:8c/0000:8c:00.0/0000:91:00.0/virtfn0 -> ../0000:91:00.7
+		devices/pci0000:8c/0000:8c:00.0/0000:91:00.0/virtfn2 -> ../0000:91:00.1
 
 		bus/pci/devices/0000:91:00.1 -> ../../../devices/pci0000:8c/0000:8c:00.0/0000:91:00.1
 		devices/pci0000:8c/0000:8c:00.0/0000:91:00.1/class = 0x020000
@@ -83,9 +89,9 @@ func TestReadPCI(t *testing.T) {
 		{
 			PCIPath: below, Class: 0x020000, Vendor: 0x15b3, Device: 0x1021,
 			SubsystemVendor: new(uint16(0x15b3)), SubsystemDevice: new(uint16(0x41)),
-			TotalVFs: new(8), NumVFs: new(1),
+			TotalVFs: new(8), NumVFs: new(3),
 		},
-		{PCIPath: vf, Class: 0x020000, Vendor: 0x15b3, Device: 0x101e, PhysicalFunction: &nic},
+		{PCIPath: vf, Class: 0x020000, Vendor: 0x15b3, Device: 0x101e, PhysicalFunction: &nic, VFIndex: new(2)},
 	}
 	got, problems := ReadPCI(tree)
 	check(t, got, problems, want, "")
@@ -211,6 +217,101 @@ func TestReadRDMADevices(t *testing.T) {
 	}, "")
 }
 
+// What a container's device files are made of: the files of one RDMA device are told from
+// those of another, and numbered as the kernel does.
+func TestReadRDMAFiles(t *testing.T) {
+	tree := hosttest.Tree(t, `
+		class/infiniband_verbs/abi_version = 6
+		class/infiniband_verbs/uverbs0 -> ../../devices/pci0000:8c/0000:91:00.0/infiniband_verbs/uverbs0
+		devices/pci0000:8c/0000:91:00.0/infiniband_verbs/uverbs0/ibdev = mlx5_0
+		devices/pci0000:8c/0000:91:00.0/infiniband_verbs/uverbs0/dev = 231:192
+		class/infiniband_verbs/uverbs7 -> ../../devices/virtual/infiniband_verbs/uverbs7
+		devices/virtual/infiniband_verbs/uverbs7/ibdev = rxe0
+		devices/virtual/infiniband_verbs/uverbs7/dev = nonsense
+		class/infiniband_verbs/uverbs8 -> ../../devices/virtual/infiniband_verbs/uverbs8
+		devices/virtual/infiniband_verbs/uverbs8/dev = 231:200
+		class/infiniband_mad/issm0 -> ../../devices/pci0000:8c/0000:91:00.0/infiniband_mad/issm0
+		devices/pci0000:8c/0000:91:00.0/infiniband_mad/issm0/ibdev = mlx5_0
+		class/misc/rdma_cm/dev = 10:122
+	`)
+	nic := address(t, "0000:91:00.0")
+	got, problems := ReadRDMAFiles(tree)
+	check(t, got, problems, []RDMAFile{
+		{Path: "/dev/infiniband/uverbs0", Kind: "uverbs", RDMADevice: "mlx5_0", PCI: &nic, Number: &DeviceNumber{231, 192}},
+		{Path: "/dev/infiniband/uverbs7", Kind: "uverbs", RDMADevice: "rxe0"},
+		{Path: "/dev/infiniband/issm0", Kind: "issm", RDMADevice: "mlx5_0", PCI: &nic},
+		{Path: "/dev/infiniband/rdma_cm", Kind: "rdma_cm", Number: &DeviceNumber{10, 122}},
+	}, `class/infiniband_verbs/uverbs7/dev: parse "nonsense": want a major and a minor number, such as 231:192`)
+}
+
+// The function decides over the name where it is known of the device.
+func TestRDMADeviceNow(t *testing.T) {
+	own, other := ptr.To(address(t, "0000:91:00.0")), ptr.To(address(t, "0000:92:00.0"))
+	files := func(of ...any) (files []RDMAFile) {
+		for i := 0; i < len(of); i += 2 {
+			pci, _ := of[i+1].(*model.PCIAddress)
+			files = append(files, RDMAFile{Kind: "uverbs", RDMADevice: of[i].(string), PCI: pci}, RDMAFile{Kind: "umad", RDMADevice: of[i].(string), PCI: pci})
+		}
+		return files
+	}
+	for _, test := range []struct {
+		name     string
+		files    []RDMAFile
+		there    []string
+		function *model.PCIAddress
+		want     string
+		err      string
+	}{
+		{"as it was", files("mlx5_2", own, "mlx5_3", other), []string{"mlx5_2", "mlx5_3"}, own, "mlx5_2", ""},
+		{"named anew", files("mlx5_4", own, "mlx5_3", other), []string{"mlx5_3", "mlx5_4"}, own, "mlx5_4", ""},
+		{"its name is another's", files("mlx5_4", own, "mlx5_2", other), []string{"mlx5_2", "mlx5_4"}, own, "mlx5_4", ""},
+		{"in another namespace, and its name another's here", files("mlx5_4", own, "mlx5_2", other), []string{"mlx5_2"}, own, "", ""},
+		{"in another namespace", files("mlx5_2", own), []string{"mlx5_3"}, own, "", ""},
+		{"without a function", files("rxe0", nil), []string{"rxe0"}, nil, "", ""},
+		{"made of software", files("mlx5_2", nil), []string{"mlx5_2"}, nil, "mlx5_2", ""},
+		{"without the modules of its files", nil, []string{"mlx5_2"}, own, "mlx5_2", ""},
+		{"two of one function", files("mlx5_1", own, "mlx5_2", own), []string{"mlx5_1", "mlx5_2"}, own, "mlx5_2", ""},
+		{"two of one function, none of the name", files("mlx5_1", own, "mlx5_3", own), []string{"mlx5_1", "mlx5_3"}, own, "",
+			"function 0000:91:00.0 has the RDMA devices mlx5_1, mlx5_3 by now, and none is called mlx5_2"},
+		{"two of one function, its own in another namespace", files("mlx5_1", own, "mlx5_2", own), []string{"mlx5_1"}, own, "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := RDMADeviceNow(test.files, test.there, test.function, "mlx5_2")
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			if got != test.want || message != test.err {
+				t.Errorf("got %q, %q; want %q, %q", got, message, test.want, test.err)
+			}
+		})
+	}
+}
+
+func TestReadGIDs(t *testing.T) {
+	tree := hosttest.Tree(t, `
+		class/infiniband/mlx5_0 -> ../../devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0/ports/1/gids/0 = fe80:0000:0000:0000:0000:00ff:fe00:0001
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0/ports/1/gid_attrs/types/0 = IB/RoCE v1
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0 = dranet0
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0/ports/1/gids/1 = 0000:0000:0000:0000:0000:0000:0000:0000
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0/ports/1/gids/10 = 0000:0000:0000:0000:0000:ffff:0a00:0005
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0/ports/1/gid_attrs/types/10 = RoCE v2
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/10 = dranet0
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0/ports/1/gids/2 = nonsense
+		devices/pci0000:8c/0000:91:00.0/infiniband/mlx5_0/ports/1/gids/3 = 0000:0000:0000:0000:0000:ffff:0a00:0006
+	`)
+	got, problems := ReadGIDs(tree, "mlx5_0", 1)
+	check(t, got, problems, []GID{
+		{Index: 0, Address: netip.MustParseAddr("fe80::ff:fe00:1"), Type: new("IB/RoCE v1"), NetDevice: new("dranet0")},
+		{Index: 3, Address: netip.MustParseAddr("10.0.0.6")},
+		{Index: 10, Address: netip.MustParseAddr("10.0.0.5"), Type: new(RoCEv2), NetDevice: new("dranet0")},
+	}, `class/infiniband/mlx5_0/ports/1/gids/2: parse "nonsense": want a GID, such as 0000:0000:0000:0000:0000:ffff:0a00:0001`)
+	if got, problems := ReadGIDs(tree, "mlx5_9", 1); len(got) != 0 || len(problems) != 0 {
+		t.Errorf("a device that is gone: %v, %v", got, problems)
+	}
+}
+
 func TestReadRDMAPorts(t *testing.T) {
 	tree := hosttest.Tree(t, `
 		class/infiniband/mlx4_0 -> ../../devices/pci0000:8c/0000:91:00.0/infiniband/mlx4_0
@@ -242,4 +343,31 @@ func TestReadDRM(t *testing.T) {
 	check(t, got, problems, map[model.PCIAddress][]string{
 		address(t, "0000:8f:00.0"): {"/dev/dri/card0", "/dev/dri/renderD128"},
 	}, "")
+}
+
+// A physical function's links say which number a virtual one has now.
+func TestVFIndex(t *testing.T) {
+	tree := hosttest.Tree(t, `
+		bus/pci/devices/0000:91:00.0 -> ../../../devices/pci0000:8c/0000:91:00.0
+		devices/pci0000:8c/0000:91:00.0/virtfn0 -> ../0000:91:00.7
+		devices/pci0000:8c/0000:91:00.0/virtfn12 -> ../0000:91:01.1
+		devices/pci0000:8c/0000:91:00.0/virtfns = none`)
+	for virtual, want := range map[string]int{"0000:91:00.7": 0, "0000:91:01.1": 12, "0000:91:01.2": -1} {
+		n, err := VFIndex(tree, addressOf(t, "0000:91:00.0"), addressOf(t, virtual))
+		if err != nil || (n == nil) != (want < 0) || n != nil && *n != want {
+			t.Errorf("%s: %v, %v, want %d", virtual, n, err, want)
+		}
+	}
+	if n, err := VFIndex(tree, addressOf(t, "0000:92:00.0"), addressOf(t, "0000:91:00.7")); n != nil || err == nil {
+		t.Errorf("of no physical function: %v, %v", n, err)
+	}
+}
+
+func addressOf(t *testing.T, text string) model.PCIAddress {
+	t.Helper()
+	a, err := model.ParsePCIAddress(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }

@@ -4,6 +4,8 @@
 package facts
 
 import (
+	"slices"
+
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -102,6 +104,8 @@ type Device struct {
 	MemoryNodes []int
 	// IBOnly is true where the function has no network interface.
 	IBOnly bool
+	// NIC is the label of the NIC that a GPU belongs to; empty when not said.
+	NIC string
 	// Role is management, storage or fabric; empty when not said.
 	Role string
 	// Network is the name of the cloud's network a NIC is on, such as
@@ -134,3 +138,25 @@ func (d *Device) Label() string {
 
 // Published says whether the upstream helper publishes the device's root.
 func (d *Device) Published() bool { return d.Root != "" }
+
+// PairedGPU is the GPU that belongs to the NIC at an address, where the two have no
+// published root in common that would show it; nil where the file does not say, or names
+// the NIC at several GPUs.
+func (f *Facts) PairedGPU(nic model.PCIAddress) *model.PCIAddress {
+	at := slices.IndexFunc(f.NICs, func(d Device) bool { return d.Address == nic })
+	if at < 0 {
+		return nil
+	}
+	var found *model.PCIAddress
+	for i := range f.GPUs {
+		g, n := &f.GPUs[i], &f.NICs[at]
+		if g.NIC == "" || g.NIC != n.Label() || n.Published() && n.Root == g.Root {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = &g.Address
+	}
+	return found
+}

@@ -237,7 +237,7 @@ func (p *parser) devices(section string, n *yaml.Node, class uint32) []Device {
 // has an address.
 func (p *parser) device(field string, n *yaml.Node, d *Device) bool {
 	var address *model.PCIAddress
-	partner := ignore // for readers; no rule depends on it
+	ignored := ignore // for readers; no rule depends on it
 	p.mapping(field, n, map[string]reader{
 		"name":            p.text(&d.Name),
 		"rdma":            p.deviceName(&d.RDMA),
@@ -257,8 +257,8 @@ func (p *parser) device(field string, n *yaml.Node, d *Device) bool {
 		"ib_only":         p.flag(&d.IBOnly),
 		"role":            p.text(&d.Role),
 		"network":         p.text(&d.Network),
-		"nic":             partner,
-		"pix_gpu":         partner,
+		"nic":             p.text(&d.NIC),
+		"pix_gpu":         ignored,
 	})
 	if address != nil {
 		d.Address = *address

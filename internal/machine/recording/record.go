@@ -90,8 +90,22 @@ func (r *recorder) directory(g group, dir string) {
 		}
 	}
 	for _, link := range g.links {
-		r.link(path.Join(at, link))
+		for _, name := range r.links(path.Join(at, link)) {
+			r.link(name)
+		}
 	}
+}
+
+// links are what a pattern matches; a name without one matches itself, there or not.
+func (r *recorder) links(pattern string) []string {
+	if !strings.ContainsRune(pattern, '*') {
+		return []string{pattern}
+	}
+	names, err := fs.Glob(r.sys, pattern)
+	if err != nil {
+		r.problem(pattern, err)
+	}
+	return names
 }
 
 // maxAttributeBytes is above one page: the bitmaps of large machines are

@@ -16,7 +16,7 @@ type group struct {
 	private []string
 	// binary files are recorded up to configBytes.
 	binary []string
-	// links inside the directory, such as driver.
+	// links inside the directory, such as driver, or patterns of their names.
 	links []string
 }
 
@@ -46,7 +46,7 @@ var recorded = []group{
 		"numa_node", "local_cpus", "local_cpulist",
 		"current_link_speed", "current_link_width", "max_link_speed", "max_link_width",
 		"sriov_totalvfs", "sriov_numvfs",
-	}, binary: []string{"config"}, links: []string{"driver", "physfn"}},
+	}, binary: []string{"config"}, links: []string{"driver", "physfn", "virtfn[0-9]*"}},
 	{dirs: "class/net/*", except: "devices/virtual",
 		files:   []string{"ifindex", "type", "mtu", "operstate", "speed", "dev_port", "dev_id", "phys_port_name"},
 		private: []string{"address", "ifalias"}, links: []string{"device"}},

@@ -99,6 +99,54 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// A NIC is as near to a GPU as its Data Direct function, or as itself if that is nearer;
+// to everything else as itself.
+func TestDataDirect(t *testing.T) {
+	parts := model.Machine{
+		NUMANodes: []model.NUMANode{{ID: 0}, {ID: 1}},
+		Roots:     []model.PCIRoot{{Name: "pci0000:00", NUMANode: ptr.To(0)}, {Name: "pci0001:00", NUMANode: ptr.To(1)}},
+	}
+	for _, f := range []struct {
+		address, root, parent string
+		class                 uint32
+	}{
+		{"0000:00:01.0", "pci0000:00", "", 0x060400}, {"0000:01:00.0", "pci0000:00", "0000:00:01.0", 0x020000},
+		{"0000:01:00.1", "pci0000:00", "0000:00:01.0", 0x030200},
+		{"0001:00:01.0", "pci0001:00", "", 0x060400}, {"0001:01:00.0", "pci0001:00", "0001:00:01.0", 0x030200},
+		{"0001:01:00.1", "pci0001:00", "0001:00:01.0", 0x080100}, {"0001:01:00.2", "pci0001:00", "0001:00:01.0", 0x020000},
+	} {
+		one := model.PCIFunction{Address: address(t, f.address), Root: f.root, Class: f.class}
+		if f.parent != "" {
+			one.Parent = ptr.To(address(t, f.parent))
+		}
+		parts.Functions = append(parts.Functions, one)
+	}
+	parts.NICs = []model.NIC{
+		{PCI: ptr.To(address(t, "0000:01:00.0")), DataDirect: ptr.To(address(t, "0001:01:00.1"))}, {PCI: ptr.To(address(t, "0001:01:00.2"))},
+	}
+	m, err := model.New(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nic := affinity.OfNIC(parts.NICs[0])
+	for _, tc := range []struct {
+		to   affinity.Place
+		want affinity.Class
+	}{
+		{affinity.OfGPU(model.GPU{PCI: address(t, "0001:01:00.0")}), affinity.PIX},
+		{affinity.OfGPU(model.GPU{PCI: address(t, "0000:01:00.1")}), affinity.PIX},
+		{affinity.OfNIC(parts.NICs[1]), affinity.SYS},
+		{affinity.OfNode(0), affinity.NODE},
+		{affinity.OfNode(1), affinity.SYS},
+	} {
+		for _, got := range []affinity.Class{affinity.Between(m, nic, tc.to), affinity.Between(m, tc.to, nic)} {
+			if got != tc.want {
+				t.Errorf("%+v: %s, want %s", tc.to, got, tc.want)
+			}
+		}
+	}
+}
+
 func TestNodesAndDevices(t *testing.T) {
 	m := testMachine(t, 0, 1)
 	gpu := affinity.OfGPU(model.GPU{PCI: address(t, "0000:83:00.0")})

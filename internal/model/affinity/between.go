@@ -27,8 +27,39 @@ func OfGPU(g model.GPU) Place { return Place{PCI: &g.PCI, NUMANode: g.NUMANode} 
 // OfNode is where the CPUs and the memory of a NUMA node are.
 func OfNode(id int) Place { return Place{NUMANode: &id} }
 
-// Between classifies the path between two places. It is symmetric.
+// Between classifies the path between two places. It is symmetric. Between a GPU and a
+// NIC with a Data Direct function it is the path of that function, which does the NIC's
+// transfers to GPUs, where it is the shorter one.
 func Between(m *model.Machine, a, b Place) Class {
+	nearest := between(m, a, b)
+	if direct := directTo(m, a, b); direct != nil {
+		nearest = min(nearest, between(m, Place{PCI: direct}, b))
+	}
+	if direct := directTo(m, b, a); direct != nil {
+		nearest = min(nearest, between(m, a, Place{PCI: direct}))
+	}
+	return nearest
+}
+
+// directTo is the function by which a NIC reaches a GPU, nil where it has none, or the
+// other place is no GPU.
+func directTo(m *model.Machine, nic, gpu Place) *model.PCIAddress {
+	if nic.PCI == nil {
+		return nil
+	}
+	f := function(m, gpu)
+	if f == nil || f.ClassByte() != model.PCIClassDisplay && f.ClassByte() != model.PCIClassAccelerator {
+		return nil
+	}
+	for i := range m.NICs {
+		if n := &m.NICs[i]; n.DataDirect != nil && n.PCI != nil && *n.PCI == *nic.PCI {
+			return n.DataDirect
+		}
+	}
+	return nil
+}
+
+func between(m *model.Machine, a, b Place) Class {
 	fa, fb := function(m, a), function(m, b)
 	switch {
 	case a.PCI != nil && b.PCI != nil && *a.PCI == *b.PCI:

@@ -89,29 +89,33 @@ func (b *builder) numaNode(node *int) {
 // build drops what is over the API's limit, least needed first, and returns
 // the device.
 func (b *builder) build() resourceapi.Device {
-	for _, name := range b.droppable() {
+	for _, name := range LeastNeeded(b.device.Attributes) {
 		if len(b.device.Attributes)+len(b.device.Capacity) <= resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 			break
 		}
-		if _, there := b.device.Attributes[resourceapi.QualifiedName(name)]; there {
-			b.omit("attribute %s: a device has room for %d", name, resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
-			delete(b.device.Attributes, resourceapi.QualifiedName(name))
-		}
+		b.omit("attribute %s: a device has room for %d", name, resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
+		delete(b.device.Attributes, name)
 	}
 	return b.device
 }
 
-// droppable lists the attributes that may be dropped, in the order of dropping.
-func (b *builder) droppable() []string {
-	var foreign []string
-	for name := range b.device.Attributes {
+// LeastNeeded lists those of a device's attributes that may be left out where there is no
+// room for all, in that order.
+func LeastNeeded(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) []resourceapi.QualifiedName {
+	var own, foreign []resourceapi.QualifiedName
+	for _, name := range dropOrder {
+		if _, there := attributes[resourceapi.QualifiedName(name)]; there {
+			own = append(own, resourceapi.QualifiedName(name))
+		}
+	}
+	for name := range attributes {
 		if s := string(name); !ownAttributes[s] && strings.Contains(s, "/") && ForeignName(s) && !slices.Contains(dropOrder, s) {
-			foreign = append(foreign, s)
+			foreign = append(foreign, name)
 		}
 	}
 	slices.Sort(foreign)
 	slices.Reverse(foreign)
-	return slices.Concat(dropOrder, foreign)
+	return append(own, foreign...)
 }
 
 // boundText makes a string valid for the API: UTF-8, at most 64 bytes, cut between

@@ -37,6 +37,10 @@ const (
 	AttrSocket    = "dra.cpu/socketID"
 	AttrSimulated = "plumbline.dev/simulated"
 	AttrRDMA      = "dra.net/rdma"
+	// AttrRDMADevice is the RDMA device's name in /sys/class/infiniband.
+	AttrRDMADevice = "dra.net/rdmaDevice"
+	// AttrRDMALinkLayer is that of the RDMA device's first port. DRANET has no such one.
+	AttrRDMALinkLayer = "dra.net/rdmaLinkLayer"
 )
 
 // Attributes of NICs.
@@ -52,18 +56,20 @@ const (
 	attrIPv6          = "dra.net/ipv6"
 	attrSRIOV         = "dra.net/sriov"
 	attrSRIOVVFs      = "dra.net/sriovVfs"
-	attrIsVF          = "dra.net/isSriovVf"
-	attrPFName        = "dra.net/pfName"
-	attrPFAddress     = "plumbline.dev/physicalFunction"
-	attrVirtual       = "dra.net/virtual"
-	attrPCIAddress    = "dra.net/pciAddress"
-	attrPCIVendor     = "dra.net/pciVendor"
-	attrPCIDevice     = "dra.net/pciDevice"
-	attrPCISubsystem  = "dra.net/pciSubsystem"
-	attrRDMADevice    = "dra.net/rdmaDevice"
-	attrRDMALinkLayer = "dra.net/rdmaLinkLayer"
-	attrLinkSpeed     = "dra.net/linkSpeed"
-	attrKernelDriver  = "dra.net/driver"
+	// AttrIsVF is true of virtual functions, and of nothing else.
+	AttrIsVF   = "dra.net/isSriovVf"
+	attrPFName = "dra.net/pfName"
+	// AttrPFAddress is the PCI address of a virtual function's physical one.
+	AttrPFAddress = "plumbline.dev/physicalFunction"
+	// attrVFID is the number of a virtual function at its physical one.
+	attrVFID         = "plumbline.dev/vfID"
+	attrVirtual      = "dra.net/virtual"
+	attrPCIAddress   = "dra.net/pciAddress"
+	attrPCIVendor    = "dra.net/pciVendor"
+	attrPCIDevice    = "dra.net/pciDevice"
+	attrPCISubsystem = "dra.net/pciSubsystem"
+	attrLinkSpeed    = "dra.net/linkSpeed"
+	attrKernelDriver = "dra.net/driver"
 	// DRANET's: whether there are eBPF programs, and what tc's filters and the
 	// programs of tcx are called.
 	attrEBPF        = "dra.net/ebpf"
@@ -72,6 +78,13 @@ const (
 	// attrGPUDirect: whether the NIC's RDMA reaches the memory of the host's GPUs;
 	// absent where nobody can tell.
 	attrGPUDirect = "plumbline.dev/gpuDirect"
+	// AttrPairedGPU is the address of the GPU that the NIC belongs to, as the GPU has it
+	// in AttrPCIBusID; absent where the PCIe root says it, or nothing does.
+	AttrPairedGPU = "plumbline.dev/gpuPCIBusID"
+	// AttrDataDirectRoot is the PCIe root of the function by which the NIC reaches GPUs
+	// (Data Direct). AttrPCIeRoot stays that of the function which
+	// AttrPCIBusID names, unless model.NIC.DataDirectAsRoot is set.
+	AttrDataDirectRoot = "plumbline.dev/dataDirectRoot"
 )
 
 // Attributes and capacities of CPUs.
@@ -98,6 +111,18 @@ const (
 	CapacityHugepages1Gi = "dra.cpu/hugepages1Gi"
 )
 
+// Attributes that containers alone are told, in the metadata of their devices.
+const (
+	// AttrAllocatedCPUs is dra-driver-cpu's name for how many CPUs a claim has of a
+	// device, and AttrCPUs are which, as a cpulist of any length.
+	AttrAllocatedCPUs = "dra.cpu/allocatedNumCPUs"
+	AttrCPUs          = "plumbline.dev/cpus"
+	// AttrGID is the RoCE v2 GID of a NIC's address in the pod, and AttrGIDIndex its
+	// index in the table of the port.
+	AttrGID      = "plumbline.dev/gid"
+	AttrGIDIndex = "plumbline.dev/gidIndex"
+)
+
 // Attributes and the capacity of GPUs. NVIDIA's names carry no domain of their
 // own; the driver's name is their domain.
 const (
@@ -114,9 +139,13 @@ const (
 	// typeGPU is attrGPUType of a whole GPU.
 	typeGPU = "gpu"
 	// typeMIG is attrGPUType of a part of one of NVIDIA's (MIG).
-	typeMIG        = "mig"
-	attrMIGProfile = "profile"
-	attrParentUUID = "parentUUID"
+	typeMIG = "mig"
+	// typeVFIO is attrGPUType of a GPU for a virtual machine, and capacityAddressable its
+	// memory as NVIDIA's driver says it.
+	typeVFIO            = "vfio"
+	capacityAddressable = "addressableMemory"
+	attrMIGProfile      = "profile"
+	attrParentUUID      = "parentUUID"
 )
 
 // dropOrder is what a device loses first when it has more attributes and capacities
@@ -132,11 +161,11 @@ var ownAttributes = map[string]bool{
 	AttrPCIeRoot: true, AttrPCIBusID: true, AttrNUMANode: true,
 	AttrLegacyNUMANode: true, AttrSocket: true, AttrSimulated: true, AttrRDMA: true,
 	attrIfName: true, attrMAC: true, attrMTU: true, attrEncapsulation: true, attrAlias: true, attrState: true,
-	attrType: true, attrIPv4: true, attrIPv6: true, attrSRIOV: true, attrSRIOVVFs: true, attrIsVF: true,
-	attrPFName: true, attrPFAddress: true, attrVirtual: true, attrPCIAddress: true, attrPCIVendor: true,
-	attrPCIDevice: true, attrPCISubsystem: true, attrRDMADevice: true, attrRDMALinkLayer: true,
+	attrType: true, attrIPv4: true, attrIPv6: true, attrSRIOV: true, attrSRIOVVFs: true, AttrIsVF: true,
+	attrPFName: true, AttrPFAddress: true, attrVFID: true, attrVirtual: true, attrPCIAddress: true, attrPCIVendor: true,
+	attrPCIDevice: true, attrPCISubsystem: true, AttrRDMADevice: true, AttrRDMALinkLayer: true,
 	attrLinkSpeed: true, attrKernelDriver: true, attrEBPF: true, attrTCFilters: true, attrTCXPrograms: true,
-	attrGPUDirect: true,
+	attrGPUDirect: true, AttrPairedGPU: true, AttrDataDirectRoot: true,
 }
 
 // AttributeNames lists, sorted and with their domains, the attributes that plumbline's

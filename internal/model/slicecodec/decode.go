@@ -36,6 +36,8 @@ type Part struct {
 	PCI model.PCIAddress
 	// MIG is set of a part of one of NVIDIA's GPUs.
 	MIG *MIG
+	// VFIO: it is the GPU as a whole, for a virtual machine.
+	VFIO bool
 	// Made says that the part is there now, whether a claim has it or not. Others come
 	// into being with the claim, and may exclude each other.
 	Made        bool
@@ -153,14 +155,19 @@ func (d *decoder) placeRoots() {
 // finish adds the parts of a Node that are not in its Machine.
 func (d *decoder) finish(n *Node) {
 	n.Parts = d.ofWhole
-	alone := map[model.PCIAddress]bool{}
+	split, passed := map[model.PCIAddress]bool{}, map[model.PCIAddress]bool{}
 	for _, part := range d.ofWhole {
 		if _, there := d.whole[part.PCI]; !there {
-			alone[part.PCI] = true
+			split[part.PCI] = split[part.PCI] || !part.VFIO
+			passed[part.PCI] = true
 		}
 	}
-	if len(alone) > 0 {
-		n.Notes = append(n.Notes, fmt.Sprintf("GPUs that are offered in parts only, and not counted: %d", len(alone)))
+	maps.DeleteFunc(split, func(_ model.PCIAddress, parts bool) bool { return !parts })
+	if len(split) > 0 {
+		n.Notes = append(n.Notes, fmt.Sprintf("GPUs that are offered in parts only, and not counted: %d", len(split)))
+	}
+	if passed := len(passed) - len(split); passed > 0 {
+		n.Notes = append(n.Notes, fmt.Sprintf("GPUs that are offered to virtual machines only (VFIO), and not counted: %d", passed))
 	}
 	for _, driver := range slices.Sorted(maps.Keys(d.unknown)) {
 		n.Notes = append(n.Notes, fmt.Sprintf("devices of %s, of which neither the driver's name nor an attribute says what they are, not shown: %d",

@@ -25,8 +25,8 @@ const typeDevice = "device"
 func (d *decoder) nic(id model.DeviceID, read Reading, r *reader) {
 	n := model.NIC{Published: &id, NUMANode: read.NUMANode, PCI: read.PCI, Attributes: r.cloudAttributes()}
 	// Some other drivers do not publish the name of the RDMA device.
-	if dev := r.text(attrRDMADevice); dev != nil || read.RDMA {
-		n.RDMA = &model.RDMADevice{Name: ptr.Deref(dev, ""), LinkLayer: r.text(attrRDMALinkLayer)}
+	if dev := r.text(AttrRDMADevice); dev != nil || read.RDMA {
+		n.RDMA = &model.RDMADevice{Name: ptr.Deref(dev, ""), LinkLayer: r.text(AttrRDMALinkLayer)}
 	}
 	if name, ok := r.first(ifNames); ok {
 		if ifName := r.text(name); ifName != nil {
@@ -35,6 +35,9 @@ func (d *decoder) nic(id model.DeviceID, read Reading, r *reader) {
 	}
 	if _, told := r.get(attrGPUDirect); told {
 		n.GPUDirect = ptr.To(r.flag(attrGPUDirect))
+	}
+	if _, told := r.get(AttrPairedGPU); told {
+		n.PairedGPU = r.address(AttrPairedGPU)
 	}
 	if r.flag(AttrSimulated) {
 		n.Simulated = ptr.To("stand-in")
@@ -102,8 +105,11 @@ func (r *reader) nicFunction(a model.PCIAddress, node *int) model.PCIFunction {
 		Address: a, Class: model.PCIClassNetwork << 16, NUMANode: node, Driver: r.text(attrKernelDriver),
 		VendorName: r.text(attrPCIVendor), DeviceName: r.text(attrPCIDevice),
 	}
-	if name, ok := r.first([]string{attrPFAddress, "pfPciAddress"}); ok {
+	if name, ok := r.first([]string{AttrPFAddress, "pfPciAddress"}); ok {
 		f.PhysicalFunction = r.address(name)
+		if name, ok := r.first([]string{attrVFID, "vfID"}); ok {
+			f.VFIndex = r.number(name)
+		}
 	}
 	if s := r.text(attrPCISubsystem); s != nil {
 		if id, err := strconv.ParseUint(*s, 16, 16); err == nil {
@@ -224,8 +230,12 @@ func (d *decoder) part(id model.DeviceID, read Reading, device resourceapi.Devic
 		return
 	}
 	// A MIG device that NVIDIA's driver makes for a claim has no UUID before.
-	p := Part{PCI: *read.PCI, MIG: read.MIG, Made: read.MIG != nil && r.text(attrUUID) != nil}
-	if c, ok := device.Capacity[capacityMemory]; ok && c.Value.Sign() > 0 {
+	p := Part{PCI: *read.PCI, MIG: read.MIG, VFIO: read.VFIO, Made: read.MIG != nil && r.text(attrUUID) != nil}
+	size := resourceapi.QualifiedName(capacityMemory)
+	if p.VFIO {
+		size = capacityAddressable
+	}
+	if c, ok := device.Capacity[size]; ok && c.Value.Sign() > 0 {
 		p.MemoryBytes = ptr.To(uint64(c.Value.Value()))
 	}
 	d.ofWhole[id] = p

@@ -28,6 +28,17 @@ func encodeNIC(m *model.Machine, n model.NIC) *builder {
 	if n.GPUDirect != nil {
 		b.flag(attrGPUDirect, *n.GPUDirect)
 	}
+	if n.PairedGPU != nil {
+		b.text(AttrPairedGPU, ptr.To(n.PairedGPU.String()))
+	}
+	if n.DataDirect != nil {
+		if root := m.RootOf(*n.DataDirect); root != nil && root.Published {
+			b.text(AttrDataDirectRoot, &root.Name)
+			if n.DataDirectAsRoot {
+				b.text(AttrPCIeRoot, &root.Name)
+			}
+		}
+	}
 	if n.Simulated != nil {
 		b.flag(AttrSimulated, true)
 	}
@@ -39,8 +50,8 @@ func encodeNIC(m *model.Machine, n model.NIC) *builder {
 func (b *builder) rdma(r *model.RDMADevice) {
 	b.flag(AttrRDMA, r != nil)
 	if r != nil {
-		b.text(attrRDMADevice, &r.Name)
-		b.text(attrRDMALinkLayer, r.LinkLayer)
+		b.text(AttrRDMADevice, &r.Name)
+		b.text(AttrRDMALinkLayer, r.LinkLayer)
 	}
 }
 
@@ -110,9 +121,10 @@ func (b *builder) pci(m *model.Machine, a model.PCIAddress) {
 		b.number(attrSRIOVVFs, &f.SRIOV.NumVFs)
 	}
 	if f.PhysicalFunction != nil {
-		b.flag(attrIsVF, true)
-		b.text(attrPFAddress, ptr.To(f.PhysicalFunction.String()))
+		b.flag(AttrIsVF, true)
+		b.text(AttrPFAddress, ptr.To(f.PhysicalFunction.String()))
 		b.text(attrPFName, interfaceAt(m, *f.PhysicalFunction))
+		b.number(attrVFID, f.VFIndex)
 	}
 }
 

@@ -86,6 +86,7 @@ func randomNICs(r *rand.Rand, parts *model.Machine, f *model.PCIFunction) {
 		if r.IntN(2) == 0 {
 			n.RDMA = &model.RDMADevice{Name: fmt.Sprintf("mlx5_%d", len(parts.NICs)), LinkLayer: ptr.To("Ethernet")}
 			n.GPUDirect = []*bool{nil, ptr.To(true), ptr.To(false)}[r.IntN(3)]
+			n.PairedGPU = []*model.PCIAddress{nil, {Domain: r.Uint32N(1 << 16), Bus: uint8(r.IntN(256))}}[r.IntN(2)]
 		}
 		if n.RDMA == nil || r.IntN(4) > 0 {
 			n.Interface = &model.Interface{

@@ -85,6 +85,8 @@ type Reading struct {
 	RDMA             bool
 	// MIG is set of a part of one of NVIDIA's GPUs; nil for anything else.
 	MIG *MIG
+	// VFIO: the part is the whole GPU, for a virtual machine.
+	VFIO bool
 }
 
 // MIG is what a slice says of a MIG device.
@@ -121,6 +123,9 @@ func (r *reader) reading(device string) Reading {
 	}
 	d.Part = r.part(device, d.Kind)
 	d.MIG = r.mig(d.Part)
+	if a, _ := r.get(attrGPUType); d.Part {
+		d.VFIO = ptr.Deref(a.StringValue, "") == typeVFIO
+	}
 	return d
 }
 
@@ -135,7 +140,7 @@ func (r *reader) mig(part bool) *MIG {
 
 // parts are the values of attrGPUType of NVIDIA's and AMD's drivers for devices that are
 // not a whole GPU for a container.
-var parts = map[string]bool{typeMIG: true, "vfio": true, "amdgpu-partition": true}
+var parts = map[string]bool{typeMIG: true, typeVFIO: true, "amdgpu-partition": true}
 
 // part reads attrGPUType of a GPU; other kinds of devices may use the name otherwise.
 func (r *reader) part(device string, kind Kind) bool {

@@ -79,8 +79,12 @@ func TestRoundTrip(t *testing.T) {
 func TestAttributesOfDrivers(t *testing.T) {
 	for _, driver := range Drivers() {
 		names := AttributesOf(driver)
-		if driver == DriverNet { // a virtual function has none of its own, and a stand-in reaches no GPU
-			names = slices.DeleteFunc(names, func(name string) bool { return name == attrSRIOVVFs || name == attrGPUDirect })
+		if driver == DriverNet {
+			// A virtual function has none of its own and no Data Direct, a stand-in
+			// reaches no GPU, and what has a published root is not paired by a file.
+			// The alias is the first to go where a virtual function has all others.
+			never := []string{attrSRIOVVFs, attrGPUDirect, AttrDataDirectRoot, AttrPairedGPU, dropOrder[0]}
+			names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(never, name) })
 		}
 		if n := len(names); n > resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 			t.Errorf("%s has %d attributes, more than a device has room for", driver, n)
@@ -460,5 +464,40 @@ func TestProgramNames(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A NIC keeps the root of the function that its address names, whatever function does its
+// transfers, unless the administrator has chosen the other.
+func TestDataDirectRoot(t *testing.T) {
+	own, direct := model.PCIAddress{Bus: 1}, model.PCIAddress{Domain: 1, Bus: 1}
+	const ownRoot, directRoot = "pci0000:00", "pci0001:00"
+	for _, tc := range []struct {
+		published, asRoot bool
+		root, ofDirect    string
+	}{
+		{true, false, ownRoot, directRoot},
+		{true, true, directRoot, directRoot},
+		{false, false, ownRoot, ""},
+		{false, true, ownRoot, ""},
+	} {
+		m, err := model.New(model.Machine{
+			Roots:     []model.PCIRoot{{Name: ownRoot, Published: true}, {Name: directRoot, Published: tc.published}},
+			Functions: []model.PCIFunction{{Address: own, Root: ownRoot}, {Address: direct, Root: directRoot}},
+			NICs:      []model.NIC{{PCI: &own, DataDirect: &direct, DataDirectAsRoot: tc.asRoot}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Encode(m, DriverNet, CPUOptions{})[0]
+		if root := ptr.Deref(d.Attributes[AttrPCIeRoot].StringValue, ""); root != tc.root {
+			t.Errorf("%+v: its root is %q", tc, root)
+		}
+		if got := ptr.Deref(d.Attributes[AttrDataDirectRoot].StringValue, ""); got != tc.ofDirect {
+			t.Errorf("%+v: the root of its Data Direct function is %q", tc, got)
+		}
+		if address := ptr.Deref(d.Attributes[AttrPCIBusID].StringValue, ""); address != own.String() {
+			t.Errorf("%+v: its address is %q", tc, address)
+		}
 	}
 }

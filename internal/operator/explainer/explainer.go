@@ -31,6 +31,8 @@ type explainer struct {
 	// minor and gates are those of the cluster's scheduler.
 	minor int
 	gates allocation.Gates
+	// said is what was said of feature gates (--feature-gates).
+	said string
 	// confirm asks the API server itself before notify makes an event.
 	confirm  func(ctx context.Context, s *explain.Subject) (bool, error)
 	notify   func(p *corev1.Pod, text string)

@@ -49,6 +49,9 @@ func (e *explainer) startPass() *pass {
 	if e.objects.rules != nil {
 		s.TaintRules = kept[*resourceapi.DeviceTaintRule](e.objects.rules)
 	}
+	if explain.Kept(s.Claims, r.templates) {
+		s.Gates, _ = explain.GatesOfKept(e.gates, e.said)
+	}
 	r.known = snapshot.New(s)
 	return r
 }

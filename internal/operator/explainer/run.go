@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	klog.FromContext(ctx).Info("explaining pods that wait for their claims", "kubernetes", fmt.Sprintf("1.%d", minor))
 	e := &explainer{
-		objects: watched, minor: minor, gates: gates, metrics: o.Metrics, schedule: retrySchedule{now: time.Now},
+		objects: watched, minor: minor, gates: gates, said: o.FeatureGates, metrics: o.Metrics, schedule: retrySchedule{now: time.Now},
 		events: flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventsAtOnce),
 		confirm: func(ctx context.Context, s *explain.Subject) (bool, error) {
 			return confirm(ctx, o.Client, s)

@@ -44,7 +44,7 @@ func (c Cluster) Node(node string) (*View, error) {
 	v.Options = topoview.Options{
 		Name: node, Source: "the ResourceSlices and ResourceClaims of node " + node,
 		CPUCounts: map[int]int{}, CPUGroups: decoded.CPUGroups,
-		Published: publishedFacts(published),
+		Published: publishedFacts(published, consumed(c.Claims)),
 		Notes:     append(incomplete(published), "bridges, cores, memory sizes and distances of NUMA nodes are not published; plumbline topo on the node shows them"),
 	}
 	for _, g := range decoded.CPUGroups {
@@ -64,12 +64,14 @@ func (c Cluster) Node(node string) (*View, error) {
 	return v, nil
 }
 
-// publishedFacts are which devices several claims share, and which are tainted.
-func publishedFacts(published []resourceapi.ResourceSlice) map[topoview.DeviceID]topoview.Published {
+// publishedFacts are which devices several claims share, of which of those nothing is left,
+// and which are tainted.
+func publishedFacts(published []resourceapi.ResourceSlice, used consumption) map[topoview.DeviceID]topoview.Published {
 	facts := map[topoview.DeviceID]topoview.Published{}
 	for _, s := range published {
 		for _, d := range s.Spec.Devices {
 			p := topoview.Published{Shared: ptr.Deref(d.AllowMultipleAllocations, false)}
+			p.UsedUp = p.Shared && used.usedUp(&s, &d)
 			var taints []string
 			for _, t := range d.Taints {
 				if t.Effect == resourceapi.DeviceTaintEffectNone {

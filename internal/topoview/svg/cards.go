@@ -120,7 +120,7 @@ func accent(kind string) string {
 
 func drawCard(c *canvas, d topoview.Device, x, y, w float64) {
 	class := "pl-device"
-	if d.Withheld != "" {
+	if d.Withheld != "" || d.Passthrough != "" && d.Name == "" {
 		class += " pl-off"
 	}
 	id := d.Name
@@ -148,7 +148,7 @@ func drawCard(c *canvas, d topoview.Device, x, y, w float64) {
 	c.textAfter(x+19, y+21, fontCard, cardTitle(d), fontSmall, topoview.Memory(d.MemoryMiB), edge-x-19)
 
 	details := []string{}
-	if d.Stranded != "" || d.Taint != "" && d.Withheld == "" {
+	if d.Stranded != "" || d.Withheld == "" && (d.Taint != "" || len(d.Owners) > 0) {
 		details = append(details, "pl-warn")
 	}
 	c.text(x+19, y+37, fontSmall, left, cardDetails(d), w-29, details...)
@@ -185,20 +185,32 @@ func drawParts(c *canvas, d *topoview.Device, x, y, w float64) {
 			frame = heldClass(c, p.Claims[0])
 		}
 		c.open("g", attributes{"data-part", p.Name})
-		parts := []string{p.Name, p.Profile, topoview.Memory(p.MemoryMiB), topoview.SharedText(p.SharedBy)}
+		parts := []string{p.Name, p.Profile, p.Form(), topoview.Memory(p.MemoryMiB), topoview.SharedText(p.SharedBy)}
 		if p.Taint != "" {
 			parts = append(parts, "tainted: "+p.Taint)
 		}
 		c.title(topoview.Joined(" · ", append(parts, heldBy(c, p.Claims)...)...))
 		c.rect(x, y, w, partHeight-4, 4, frame)
 		edge := drawBadges(c, p.Claims, x+w-2, y)
-		c.textAfter(x+6, y+12.8, fontSmall, p.Label(), fontMicro, topoview.Joined(" · ", topoview.Memory(p.MemoryMiB), topoview.SharedText(p.SharedBy)), edge-x-6)
+		about := topoview.Joined(" · ", topoview.Memory(p.MemoryMiB), topoview.SharedText(p.SharedBy))
+		if p.VFIO {
+			about = vfioWords(p)
+		}
+		c.textAfter(x+6, y+12.8, fontSmall, p.Label(), fontMicro, about, edge-x-6)
 		c.close("g")
 		y += partHeight
 	}
 	if len(d.Profiles) > 0 {
 		c.text(x, y+12.5, fontMicro, left, "on demand: "+strings.Join(d.Profiles, ", "), w)
 	}
+}
+
+// vfioWords are as much as a part's line has room for; the tooltip says it whole.
+func vfioWords(p *topoview.Part) string {
+	if len(p.Claims) > 0 {
+		return "for a VM"
+	}
+	return "for VMs"
 }
 
 // heldBy says of each key whose it is.
@@ -252,16 +264,22 @@ func cardDetails(d topoview.Device) string {
 		return "never offered: " + d.Withheld
 	case d.Taint != "":
 		return "tainted: " + d.Taint
+	case len(d.Owners) > 0:
+		return d.OwnersText()
 	case d.Kind == topoview.KindNIC && d.Interface == "":
 		return topoview.Joined(" · ", strandedWord(d), topoview.NetworkSpeed(d.NetworkMbps), "no interface", stars(d))
 	case d.Kind == topoview.KindNIC:
 		return topoview.Joined(" · ", strandedWord(d), d.RDMAText(), topoview.NetworkSpeed(d.NetworkMbps), stars(d))
+	case d.Passthrough != "":
+		return topoview.Joined(" · ", d.Passthrough+", for VMs", d.Model)
+	case d.Name == "" && d.Resource != "":
+		return topoview.Joined(" · ", d.Resource, topoview.SharedText(d.SharedBy), d.Model)
 	case d.Kind == topoview.KindGPU && d.Name == "":
-		return topoview.Joined(" · ", "in parts only", d.Model)
+		return topoview.Joined(" · ", strings.TrimPrefix(d.PartsOnlyText(), "offered "), d.Model)
 	case d.Name == "":
 		return topoview.Joined(" · ", d.Model, "not offered")
 	}
-	return topoview.Joined(" · ", strandedWord(d), topoview.SharedText(d.SharedBy), d.Model, stars(d))
+	return topoview.Joined(" · ", strandedWord(d), usedUpWord(d), topoview.SharedText(d.SharedBy), d.Model, stars(d))
 }
 
 // strandedWord is as much as a card has room for; the tooltip says why.
@@ -270,6 +288,13 @@ func strandedWord(d topoview.Device) string {
 		return ""
 	}
 	return "stranded"
+}
+
+func usedUpWord(d topoview.Device) string {
+	if d.UsedUp {
+		return "no share left"
+	}
+	return ""
 }
 
 // stars mark what a footnote explains.
@@ -298,6 +323,12 @@ func describe(d topoview.Device, c *canvas) string {
 	}
 	if d.Stranded != "" {
 		parts = append(parts, "stranded: "+d.Stranded)
+	}
+	parts = append(parts, usedUpWord(d), d.PassthroughText())
+	if len(d.Owners) > 0 {
+		parts = append(parts, d.OwnersText())
+	} else if d.Resource != "" {
+		parts = append(parts, d.ResourceText())
 	}
 	if d.Simulated != "" {
 		parts = append(parts, "simulated: "+d.Simulated)

@@ -58,9 +58,21 @@ func (l *legend) rowHeight(row int) float64 {
 
 func (l *legend) size() (w, h float64) { return l.w, l.h }
 
+// title says what is listed.
+func (l *legend) title() string {
+	plugged := func(c topoview.Claim) bool { return c.Resource != "" }
+	switch {
+	case !slices.ContainsFunc(l.claims, plugged):
+		return "Claims"
+	case !slices.ContainsFunc(l.claims, func(c topoview.Claim) bool { return !plugged(c) }):
+		return "Pods of device plugins"
+	}
+	return "Claims, and pods of device plugins"
+}
+
 func (l *legend) draw(c *canvas, x, y float64) {
 	c.line(x, y, x+l.w, y, "pl-rule")
-	c.text(x, y+24, fontSocket, left, "Claims", l.w)
+	c.text(x, y+24, fontSocket, left, l.title(), l.w)
 	room := l.step - 46
 	cy := y + 38
 	for i, claim := range l.claims {
@@ -68,11 +80,18 @@ func (l *legend) draw(c *canvas, x, y float64) {
 			cy += l.rowHeight(i/l.columns - 1)
 		}
 		cx := x + float64(i%l.columns)*l.step
-		c.open("g", attributes{"data-claim", claim.Namespace + "/" + claim.Name})
+		what := "data-claim"
+		if claim.Resource != "" {
+			what = "data-pod"
+		}
+		c.open("g", attributes{what, claim.Namespace + "/" + claim.Name})
 		c.badge(cx, cy, claim.Key)
 		c.text(cx+28, cy+13, fontCard, left, claim.Namespace+"/"+claim.Name, room)
 		pods := "reserved for no pod"
-		if len(claim.Pods) > 0 {
+		switch {
+		case claim.Resource != "":
+			pods = "pod, by " + claim.Resource + " of a device plugin"
+		case len(claim.Pods) > 0:
 			pods = "pod " + strings.Join(claim.Pods, ", ")
 		}
 		c.text(cx+28, cy+28, fontSmall, left, pods, room)

@@ -54,6 +54,10 @@ func describePage(t *topoview.Topology) string {
 		parts = append(parts, "Stranded: "+stranded+".")
 	}
 	for _, claim := range t.Claims {
+		if claim.Resource != "" {
+			parts = append(parts, fmt.Sprintf("Pod %s/%s holds %s by %s.", claim.Namespace, claim.Name, strings.Join(claim.Devices, ", "), claim.Resource))
+			continue
+		}
 		parts = append(parts, fmt.Sprintf("Claim %s/%s holds %s.", claim.Namespace, claim.Name, strings.Join(claim.Devices, ", ")))
 	}
 	return strings.Join(append(parts, t.Notes...), " ")

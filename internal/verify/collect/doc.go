@@ -3,7 +3,8 @@
 
 // Package collect reads what the kernel says of running pods: their network
 // interfaces, device files, CPUs, memory and threads, read from the host's /proc
-// and /sys and from the containers' own mounts of them.
+// and /sys and from the containers' own mounts of them; and by rtnetlink of their
+// virtual functions, where this program is in the host's network namespace.
 //
 //	pod.go        the form of what was observed
 //	reader.go     one scan of many pods
@@ -13,6 +14,9 @@
 //	view.go       what is read through a container itself
 //	inside.go     paths inside a container, which no link leads out of
 //	network.go    interfaces of the pod's network namespace
+//	rdma.go       RDMA devices that the pod sees, and what its containers may do with them
+//	one_mount.go  a container's directory without what is mounted below it
+//	vf.go         what physical functions tell of virtual ones
 //	devices.go    device files, and the PCI functions behind them
 //	cgroup.go     what the container's control group grants
 //	interrupts.go where a NIC's interrupts are handled

@@ -57,7 +57,7 @@ func child(t *testing.T, script string) int {
 
 // seen are the interfaces of a process.
 func seen(r *Reader, pid int) ([]Interface, error) {
-	v := viewPod(r.options, []int{pid})[0]
+	v := viewPod(r.options, []int{pid}, nil)[0]
 	n := r.network(&Container{Processes: []Process{{PID: pid}}}, &v)
 	return n.Interfaces, n.Err
 }
@@ -109,7 +109,7 @@ func TestKernelProcess(t *testing.T) {
 			t.Errorf("thread %d ran on CPU %d of %s", thread.ID, thread.CPU, p.Allowed.CPUs)
 		}
 	}
-	if v := viewPod(r.options, []int{os.Getpid()})[0]; v.devicesErr != nil {
+	if v := viewPod(r.options, []int{os.Getpid()}, nil)[0]; v.devicesErr != nil {
 		t.Errorf("device files: %v", v.devicesErr)
 	}
 	var gone Container

@@ -13,6 +13,9 @@ import (
 type Target struct {
 	UID        string
 	Containers []TargetContainer
+	// RDMA are the PCI functions of whose RDMA devices is to be read what the pod has;
+	// VirtualFunctions those of which their physical functions are to be asked.
+	RDMA, VirtualFunctions []model.PCIAddress
 }
 
 // TargetContainer is a running container of it.
@@ -27,6 +30,10 @@ type Pod struct {
 	UID        string
 	Containers []Container
 	Network    Network
+	// RDMA is nil where the Target names none.
+	RDMA *RDMA
+	// VirtualFunctions are those that the Target names.
+	VirtualFunctions map[model.PCIAddress]VirtualFunction
 }
 
 // Network is the pod's network namespace.
@@ -76,6 +83,15 @@ type Container struct {
 	// CapabilitiesErr says why not known, and is nil where the files themselves are not.
 	Capabilities    []Capability
 	CapabilitiesErr error
+	// RDMAFiles are device files of RDMA, and Memlock how many bytes of memory the
+	// container's processes may lock: the most that one of them may, Unlimited for
+	// any amount; MemlockErr says why that is not known. MemlockInherited is true where
+	// the container has its limit from the process that made it, so that nobody set one.
+	// They are read where the Target names RDMA.
+	RDMAFiles        []ContainerRDMAFile
+	Memlock          uint64
+	MemlockInherited bool
+	MemlockErr       error
 	// MemoryBytes is where its own memory lies, by node; nil where not known.
 	MemoryBytes map[int]uint64
 }

@@ -31,6 +31,9 @@ type Options struct {
 	// character device; nil is statx(2). Tests replace it, where a
 	// plain directory stands for a container's /dev.
 	Device func(directory int, name string) (number string, isDevice bool, err error)
+	// PhysicalFunction tells of the virtual functions of the host's link with an index, by
+	// their numbers; nil is rtnetlink. Tests replace it, where there are none.
+	PhysicalFunction func(index int) (map[int]VFSettings, error)
 	// Patience is how long a scan waits for pods that do not answer; 0 is 3 s.
 	Patience time.Duration
 }
@@ -60,13 +63,15 @@ type Reader struct {
 	parents []string // of control groups of pods
 	buf     []byte
 	pods    pendingViews
+	vfs     pendingVFs
 	// Of the scan at hand: whether it is one in detail, NVIDIA's GPUs by their
-	// minors, its capability files of parts of GPUs, and the host's NICs by the index of
-	// their interfaces; the last two are nil until first needed.
-	detail   bool
-	gpus     map[int]model.PCIAddress
-	caps     *capabilities
-	hostNICs map[int]*model.PCIAddress
+	// minors, its capability files of parts of GPUs, the host's NICs by the index of
+	// their interfaces, and its files of RDMA; all but the first are nil until needed.
+	detail    bool
+	gpus      map[int]model.PCIAddress
+	caps      *capabilities
+	hostNICs  map[int]*model.PCIAddress
+	rdmaFiles map[string]RDMAFile
 }
 
 // Open opens the host's /proc and /sys.
@@ -114,7 +119,9 @@ func (r *Reader) Scan(ctx context.Context, targets []Target, detail bool) []Pod 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.detail, r.gpus, r.caps, r.hostNICs = detail, r.gpuMinors(), nil, nil
+	r.rdmaFiles = nil
 	r.pods.forget()
+	r.vfs.start(r.options, targets)
 	pids, err := r.listProcesses(targets)
 	pods := make([]Pod, 0, len(targets))
 	for _, t := range targets {
@@ -127,11 +134,11 @@ func (r *Reader) Scan(ctx context.Context, targets []Target, detail bool) []Pod 
 			p.Containers = append(p.Containers, found)
 		}
 		if first, some := firstProcesses(p.Containers); some {
-			r.pods.start(t.UID, func() []view { return viewPod(r.options, first) })
+			r.pods.start(t.UID, func() []view { return viewPod(r.options, first, t.RDMA) })
 		}
 		pods = append(pods, p)
 	}
-	r.awaitViews(ctx, pods)
+	r.awaitViews(ctx, targets, pods)
 	if detail {
 		return pods
 	}
@@ -152,7 +159,7 @@ func firstProcesses(containers []Container) (pids []int, some bool) {
 }
 
 // awaitViews waits for what the pods themselves show.
-func (r *Reader) awaitViews(ctx context.Context, pods []Pod) {
+func (r *Reader) awaitViews(ctx context.Context, targets []Target, pods []Pod) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
 	defer cancel()
 	for i := range pods {
@@ -162,8 +169,9 @@ func (r *Reader) awaitViews(ctx context.Context, pods []Pod) {
 		if _, some := firstProcesses(p.Containers); some {
 			views, err = r.pods.await(ctx, p.UID)
 		}
-		r.shown(p, views, err)
+		r.shown(p, targets[i], views, err)
 		r.stillThere(p)
+		p.VirtualFunctions = r.vfs.await(ctx, targets[i].VirtualFunctions)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestSilentMountBelowDev(t *testing.T) {
 	silent := hosttest.NewSilent(t, "/dev/silent")
 	r := realKernel(t)
 	within(t, silent, func() {
-		v := viewPod(r.options, []int{silent.PID})[0]
+		v := viewPod(r.options, []int{silent.PID}, nil)[0]
 		want := []deviceFile{{path: "/dev/plain/deeper/device", number: "10:229"}}
 		if v.devicesErr != nil || !slices.Equal(v.devices, want) {
 			t.Errorf("got %v, %v; want %v", v.devices, v.devicesErr, want)
@@ -49,7 +49,7 @@ func TestMountsOfTheKernelBelowDev(t *testing.T) {
 	r := realKernel(t)
 	pid := child(t, `mount -t tmpfs tmpfs /dev; mkdir /dev/bound; touch /dev/file
 		mount -t tmpfs tmpfs /dev/bound; mknod /dev/bound/device c 10 229; mount --bind /dev/bound/device /dev/file`)
-	v := viewPod(r.options, []int{pid})[0]
+	v := viewPod(r.options, []int{pid}, nil)[0]
 	want := []deviceFile{{path: "/dev/bound/device", number: "10:229"}, {path: "/dev/file", number: "10:229"}}
 	if v.devicesErr != nil || !slices.Equal(v.devices, want) {
 		t.Errorf("got %v, %v; want %v", v.devices, v.devicesErr, want)
@@ -62,7 +62,7 @@ func TestSilentDevAndSys(t *testing.T) {
 	for _, at := range []string{"/dev", "/sys"} {
 		silent := hosttest.NewSilent(t, at)
 		within(t, silent, func() {
-			v := viewPod(r.options, []int{silent.PID})[0]
+			v := viewPod(r.options, []int{silent.PID}, nil)[0]
 			err := map[string]error{"/dev": v.devicesErr, "/sys": v.linksErr}[at]
 			if want := at + " in the container is not the kernel's: a file system of type fuse is mounted there"; err == nil || err.Error() != want {
 				t.Errorf("got %v, want %s", err, want)

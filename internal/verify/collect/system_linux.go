@@ -22,7 +22,12 @@ const (
 	staying  = crossing | sameMount
 	// sameMount follows links, such as those of /sys/class, but none to another mount.
 	sameMount = unix.RESOLVE_NO_XDEV
+	// beneathMount follows links as well, none of which leads out of the directory.
+	beneathMount = sameMount | unix.RESOLVE_BENEATH
 )
+
+// linkItself opens a file without reading it, and a link as such (man 2 open).
+const linkItself = unix.O_PATH | unix.O_NOFOLLOW
 
 // openPath opens a directory for what can be opened below it.
 func openPath(path string) (int, error) {

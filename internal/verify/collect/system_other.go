@@ -12,7 +12,7 @@ import (
 
 // Of what a container sees only Linux tells; Open refuses before any of this is
 // called.
-const sysfsMagic, crossing, staying, sameMount = 0, 0, 0, 0
+const sysfsMagic, crossing, staying, sameMount, beneathMount, linkItself = 0, 0, 0, 0, 0, 0
 
 func openPath(string) (int, error) { return -1, errors.ErrUnsupported }
 

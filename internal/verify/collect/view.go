@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/host/procfs"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // view is what has to be read through a container itself: its file systems, and its
@@ -21,13 +22,16 @@ type view struct {
 	devicesErr error
 	links      []link
 	linksErr   error
+	rdma       []RDMADevice
+	rdmaErr    error
 }
 
 // viewPod looks into the containers of a pod, by their first processes; 0 is a
 // container without. Containers of a pod share one network namespace: it is read
 // through the first one that shows it. It shares nothing with a Reader, since it may go
-// on running after the scan has given it up.
-func viewPod(o Options, pids []int) []view {
+// on running after the scan has given it up. Of RDMA it reads what is of certain PCI
+// functions; nothing for none.
+func viewPod(o Options, pids []int, rdma []model.PCIAddress) []view {
 	views := make([]view, len(pids))
 	shown := false
 	for i, pid := range pids {
@@ -37,7 +41,7 @@ func viewPod(o Options, pids []int) []view {
 		v := &views[i]
 		in, err := enter(o, pid)
 		if err != nil {
-			v.envErr, v.devicesErr, v.linksErr = err, err, err
+			v.envErr, v.devicesErr, v.linksErr, v.rdmaErr = err, err, err, err
 			continue
 		}
 		v.env, v.envErr = in.envCPUs()
@@ -45,6 +49,9 @@ func viewPod(o Options, pids []int) []view {
 		if !shown {
 			v.links, v.linksErr = in.links()
 			shown = v.linksErr == nil
+			if v.rdmaErr = v.linksErr; shown && len(rdma) > 0 {
+				v.rdma, v.rdmaErr = in.rdma(rdma)
+			}
 		}
 		in.close()
 	}
@@ -62,16 +69,16 @@ func (in *inside) envCPUs() (map[string]cpuset.CPUSet, error) {
 
 // shown takes over what the containers of a pod showed; err says why nothing is
 // known of it.
-func (r *Reader) shown(p *Pod, views []view, err error) {
+func (r *Reader) shown(p *Pod, t Target, views []view, err error) {
 	p.Network.Err = ErrGone
-	known := false
+	known, devices, rdmaErr := false, []RDMADevice(nil), ErrGone
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		if c.Err != nil {
 			continue
 		}
 		if err != nil {
-			c.EnvErr, c.FilesErr, p.Network.Err = err, err, err
+			c.EnvErr, c.FilesErr, p.Network.Err, rdmaErr = err, err, err, err
 			continue
 		}
 		v := &views[i]
@@ -80,9 +87,15 @@ func (r *Reader) shown(p *Pod, views []view, err error) {
 			c.Files, c.FilesErr = r.files(v.devices)
 			c.Capabilities, c.CapabilitiesErr = r.capabilityFiles(v.devices)
 		}
+		if len(t.RDMA) > 0 && c.FilesErr == nil {
+			c.RDMAFiles = r.rdmaFilesOf(v.devices)
+		}
 		if !known {
 			p.Network = r.network(c, v)
-			known = p.Network.Err == nil
+			known, devices, rdmaErr = p.Network.Err == nil, v.rdma, v.rdmaErr
 		}
+	}
+	if len(t.RDMA) > 0 {
+		r.rdma(p, devices, rdmaErr)
 	}
 }

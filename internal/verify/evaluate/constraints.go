@@ -67,6 +67,9 @@ type valued struct {
 	// spread is true where several values are one answer: CPUs have several
 	// roots near them, of which any may match.
 	spread bool
+	// by says by what the values are the device's, where they are not its function's;
+	// it begins with a space.
+	by string
 }
 
 func (e *evaluator) constraint(f *Finding, claim expect.Claim, requests []string, attribute string, match bool) {
@@ -76,11 +79,11 @@ func (e *evaluator) constraint(f *Finding, claim expect.Claim, requests []string
 		if d.Admin || !named(requests, d.Request) {
 			continue
 		}
-		if !fromKernel(attribute) {
-			f.State, f.Why = StateNote, "not a fact of the hardware: the scheduler's to keep"
+		v, why := e.underConstraint(claim, d, attribute)
+		if why != "" {
+			f.State, f.Why = StateNote, why
 			return
 		}
-		v := e.valueOf(claim.Name, d, attribute)
 		if len(v.values) == 0 {
 			f.State, f.Code, f.Why = StateUnknown, NotRead, fmt.Sprintf("the kernel does not say it of %s (%s)", d.Name, d.Request)
 			return
@@ -89,7 +92,7 @@ func (e *evaluator) constraint(f *Finding, claim expect.Claim, requests []string
 	}
 	var texts []string
 	for _, v := range list {
-		texts = append(texts, fmt.Sprintf("%s %s", v.device.Request, strings.Join(v.values, " or ")))
+		texts = append(texts, fmt.Sprintf("%s %s%s", v.device.Request, strings.Join(v.values, " or "), v.by))
 	}
 	f.State, f.Why = StateOK, strings.Join(texts, ", ")
 	holds := allSame(list)
@@ -193,7 +196,7 @@ func (e *evaluator) valueOf(claim string, d *expect.Device, attribute string) va
 	}
 	switch attribute {
 	case slicecodec.AttrPCIeRoot:
-		v.values = []string{f.Root}
+		v.values, v.by = e.rootOf(d, f)
 	case slicecodec.AttrPCIBusID:
 		v.values = []string{pci.String()}
 	case slicecodec.AttrNUMANode, slicecodec.AttrLegacyNUMANode, slicecodec.AttrCPUNUMANode:

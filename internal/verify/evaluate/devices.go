@@ -38,6 +38,10 @@ func (e *evaluator) claim(claim *expect.Claim) {
 			e.setPlace(claim.Name, place{device: d, pci: d.PCI})
 		}
 		e.add(f)
+		if d.Kind == expect.NIC && !d.Admin {
+			e.rdma(claim, d)
+			e.virtualFunction(claim, d)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@
 //	evaluate.go    the evaluator of one pod
 //	verdict.go     findings, their codes, and the verdict they make
 //	devices.go     every claimed device is there, and no other
+//	rdma.go        RDMA devices: their files, GIDs and the right to lock memory
+//	vf.go          what physical functions say of virtual ones
 //	cpus.go        CPUs, memory nodes, processes and threads
 //	constraints.go the claim's constraints, by the kernel's values
 //	plugins.go     GPUs that device plugins gave, which no claim has

@@ -56,6 +56,7 @@ func Pod(m *nearest.Machine, expected expect.Pod, observed collect.Pod) Outcome 
 	for i := range expected.Claims {
 		e.claim(&expected.Claims[i])
 	}
+	e.lockedMemory()
 	e.nothingElse()
 	e.pluginGPUs()
 	e.containers()

@@ -97,7 +97,7 @@ func answer(v Verdict, pairs []Pair) Nearness {
 		}
 	}
 	unseen := slices.IndexFunc(v.Findings, func(f Finding) bool {
-		return f.State == StateUnknown || f.Code == DeviceMissing || f.Code == GPUNotKnown
+		return f.State == StateUnknown && !f.placeless || f.Code == DeviceMissing || f.Code == GPUNotKnown
 	})
 	switch {
 	case len(far) > 0:

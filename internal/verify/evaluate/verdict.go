@@ -52,6 +52,16 @@ const (
 	// DeviceShared: a GPU, or an instance of one, that a claim has for itself is another
 	// pod's too.
 	DeviceShared Code = "DeviceShared"
+	// RDMAMissing: a pod does not see its RDMA device, or a container has no file of it.
+	RDMAMissing Code = "RDMAMissing"
+	// GIDMissing: an RDMA device has no RoCE v2 GID of an address of its interface.
+	GIDMissing Code = "GIDMissing"
+	// MemlockLimited: a container with an RDMA device may lock no more memory than its
+	// runtime, and nobody set that limit.
+	MemlockLimited Code = "MemlockLimited"
+	// VFSettingsWrong: the physical function says otherwise of a virtual one than the
+	// claim does.
+	VFSettingsWrong Code = "VFSettingsWrong"
 	// CPUsWrong: other CPUs than the claim's, or another number of them.
 	CPUsWrong Code = "CPUsWrong"
 	// CPUsShared: CPUs of a claim are another claim's too.
@@ -92,6 +102,8 @@ type Finding struct {
 	Why string
 	// Differs is what is WRONG; nil for other states.
 	Differs *Difference
+	// placeless findings are of what a device can do, and say nothing of where it is.
+	placeless bool
 }
 
 // wrong flags what differs from the claim.

@@ -4,6 +4,7 @@
 package expect
 
 import (
+	"net/netip"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -30,6 +31,9 @@ type Claim struct {
 	Namespace, Name, UID string
 	Devices              []Device
 	Constraints          []resourceapi.DeviceConstraint
+	// Derived are the expressions of derived attributes, by request (or
+	// request/subrequest) and name; nil where the claim has none.
+	Derived map[string]map[string]string
 }
 
 // Device is one allocation result.
@@ -48,6 +52,17 @@ type Device struct {
 	MAC string
 	// RDMA is true where it is, or has, an RDMA device.
 	RDMA bool
+	// RDMAGiven is true where the driver says in the claim's status that the pod has it,
+	// RDMADevice its name on the host; empty where not published.
+	RDMAGiven  bool
+	RDMADevice string
+	// LimitsRDMA is true where the driver gives only those RDMA files that were asked for,
+	// and lets containers lock any amount of memory, as plumbline does.
+	LimitsRDMA bool
+	// Addresses are the interface's, but for those of its link alone, as the driver says.
+	Addresses []netip.Addr
+	// Network is what the claim's parameters ask of a NIC.
+	Network Network
 	// CPUCount is how many CPUs were given; 0 where not published.
 	CPUCount int
 	// NUMANode, Socket and CPU say of which CPUs; nil where not published.
@@ -67,7 +82,7 @@ type Device struct {
 
 // ClaimOf reads an allocated claim.
 func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
-	out := Claim{Namespace: c.Namespace, Name: c.Name, UID: string(c.UID), Constraints: c.Spec.Devices.Constraints}
+	out := Claim{Namespace: c.Namespace, Name: c.Name, UID: string(c.UID), Constraints: c.Spec.Devices.Constraints, Derived: derivedBy(c.Spec.Devices.Requests)}
 	for _, r := range c.Status.Allocation.Devices.Results {
 		d := Device{
 			Request: r.Request, Driver: r.Driver, Pool: r.Pool, Name: r.Device,
@@ -76,6 +91,7 @@ func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
 			Attributes: published[ID{r.Driver, r.Pool, r.Device}],
 		}
 		d.fill()
+		d.fillNetwork(c, r)
 		if q, ok := r.ConsumedCapacity[slicecodec.CapacityCPU]; ok {
 			d.CPUCount = int(q.Value())
 		}

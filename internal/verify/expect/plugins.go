@@ -6,9 +6,10 @@ package expect
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"plumbline.dev/plumbline/internal/deviceplugin"
 )
 
 // PluginGPUs are GPUs that a container gets of a device plugin, without a claim.
@@ -22,31 +23,6 @@ type PluginGPUs struct {
 	Count int
 	// Vendor is the PCI vendor of the GPUs.
 	Vendor uint16
-}
-
-// pluginVendors are the vendors of extended resources of whole GPUs and other
-// accelerators, as their device plugins call them.
-var pluginVendors = map[string]uint16{
-	"nvidia.com/gpu":     0x10de,
-	"amd.com/gpu":        0x1002,
-	"gpu.intel.com/i915": 0x8086,
-	"gpu.intel.com/xe":   0x8086,
-	"habana.ai/gaudi":    0x1da3,
-	"google.com/tpu":     0x1ae0,
-}
-
-// pluginMIG is how NVIDIA's device plugin calls parts of GPUs, such as
-// nvidia.com/mig-1g.18gb; the files are those of the GPU and of the part.
-const pluginMIG = "nvidia.com/mig-"
-
-func pluginVendor(resource string) (uint16, bool) {
-	// A node's GPUs that are shared may have a name of their own.
-	resource = strings.TrimSuffix(resource, ".shared")
-	if strings.HasPrefix(resource, pluginMIG) {
-		resource = "nvidia.com/gpu"
-	}
-	vendor, known := pluginVendors[resource]
-	return vendor, known
 }
 
 // pluginGPUs are those of a container, by vendor. What a DRA driver serves in the
@@ -63,7 +39,7 @@ func pluginGPUs(pod *corev1.Pod, c corev1.Container) []PluginGPUs {
 	var list []PluginGPUs
 	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
 		resource := string(name)
-		vendor, known := pluginVendor(resource)
+		vendor, known := deviceplugin.GPUVendor(resource)
 		n := c.Resources.Limits[name]
 		if !known || served[resource] || n.Value() <= 0 {
 			continue

@@ -21,6 +21,9 @@ type Pod struct {
 	Ended      bool
 	Containers []Container
 	Claims     []Claim
+	// Named are the claims that a container names, whether it runs or not: drivers give
+	// those that none names to all containers.
+	Named map[string]bool
 	// Missing are claims of the pod that could not be read.
 	Missing []string
 }
@@ -70,15 +73,18 @@ func PodOf(pod *corev1.Pod, claims map[string]*resourceapi.ResourceClaim, publis
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName,
 		HostNetwork: pod.Spec.HostNetwork,
 		Ended:       pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		Named:       map[string]bool{},
 	}
 	names := ClaimNames(pod)
 	running := runningIDs(pod)
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		id, ok := running[c.Name]
-		if !ok {
-			continue
+		container := containerOf(c, running[c.Name], names, pod)
+		for claim := range container.Uses {
+			p.Named[claim] = true
 		}
-		p.Containers = append(p.Containers, containerOf(c, id, names, pod))
+		if container.ID != "" {
+			p.Containers = append(p.Containers, container)
+		}
 	}
 	used := make([]string, 0, len(names))
 	for _, name := range names {

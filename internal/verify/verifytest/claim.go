@@ -34,14 +34,16 @@ func (p AllocatedPod) Expect() expect.Pod {
 
 // Names are how drivers call things and what they publish.
 type Names struct {
-	NIC    func(model.NIC) string
-	GPU    func(model.GPU) string
-	Slices func(n *Node) []resourceapi.ResourceSlice
+	// TellsRDMA says whether the driver tells of each RDMA device that a pod has.
+	TellsRDMA bool
+	NIC       func(model.NIC) string
+	GPU       func(model.GPU) string
+	Slices    func(n *Node) []resourceapi.ResourceSlice
 }
 
 // Ours are plumbline's drivers.
 func Ours() Names {
-	return Names{NIC: slicecodec.NICName, GPU: slicecodec.GPUName, Slices: func(n *Node) []resourceapi.ResourceSlice {
+	return Names{TellsRDMA: true, NIC: slicecodec.NICName, GPU: slicecodec.GPUName, Slices: func(n *Node) []resourceapi.ResourceSlice {
 		var list []resourceapi.ResourceSlice
 		for _, driver := range slicecodec.Drivers() {
 			list = append(list, SliceOf(n, driver, slicecodec.Encode(n.Machine, driver, slicecodec.CPUOptions{})))
@@ -128,10 +130,15 @@ func (b *builder) nic(k, i int) {
 	b.result(fmt.Sprintf("nic-%d", i), slicecodec.DriverNet, device)
 	b.p.NICs[name] = i
 	b.p.Files[fmt.Sprintf("/dev/infiniband/uverbs%d", i)] = b.n.RDMANumber(i)
-	b.claim.Status.Devices = append(b.claim.Status.Devices, resourceapi.AllocatedDeviceStatus{
+	b.p.Files["/dev/infiniband/rdma_cm"] = CMNumber
+	entry := resourceapi.AllocatedDeviceStatus{
 		Driver: slicecodec.DriverNet, Pool: b.n.Name, Device: device,
-		NetworkData: &resourceapi.NetworkDeviceData{InterfaceName: name, HardwareAddress: "02:00:00:00:00:01", IPs: []string{"192.0.2.1/24"}},
-	})
+		NetworkData: &resourceapi.NetworkDeviceData{InterfaceName: name, HardwareAddress: "02:00:00:00:00:01", IPs: []string{Address + "/24"}},
+	}
+	if b.names.TellsRDMA && nic.RDMA != nil {
+		entry.Conditions = []metav1.Condition{{Type: "RDMALinkReady", Status: metav1.ConditionTrue}}
+	}
+	b.claim.Status.Devices = append(b.claim.Status.Devices, entry)
 	b.on(b.n.Machine.Function(*nic.PCI).NUMANode)
 }
 

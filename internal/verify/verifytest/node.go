@@ -90,11 +90,12 @@ func newNode(t testing.TB, machineName, dir string) *Node {
 		n.write(t, fmt.Sprintf("proc/driver/nvidia/gpus/%s/information", g.PCI), fmt.Sprintf("Model: \t NVIDIA\nDevice Minor: \t %d\n", i))
 	}
 	n.capabilities(t)
+	n.write(t, "sys/class/misc/rdma_cm/dev", CMNumber+"\n")
 	for i := range m.NICs {
 		if m.NICs[i].PCI == nil {
 			continue
 		}
-		n.link(t, "sys/dev/char/"+n.RDMANumber(i), fmt.Sprintf("../../%s/infiniband_verbs/uverbs%d", n.devicePath(*m.NICs[i].PCI), i))
+		n.rdmaFiles(t, i)
 		n.interrupts(t, i)
 	}
 	return n

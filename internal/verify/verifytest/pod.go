@@ -32,6 +32,12 @@ type Pod struct {
 	Veth bool
 	// Files are device files: path to number.
 	Files map[string]string
+	// NoRDMA is true where the network namespace does not see the RDMA devices of its
+	// NICs, GIDs are the types of those of the interface's address, and Memlock is the
+	// limit of locked memory.
+	NoRDMA  bool
+	GIDs    []string
+	Memlock string
 }
 
 // Thread is one thread.
@@ -48,6 +54,7 @@ func (n *Node) NewPod(name string) *Pod {
 		Namespace: "default", Name: name, UID: fmt.Sprintf("%x-%x-%x", sum[:4], sum[4:6], sum[6:12]), ContainerID: fmt.Sprintf("%x", sum),
 		PID: n.nextPID, EnvCPUs: map[string]cpuset.CPUSet{}, NICs: map[string]int{}, Veth: true, Files: map[string]string{"/dev/null": "1:3", "/dev/pts/0": "136:0"},
 		Threads: []Thread{{CPU: 0, Ticks: 100}, {CPU: 0, Ticks: 5}},
+		GIDs:    []string{"IB/RoCE v1", "RoCE v2"}, Memlock: "unlimited",
 	}
 	var all, mems []int
 	for _, c := range n.Machine.CPUs {
@@ -117,7 +124,7 @@ func (n *Node) Write(t testing.TB, p *Pod) {
 
 	dir := fmt.Sprintf("proc/%d", p.PID)
 	n.write(t, dir+"/cgroup", "0::/../../../"+p.Group()+"\n")
-	n.write(t, dir+"/status", fmt.Sprintf("Name:\t%s\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s\n", "python", p.Allowed, p.Mems))
+	n.write(t, dir+"/status", fmt.Sprintf("Name:\t%s\nPPid:\t1\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s\n", "python", p.Allowed, p.Mems))
 	n.write(t, dir+"/stat", statLine(p.PID, p.Threads[0]))
 	n.Tick(t, p)
 	environ := "PATH=/bin\x00SECRET=x\x00"
@@ -127,6 +134,7 @@ func (n *Node) Write(t testing.TB, p *Pod) {
 	n.write(t, dir+"/environ", environ)
 	n.write(t, dir+"/mountinfo", "1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /sys ro - sysfs sysfs ro\n3 1 0:3 / /dev rw - tmpfs tmpfs rw\n")
 	n.writeNetwork(t, p, dir)
+	n.writeRDMA(t, p, dir)
 	n.mkdir(t, dir+"/root/dev/shm")
 	for path, number := range p.Files {
 		n.write(t, dir+"/root"+path, number+"\n")

@@ -119,6 +119,12 @@ time; time-slicing=Long says how long a slice is.`,
   # interfaces called rdma0 and rdma1 in the pod
   {{program}} claim new pair --gpus 2 --nics 2 --interface-prefix rdma --mtu 8896
 
+  # NICs that are virtual functions, with a VLAN that the physical one sets
+  {{program}} claim new functions --nics 2 --vf vlan=100,trust=true
+
+  # a pair of which NCCL and UCX are told
+  {{program}} claim new pair --gpus 1 --nics 1 --environment nccl
+
   # will it fit, and how often?
   {{program}} claim new t --gpus 4 --nics 4 | {{program}} claim simulate -f - --machine a3-ultragpu-8g=2`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -150,6 +156,8 @@ time; time-slicing=Long says how long a slice is.`,
 	flags.StringVar(&o.GPUShare, "gpu-share", "", "take a part of each GPU: shares[=N], memory=SIZE, or time-slicing[=INTERVAL]")
 	flags.StringVar(&o.InterfacePrefix, "interface-prefix", "", "name the interfaces in the pod: rdma makes rdma0, rdma1 and so on")
 	flags.IntVar(&o.MTU, "mtu", 0, "MTU of the interfaces")
+	flags.StringToStringVar(&o.VF, "vf", nil, "take virtual functions, and set of them what parameters have as interface.vf: vlan=100,trust=true")
+	flags.StringVar(&o.Environment, "environment", "", "set the variables of a library in the containers: nccl")
 	flags.BoolVar(&o.template, "template", false, "write a ResourceClaimTemplate, of which each pod gets a claim of its own")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the claim")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "output format: yaml or json")

@@ -48,6 +48,9 @@ var Settings = []Setting{
 	{"sysctls", "set sysctls of the pod's network namespace", func(c *v1alpha1.NetworkConfig) string {
 		return where("sysctls", len(c.Sysctls) > 0)
 	}},
+	{"vf", "set a virtual function through its physical one", func(c *v1alpha1.NetworkConfig) string {
+		return where("interface.vf", c.Interface.VF != nil && *c.Interface.VF != v1alpha1.VFConfig{})
+	}},
 	{"umad", "ask for devices that reconfigure the fabric", func(c *v1alpha1.NetworkConfig) string {
 		switch {
 		case c.RDMA == nil:

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"slices"
 
@@ -29,6 +30,10 @@ type Host struct {
 	// Changed is called after each change to the kernel that did not go through
 	// the Conn. Only tests set it: they simulate a crash there.
 	Changed func()
+	// Sys is /sys, which says what numbers virtual functions have.
+	Sys fs.FS
+	// VFs sets virtual functions; the Conn where it is nil, as it is outside of tests.
+	VFs VFSetter
 	// AllowLoss takes NICs although something on them will not come back.
 	AllowLoss bool
 }

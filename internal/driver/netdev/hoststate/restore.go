@@ -28,17 +28,9 @@ type ReturnedNIC struct {
 // others. Repeating it changes nothing.
 func (h *Host) Restore(links []rtnl.Link, nics []ReturnedNIC, now time.Time) error {
 	errs := make([]error, len(nics))
-	index := make([]int, len(nics))
+	index, freed := make([]int, len(nics)), make([]bool, len(nics))
 	for i, nic := range nics {
-		link, err := nic.ID.Find(links)
-		if err == nil && link == nil {
-			err = errors.New("it is not on the host")
-		}
-		if err == nil {
-			index[i] = link.Index
-			err = h.restoreLink(links, link, nic.Want)
-		}
-		errs[i] = err
+		index[i], freed[i], errs[i] = h.restoreFound(links, nic)
 	}
 	v, err := dumpBeside(h.Conn, links)
 	if err != nil {
@@ -48,10 +40,16 @@ func (h *Host) Restore(links []rtnl.Link, nics []ReturnedNIC, now time.Time) err
 		if errs[i] == nil {
 			errs[i] = h.restoreEntries(v, index[i], nic.Want)
 		}
-		if errs[i] == nil && nic.Device {
+		if errs[i] != nil {
+			continue
+		}
+		// The way home may have ended between freeing the MAC and setting it again,
+		// which nothing shows; staging starts after it.
+		errs[i] = h.restoreVF(nic.Want.VF, freed[i] || !nic.Device, nic.Device)
+		if nic.Device { // also where the physical function is away
 			want := *nic.Want
 			nics[i].Want = &want
-			errs[i] = h.restoreDevice(index[i], &want)
+			errs[i] = errors.Join(errs[i], h.restoreDevice(index[i], &want))
 		}
 	}
 	if v, err = dump(h.Conn); err != nil {
@@ -66,6 +64,26 @@ func (h *Host) Restore(links []rtnl.Link, nics []ReturnedNIC, now time.Time) err
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// restoreFound finds a NIC's link and restores it. freed says that the physical function
+// of a virtual one had another MAC to free.
+func (h *Host) restoreFound(links []rtnl.Link, nic ReturnedNIC) (index int, freed bool, err error) {
+	link, err := nic.ID.Find(links)
+	if err == nil && link == nil {
+		err = errors.New("it is not on the host")
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	var free error
+	if freed = (rtnl.Settings{MAC: nic.Want.Settings.MAC}).Beyond(link.Settings).MAC != nil; freed {
+		free = h.FreeMAC(nic.Want.VF)
+	}
+	if err = h.restoreLink(links, link, nic.Want); err != nil {
+		err = errors.Join(free, err)
+	}
+	return link.Index, freed, err
 }
 
 // restoreLink restores name, settings and state.

@@ -73,6 +73,10 @@ var Entries = []Entry{
 	{What: "link modes, speed, duplex, MDI-X", Outcome: Restored, Ethtool: []string{"link", "port"}, differs: readBack},
 	{What: "pause frames", Outcome: Restored, Ethtool: []string{"pause"}, differs: readBack},
 	{What: "energy efficient Ethernet", Outcome: Restored, Ethtool: []string{"eee"}, differs: readBack},
+	{What: "settings of a virtual function", Outcome: Restored, State: []string{"vf"}, differs: readBack, Fields: []string{
+		"interface.vf.vlan", "interface.vf.vlanQoS", "interface.vf.maxTxRate", "interface.vf.minTxRate",
+		"interface.vf.spoofCheck", "interface.vf.trust",
+	}},
 	{What: "eBPF programs", Outcome: Restored, State: []string{"programs", "key"}, Fields: []string{"interface.disableEbpfPrograms"}, differs: programsDiffer},
 
 	// The kernel makes it again once there is a carrier, by addrgenmode and the
@@ -111,5 +115,5 @@ var Entries = []Entry{
 	{What: "DCB: priorities, their flow control and bandwidth", Outcome: Lost},
 	{What: "coalescing and NAPI of one queue by netlink, coalescing profiles, RSS contexts", Outcome: Lost},
 	{What: "PLCA, MAC merge, power of a module, password of wake on LAN, message level", Outcome: Lost},
-	{What: "VF settings, switch mode of an SR-IOV NIC", Outcome: Lost},
+	{What: "settings of a NIC's own virtual functions, switch mode of an SR-IOV NIC", Outcome: Lost},
 }

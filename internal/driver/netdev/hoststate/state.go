@@ -43,6 +43,9 @@ type State struct {
 	// itself.
 	Root    *rtnl.Qdisc `json:"root,omitempty"`
 	Ingress *rtnl.Qdisc `json:"ingress,omitempty"`
+	// VF is what a configuration changes of a virtual function at its physical one;
+	// nil for nothing.
+	VF *VF `json:"vf,omitempty"`
 	// XDP: an XDP program was on it, which is not restored (AllowLoss).
 	XDP bool `json:"xdp,omitempty"`
 
