@@ -25,6 +25,10 @@ demo: tools ## Boot a virtual A3 Ultra, run the mission's two pods, prove where 
 	@$(MAKE) build
 	@bin/plumblab demo --cache "$(CACHE)"
 
+demo-rdma: build ## Boot a node whose soft RoCE works in pods, run ib_write_lat and ib_write_bw between two
+	@rc=0; bin/plumblab rdma --cache "$(CACHE)" --name rdma || rc=$$?; \
+	bin/plumblab down --cache "$(CACHE)" --name rdma; exit $$rc
+
 build: tools ## Build the command line tools into bin/
 	@mkdir -p bin
 	@$(BUILD) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -51,7 +55,7 @@ soak: build ## Put 10,000 pods through random faults (CYCLES=N SEED=N repeat a r
 		--cycles $(or $(CYCLES),10000) $(if $(SEED),--seed $(SEED))
 	@bin/plumblab down --cache "$(CACHE)" --name soak
 
-nightly: ## Run for most of an hour what is too long for every change: 300 pods under faults, demos, DRANET beside us
+nightly: ## Run for more than an hour what is too long for every change: 300 pods under faults, demos, DRANET beside us
 	@hack/nightly
 
 lint: ## Run golangci-lint over both modules
@@ -75,6 +79,6 @@ distclean: clean ## Remove the lab's cache as well
 help: ## Show this help
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: tools demo build image release test soak nightly lint bench generate clean distclean help
+.PHONY: tools demo demo-rdma build image release test soak nightly lint bench generate clean distclean help

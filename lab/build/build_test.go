@@ -29,6 +29,7 @@ func TestVersionsAreThosePinned(t *testing.T) {
 		"runc/go.mod":   "github.com/opencontainers/runc " + RuncVersion,
 		"cni/go.mod":    "github.com/containernetworking/plugins " + CNIVersion,
 		"dranet/go.mod": "sigs.k8s.io/dranet " + DRANETVersion,
+		"nvidia/go.mod": nvidiaModule + " " + NVIDIAVersion,
 	}
 	for file, release := range moduleFiles("hyperkube", Kubernetes) {
 		pins[file] = "k8s.io/kubernetes " + string(release)

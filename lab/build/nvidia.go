@@ -26,8 +26,9 @@ type NVIDIA struct {
 	Chart string
 }
 
-// NVIDIA builds NVIDIA's DRA driver for GPUs. Both programs are linked against the C
-// library: the plugin opens NVIDIA's own library when it runs.
+// NVIDIA builds NVIDIA's DRA driver for GPUs. Its programs are linked against the C
+// library: the plugin opens NVIDIA's own library when it runs. The webhook beside them is
+// for tests, which ask it what the driver takes.
 func (b *Builder) NVIDIA(ctx context.Context) (NVIDIA, error) {
 	dir, err := b.module(ctx, "nvidia", "NVIDIA's DRA driver "+NVIDIAVersion, goBuild{
 		packages: []string{"tool"},

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"plumbline.dev/plumbline/lab/cache"
 	"plumbline.dev/plumbline/lab/debian"
 	"plumbline.dev/plumbline/lab/image"
+	"plumbline.dev/plumbline/lab/node"
 	"plumbline.dev/plumbline/lab/progress"
 	"plumbline.dev/plumbline/lab/vm/initramfs"
 )
@@ -45,6 +47,9 @@ type Artifacts struct {
 	Applets []string
 	// HostTools is the folder into which iproute2, ethtool and kmod are unpacked.
 	HostTools string
+	// RDMATools is the folder into which perftest is unpacked, where the guest is
+	// GuestRDMA.
+	RDMATools string
 	// GuestInit is the guest's first program.
 	GuestInit string
 	// Helm is a program, Chart what it installs plumbline from.
@@ -101,8 +106,19 @@ func (b *ArtifactBuilder) All(ctx context.Context, v build.Versions) (*Artifacts
 // forNode makes everything that a node of these options takes.
 func (b *ArtifactBuilder) forNode(ctx context.Context, o Options) (*Artifacts, error) {
 	artifacts, err := b.All(ctx, o.Versions)
-	if err != nil || o.GPUs != GPUsOfNVIDIA {
-		return artifacts, err
+	if err != nil {
+		return nil, err
+	}
+	if o.Guest == GuestRDMA {
+		if err := b.fetchRDMA(ctx, o.Guest, artifacts); err != nil {
+			return nil, err
+		}
+		if err := b.packPerftest(artifacts); err != nil {
+			return nil, err
+		}
+	}
+	if o.GPUs != GPUsOfNVIDIA {
+		return artifacts, nil
 	}
 	return artifacts, b.NVIDIA(ctx, artifacts)
 }
@@ -119,9 +135,12 @@ func (b *ArtifactBuilder) fetch(ctx context.Context, artifacts *Artifacts, secco
 }
 
 // Guest makes what a virtual machine without Kubernetes needs.
-func (b *ArtifactBuilder) Guest(ctx context.Context) (artifacts *Artifacts, err error) {
+func (b *ArtifactBuilder) Guest(ctx context.Context, kind string) (artifacts *Artifacts, err error) {
 	artifacts = &Artifacts{}
 	if err := b.fetchGuest(ctx, artifacts); err != nil {
+		return nil, err
+	}
+	if err := b.fetchRDMA(ctx, kind, artifacts); err != nil {
 		return nil, err
 	}
 	artifacts.GuestInit, err = b.builder.GuestInit(ctx)
@@ -143,6 +162,41 @@ func (b *ArtifactBuilder) fetchGuest(ctx context.Context, artifacts *Artifacts) 
 		return err
 	}
 	artifacts.QEMU, err = b.archive.QEMU(ctx)
+	return err
+}
+
+// packPerftest packs the image of perftest.
+func (b *ArtifactBuilder) packPerftest(artifacts *Artifacts) error {
+	tools, err := node.RDMATools(artifacts.RDMATools)
+	if err != nil {
+		return err
+	}
+	files := map[string]string{}
+	for inside, f := range tools {
+		files[inside] = f.Source
+	}
+	archive := b.cache.Path("perftest.tar")
+	artifacts.Images = append(artifacts.Images, archive)
+	return ociimage.WriteDocker(archive, image.PerftestImage(artifacts.Busybox, artifacts.Applets, files))
+}
+
+// ErrNoRDMA says that the parts of GuestRDMA cannot be had here.
+var ErrNoRDMA = errors.New("no guest with RDMA in namespaces")
+
+// fetchRDMA fetches what GuestRDMA has of its own.
+func (b *ArtifactBuilder) fetchRDMA(ctx context.Context, kind string, artifacts *Artifacts) (err error) {
+	if kind != GuestRDMA {
+		return nil
+	}
+	if artifacts.Kernel, artifacts.Modules, err = b.archive.RDMAKernel(ctx); err == nil {
+		artifacts.QEMU, err = b.archive.RDMAQEMU(ctx)
+	}
+	if err == nil {
+		artifacts.RDMATools, err = b.archive.RDMATools(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", ErrNoRDMA, err)
+	}
 	return err
 }
 

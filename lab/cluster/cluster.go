@@ -30,8 +30,9 @@ type Cluster struct {
 	dir  string
 	// lock guards starting and stopping.
 	lock string
-	// chart is what plumbline was installed from by this Cluster's Up.
-	chart string
+	// chart is what plumbline was installed from by this Cluster's Up, nvidiaChart what
+	// NVIDIA's driver was.
+	chart, nvidiaChart string
 }
 
 // validName keeps a cluster's name fit for a folder and a host name.
@@ -61,7 +62,7 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	if o.NoNode {
 		return c.upWithoutNode(ctx, b, o.Versions)
 	}
-	if o.GPUs, err = c.servesGPUs(o); err != nil {
+	if o, err = c.asBooted(o); err != nil {
 		return err
 	}
 	machine, err := c.hardware(o)
@@ -87,7 +88,7 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := c.simulate(ctx, b, cp, o.Simulate); err != nil || o.NoInstall {
+	if err := c.simulate(ctx, b, cp, artifacts, o); err != nil || o.NoInstall {
 		return err
 	}
 	if o.metadataPort, err = c.metadata(ctx, machine, o); err != nil {

@@ -175,6 +175,12 @@ func TestHardwareNamesTheDriver(t *testing.T) {
 	if got := (Options{GPUs: GPUsOfNVIDIA}).hardware(facts); got != "n and NVIDIA's driver" {
 		t.Errorf("hardware %q", got)
 	}
+	if got := (Options{GPUs: GPUsOfNVIDIA, Guest: GuestRDMA}).hardware(facts); got != "n and NVIDIA's driver and RDMA in namespaces" {
+		t.Errorf("hardware %q", got)
+	}
+	if got := (Options{Guest: GuestRDMA, ExclusiveRDMA: true}).hardware(facts); got != "n and RDMA in namespaces, exclusively" {
+		t.Errorf("hardware %q", got)
+	}
 	if got := (Options{GPUs: GPUsSimulated}).hardware(facts); got != "n" {
 		t.Errorf("hardware %q", got)
 	}

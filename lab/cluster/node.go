@@ -85,7 +85,7 @@ func (c *Cluster) boot(ctx context.Context, b *ArtifactBuilder, artifacts *Artif
 		return err
 	}
 	var why string
-	if config.KVM, why, err = vm.KVM(ctx, config, b.cache.Path("kvm")); err != nil {
+	if config.KVM, why, err = vm.KVM(ctx, config, b.cache.Path(KVMFile(o.Guest))); err != nil {
 		return err
 	}
 	err = errors.Join(
@@ -135,29 +135,59 @@ func checkShape(facts *machine.Facts, o Options) error {
 // needs, which is there from boot on.
 const withNVIDIA = " and NVIDIA's driver"
 
-// hardware says what a node is booted with.
-func (o Options) hardware(facts *machine.Facts) string {
-	if o.GPUs == GPUsOfNVIDIA {
-		return facts.Name + withNVIDIA
+// KVMFile is where the cache keeps whether hardware virtualisation works: what boots a
+// kind of guest has a say.
+func KVMFile(guest string) string {
+	if guest == GuestRDMA {
+		return "kvm-" + guest
 	}
-	return facts.Name
+	return "kvm"
 }
 
-// servesGPUs is who is to serve GPUs where the options leave it open: on a node that
-// runs, whom it was booted for.
-func (c *Cluster) servesGPUs(o Options) (string, error) {
-	if o.GPUs != "" || o.OnHost {
-		return o.GPUs, nil
+// withRDMA follows the name of a machine whose guest is GuestRDMA.
+const withRDMA = " and RDMA in namespaces"
+
+// exclusively follows it where each RDMA device belongs to one namespace.
+const exclusively = ", exclusively"
+
+// hardware says what a node is booted with.
+func (o Options) hardware(facts *machine.Facts) string {
+	has := facts.Name
+	if o.GPUs == GPUsOfNVIDIA {
+		has += withNVIDIA
 	}
+	if o.Guest == GuestRDMA {
+		has += withRDMA
+	}
+	if o.ExclusiveRDMA {
+		has += exclusively
+	}
+	return has
+}
+
+// asBooted fills in what the options leave open: on a node that runs, who serves GPUs
+// and which guest it is as it was booted.
+func (c *Cluster) asBooted(o Options) (Options, error) {
+	if o.OnHost {
+		return o, nil
+	}
+	var has []byte
 	running, err := c.running()
-	if err != nil || !running {
-		return GPUsSimulated, err
+	if err == nil && running {
+		has, err = os.ReadFile(c.hardwareFile())
 	}
-	has, err := os.ReadFile(c.hardwareFile())
-	if strings.HasSuffix(string(has), withNVIDIA) {
-		return GPUsOfNVIDIA, err
+	gpus, kind := GPUsSimulated, GuestUsual
+	if strings.Contains(string(has), withNVIDIA) {
+		gpus = GPUsOfNVIDIA
 	}
-	return GPUsSimulated, err
+	if strings.Contains(string(has), withRDMA) {
+		kind = GuestRDMA
+	}
+	if o.Guest == "" {
+		o.Guest, o.ExclusiveRDMA = kind, strings.HasSuffix(string(has), exclusively)
+	}
+	o.GPUs = cmp.Or(o.GPUs, gpus)
+	return o, err
 }
 
 // hardwareFile records what the running node has: its machine.
@@ -220,8 +250,15 @@ func (c *Cluster) vmConfig(artifacts *Artifacts, cp *controlplane.ControlPlane, 
 		return vm.Config{}, err
 	}
 	files.Add(tools)
+	moduleOptions := map[string]string{}
+	if o.ExclusiveRDMA {
+		moduleOptions["ib_core"] = "netns_mode=0"
+	}
+	if o.Guest == GuestRDMA {
+		services = append(services, node.RDMAKeeper())
+	}
 	if o.GPUs == GPUsOfNVIDIA {
-		standIn, devices, err := artifacts.NVIDIA.OnNode.On(facts, nodeName(facts))
+		standIn, devices, err := artifacts.NVIDIA.Driver.StandIn.On(facts, nodeName(facts))
 		if err != nil {
 			return vm.Config{}, err
 		}
@@ -239,7 +276,8 @@ func (c *Cluster) vmConfig(artifacts *Artifacts, cp *controlplane.ControlPlane, 
 		Init: artifacts.GuestInit, Busybox: artifacts.Busybox, Applets: artifacts.Applets,
 		Files: files, Services: services,
 		// What eBPF programs on a NIC hang from before Linux 6.6.
-		Modules:  []string{"sch_ingress", "cls_bpf"},
-		Forwards: []qemu.Forward{{Host: ports[0], Guest: ports[0]}},
+		Modules:       []string{"sch_ingress", "cls_bpf"},
+		ModuleOptions: moduleOptions,
+		Forwards:      []qemu.Forward{{Host: ports[0], Guest: ports[0]}},
 	}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"plumbline.dev/plumbline/lab/controlplane"
 	"plumbline.dev/plumbline/lab/image"
 	"plumbline.dev/plumbline/lab/node"
+	"plumbline.dev/plumbline/lab/nvidia"
 	"plumbline.dev/plumbline/lab/nvml"
 )
 
@@ -25,8 +26,8 @@ const nvidiaRelease = "dra-driver-nvidia-gpu"
 type NVIDIAArtifacts struct {
 	// Chart is the folder of the driver's Helm chart.
 	Chart string
-	// OnNode is what a node has of it.
-	OnNode node.NVIDIAStandIn
+	// Driver is its kubelet plugin, and what a node has that it runs over.
+	Driver nvidia.Driver
 }
 
 // NVIDIA adds to what All has made what serves GPUs with NVIDIA's DRA driver.
@@ -48,9 +49,9 @@ func (b *ArtifactBuilder) NVIDIA(ctx context.Context, artifacts *Artifacts) erro
 		return err
 	}
 	archive := b.cache.Path("nvidia.tar")
-	artifacts.NVIDIA = NVIDIAArtifacts{
-		Chart: driver.Chart, OnNode: node.NVIDIAStandIn{NVML: library, CUDA: cuda, Ldconfig: ldconfig},
-	}
+	artifacts.NVIDIA = NVIDIAArtifacts{Chart: driver.Chart, Driver: nvidia.Driver{
+		Plugin: driver.Plugin, StandIn: node.NVIDIAStandIn{NVML: library, CUDA: cuda, Ldconfig: ldconfig},
+	}}
 	artifacts.Images = append(artifacts.Images, archive)
 	return ociimage.WriteDocker(archive, image.NVIDIAImage(image.NVIDIAParts{
 		Plugin: driver.Plugin, CDIHook: driver.CDIHook, Prestart: driver.Prestart,
@@ -58,20 +59,15 @@ func (b *ArtifactBuilder) NVIDIA(ctx context.Context, artifacts *Artifacts) erro
 	}))
 }
 
+// nvidiaGates are the feature gates that are on where nobody has changed them.
+var nvidiaGates = []string{"TimeSlicingSettings", "NVMLDeviceHealthCheck"}
+
 // installNVIDIA installs NVIDIA's driver by its own chart, as their documentation has it
 // for GPUs alone, and waits until it runs.
 func (c *Cluster) installNVIDIA(ctx context.Context, b *ArtifactBuilder, chart string, cp *controlplane.ControlPlane) error {
+	c.nvidiaChart = chart
 	task := b.progress.Start("NVIDIA's DRA driver " + build.NVIDIAVersion)
-	values, err := yaml.Marshal(nvidiaValues(cp))
-	if err != nil {
-		return fmt.Errorf("write the values of NVIDIA's chart: %w", err)
-	}
-	_, err = c.Helm(ctx, values, "upgrade", "--install", nvidiaRelease, chart,
-		"--namespace", nvidiaRelease, "--create-namespace", "--values", "-")
-	if err == nil {
-		err = c.rolledOut(ctx, nvidiaRelease, "daemonset/"+nvidiaRelease+"-kubelet-plugin")
-	}
-	if err != nil {
+	if err := c.helmNVIDIA(ctx, cp, nvidiaGates, ""); err != nil {
 		task.Fail()
 		return fmt.Errorf("install NVIDIA's DRA driver: %w", err)
 	}
@@ -79,22 +75,58 @@ func (c *Cluster) installNVIDIA(ctx context.Context, b *ArtifactBuilder, chart s
 	return nil
 }
 
+// ConfigureNVIDIA has NVIDIA's driver run with other feature gates, or those of before where
+// there are none, and share each GPU in so many parts, unless that is empty. Not all gates go
+// together. Only who brought the cluster up may.
+func (c *Cluster) ConfigureNVIDIA(ctx context.Context, gates []string, shares string) error {
+	cp, err := c.find()
+	if err != nil {
+		return err
+	}
+	if len(gates) == 0 {
+		gates = nvidiaGates
+	}
+	if err := c.helmNVIDIA(ctx, cp, gates, shares); err != nil {
+		return fmt.Errorf("configure NVIDIA's DRA driver: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) helmNVIDIA(ctx context.Context, cp *controlplane.ControlPlane, gates []string, shares string) error {
+	values, err := yaml.Marshal(nvidiaValues(cp, gates, shares))
+	if err != nil {
+		return fmt.Errorf("write the values of NVIDIA's chart: %w", err)
+	}
+	_, err = c.Helm(ctx, values, "upgrade", "--install", nvidiaRelease, c.nvidiaChart,
+		"--namespace", nvidiaRelease, "--create-namespace", "--values", "-")
+	if err != nil {
+		return err
+	}
+	return c.rolledOut(ctx, nvidiaRelease, "daemonset/"+nvidiaRelease+"-kubelet-plugin")
+}
+
 // nvidiaValues are the values in which the lab differs from NVIDIA's own.
-func nvidiaValues(cp *controlplane.ControlPlane) map[string]any {
+func nvidiaValues(cp *controlplane.ControlPlane, gates []string, shares string) map[string]any {
 	host, port := cp.GuestAddress()
+	on := map[string]any{}
+	for _, gate := range gates {
+		on[gate] = true
+	}
 	return map[string]any{
 		// Their chart wants to hear twice that no device plugin serves the same GPUs.
 		"gpuResourcesEnabledOverride": true,
 		"resources":                   map[string]any{"computeDomains": map[string]any{"enabled": false}},
 		"nvidiaDriverRoot":            node.NVIDIADriverRoot,
 		"image":                       map[string]any{"repository": image.NVIDIARepository, "tag": image.NVIDIATag},
-		"featureGates":                map[string]any{"TimeSlicingSettings": true, "NVMLDeviceHealthCheck": true},
+		"featureGates":                on,
+		"consumableShares":            shares,
 		"kubeletPlugin": map[string]any{
 			"nodeSelector": map[string]any{realLabel: "true"},
 			"containers": map[string]any{"gpus": map[string]any{"env": []any{
 				// The lab runs no service proxy.
 				map[string]any{"name": "KUBERNETES_SERVICE_HOST", "value": host},
 				map[string]any{"name": "KUBERNETES_SERVICE_PORT", "value": fmt.Sprint(port)},
+				map[string]any{"name": "BASH_ENV", "value": image.NVIDIAProc},
 			}}},
 		},
 	}

@@ -39,6 +39,13 @@ type Options struct {
 	// empty is as the running node has it, or GPUsSimulated. There are none on this host.
 	GPUs string
 
+	// Guest is the software below the node's: GuestRDMA, or empty for as the running
+	// node has it, or GuestUsual.
+	Guest string
+	// ExclusiveRDMA has each RDMA device belong to one network namespace, from boot on:
+	// the kernel changes that only while there is no namespace but the first.
+	ExclusiveRDMA bool
+
 	// metadataPort is where the node's metadata server listens on the host's
 	// loopback; 0 where the machine is in no cloud that has one.
 	metadataPort int
@@ -47,7 +54,7 @@ type Options struct {
 // Who serves the GPUs of a node in a virtual machine.
 const (
 	// GPUsOfNVIDIA are served by NVIDIA's DRA driver, over a stand-in of NVIDIA's
-	// kernel driver and libraries (lab/nvidia).
+	// kernel driver and libraries (lab/nvml), those of simulated nodes too (lab/nvidia).
 	GPUsOfNVIDIA = "nvidia"
 	// GPUsSimulated are served by plumbline's agent.
 	GPUsSimulated = "simulated"
@@ -58,6 +65,9 @@ const (
 // check finds mistakes in the options before anything is built.
 func (o Options) check() error {
 	if err := o.Versions.Check(); err != nil {
+		return err
+	}
+	if err := o.checkGuest(); err != nil {
 		return err
 	}
 	switch o.GPUs {
@@ -87,6 +97,31 @@ func (o Options) check() error {
 }
 
 // checkNVIDIA says whether NVIDIA's driver would have something to serve.
+// What runs below a virtual machine's node.
+const (
+	// GuestUsual has the kernel of the host's Debian release.
+	GuestUsual = "usual"
+	// GuestRDMA has a newer kernel, whose soft RoCE works in the namespace of a pod
+	// that has its NIC, and the programs that measure it.
+	GuestRDMA = "rdma"
+)
+
+func (o Options) checkGuest() error {
+	if o.Guest == GuestRDMA && (o.OnHost || o.NoNode) {
+		return fmt.Errorf("--guest %s: it is a virtual machine's: leave out --node host and --no-node", GuestRDMA)
+	}
+	return CheckGuest(o.Guest)
+}
+
+// CheckGuest says what is wrong with a kind of guest.
+func CheckGuest(kind string) error {
+	switch kind {
+	case "", GuestUsual, GuestRDMA:
+		return nil
+	}
+	return fmt.Errorf("--guest %q: want %s or %s", kind, GuestUsual, GuestRDMA)
+}
+
 func (o Options) checkNVIDIA() error {
 	if o.OnHost || o.NoNode {
 		return fmt.Errorf("--gpu %s: GPUs are a virtual machine's: leave out --node host and --no-node", GPUsOfNVIDIA)

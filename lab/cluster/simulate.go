@@ -5,23 +5,30 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/nodeslices"
 	"plumbline.dev/plumbline/lab/controlplane"
+	"plumbline.dev/plumbline/lab/nvidia"
+	"plumbline.dev/plumbline/lab/nvml"
 )
 
 // Simulated are nodes that only publish slices: nothing ever runs there.
@@ -58,21 +65,24 @@ func (s Simulated) NodeNames(name string) []string {
 	return names
 }
 
-// simulate adds the nodes and publishes their slices, as
-// "plumbline machine slices" prints them.
-func (c *Cluster) simulate(ctx context.Context, b *ArtifactBuilder, cp *controlplane.ControlPlane, list []Simulated) error {
+// simulate adds the nodes and publishes their slices.
+func (c *Cluster) simulate(ctx context.Context, b *ArtifactBuilder, cp *controlplane.ControlPlane, artifacts *Artifacts, o Options) error {
 	client, err := clientOf(cp)
 	if err != nil {
 		return err
 	}
-	for _, s := range list {
-		facts, err := machine.OpenFacts(s.Machine)
+	simulator := Simulator{Client: client, Kubeconfig: cp.Kubeconfig(), Log: func(node string) string { return controlplane.LogPath(c.dir, "gpu-kubelet-plugin-"+node) }}
+	if o.GPUs == GPUsOfNVIDIA {
+		simulator.NVIDIA = &artifacts.NVIDIA.Driver
+	}
+	for _, s := range o.Simulate {
+		file, err := machine.Open(s.Machine)
 		if err != nil {
 			return fmt.Errorf("simulate nodes: %w", err)
 		}
-		task := b.progress.Start(fmt.Sprintf("%d simulated %s", s.Count, facts.Name))
-		for _, name := range s.NodeNames(facts.Name) {
-			if err := c.simulateOne(ctx, b, client, s.Machine, facts, name); err != nil {
+		task := b.progress.Start(fmt.Sprintf("%d simulated %s", s.Count, file.Name))
+		for _, name := range s.NodeNames(file.Name) {
+			if err := simulator.Add(ctx, file, name); err != nil {
 				task.Fail()
 				return fmt.Errorf("simulate node %s: %w", name, err)
 			}
@@ -82,17 +92,70 @@ func (c *Cluster) simulate(ctx context.Context, b *ArtifactBuilder, cp *controlp
 	return nil
 }
 
-func (c *Cluster) simulateOne(ctx context.Context, b *ArtifactBuilder, client kubernetes.Interface, file string, facts *machine.Facts, name string) error {
-	if err := createNode(ctx, client, facts, name); err != nil {
+// Simulator adds nodes that only publish slices.
+type Simulator struct {
+	Client kubernetes.Interface
+	// NVIDIA publishes the GPUs by NVIDIA; nil leaves them to plumbline.
+	NVIDIA *nvidia.Driver
+	// Kubeconfig is what NVIDIA's driver reaches the API server with.
+	Kubeconfig string
+	// Log is the file for what it says of a node.
+	Log func(node string) string
+}
+
+// Add makes a node of a machine file, with the slices that "plumbline machine slices" prints:
+// those of the GPUs too, unless NVIDIA's driver publishes them.
+func (s Simulator) Add(ctx context.Context, file *machine.File, name string) error {
+	if err := createNode(ctx, s.Client, file.Facts, name); err != nil {
 		return err
 	}
-	slices := exec.CommandContext(ctx, filepath.Join(b.cache.Path("bin"), "plumbline"), "machine", "slices", file, "--simulated", "--node-name", name)
-	slices.Stderr = os.Stderr
-	manifests, err := slices.Output()
+	published, problems, err := nodeslices.OfFile(ctx, file, nodeslices.Options{Node: name, Simulated: true})
 	if err != nil {
-		return fmt.Errorf("%s: %w", slices, err)
+		return err
 	}
-	return c.pipe(ctx, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	if len(problems) > 0 {
+		return fmt.Errorf("%s: %s", file.Source, problems[0])
+	}
+	for _, slice := range published {
+		if s.NVIDIA != nil && slice.Spec.Driver == slicecodec.DriverGPU {
+			continue
+		}
+		if err := s.apply(ctx, slice); err != nil {
+			return fmt.Errorf("publish %s: %w", slice.Name, err)
+		}
+	}
+	if s.NVIDIA == nil || len(file.Facts.ModelGPUs()) == 0 {
+		return nil
+	}
+	return s.publishGPUs(ctx, file, name)
+}
+
+// apply writes a slice, whatever is there.
+func (s Simulator) apply(ctx context.Context, slice resourceapi.ResourceSlice) error {
+	text, err := json.Marshal(slice)
+	if err != nil {
+		return err
+	}
+	_, err = s.Client.ResourceV1().ResourceSlices().Patch(ctx, slice.Name, types.ApplyPatchType, text,
+		metav1.PatchOptions{FieldManager: "plumblab", Force: ptr.To(true)})
+	return err
+}
+
+// publishGPUs has NVIDIA's driver publish them.
+func (s Simulator) publishGPUs(ctx context.Context, file *machine.File, name string) error {
+	table, err := nvml.Table(file.Facts, name)
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(s.Log(name))
+	if err != nil {
+		return err
+	}
+	_, err = s.NVIDIA.Publish(ctx, s.Client, nvidia.Node{Name: name, Table: table, Sys: file.Tree, Kubeconfig: s.Kubeconfig, Log: log})
+	if err != nil {
+		err = fmt.Errorf("%w (its log: %s)", err, log.Name())
+	}
+	return errors.Join(err, log.Close())
 }
 
 // createNode makes a node that the scheduler takes for real.

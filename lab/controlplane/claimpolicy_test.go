@@ -36,7 +36,13 @@ const claimPolicy = "plumbline-claim-parameters"
 // serving starts a control plane that ends with the test, and returns its administrator.
 func serving(t testing.TB) *rest.Config {
 	t.Helper()
-	config := controlplane.Config{Hyperkube: hyperkube(t), Dir: t.TempDir()}
+	return servingWith(t, "")
+}
+
+// servingWith is serving with feature gates.
+func servingWith(t testing.TB, gates string) *rest.Config {
+	t.Helper()
+	config := controlplane.Config{Hyperkube: hyperkube(t), Dir: t.TempDir(), FeatureGates: gates}
 	t.Cleanup(func() {
 		if err := controlplane.Down(context.Background(), config.Dir); err != nil {
 			t.Error(err)
@@ -93,6 +99,7 @@ func TestClaimPolicies(t *testing.T) {
 	awaitPolicy(t, client, func(error) bool { return strings.Contains(said.take(), claimPolicy) })
 	requireTypeChecked(t, client, claimPolicy)
 	t.Run("examples", func(t *testing.T) { tryExamples(t, restConfig, said) })
+	t.Run("docs", func(t *testing.T) { tryDocs(t, restConfig) })
 	// As by an administrator's choice.
 	deny := []byte(`{"spec":{"validationActions":["Deny"]}}`)
 
@@ -184,6 +191,15 @@ func requireTypeChecked(t *testing.T, client dynamic.Interface, name string) {
 // claimWith is a claim, or a template, with these configurations.
 func claimWith(t *testing.T, version, kind, driver string, parameters []string) *unstructured.Unstructured {
 	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON([]byte(claimText(version, kind, driver, parameters))); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// claimText is what claimWith reads, with the parameters as they are written.
+func claimText(version, kind, driver string, parameters []string) string {
 	request := `{"name":"nic","exactly":{"deviceClassName":"dra.net"}}`
 	if version == "v1beta1" {
 		request = `{"name":"nic","deviceClassName":"dra.net"}`
@@ -196,10 +212,5 @@ func claimWith(t *testing.T, version, kind, driver string, parameters []string) 
 	if kind == "ResourceClaimTemplate" {
 		spec = `{"spec":` + spec + `}`
 	}
-	object := &unstructured.Unstructured{}
-	text := fmt.Sprintf(`{"apiVersion":"resource.k8s.io/%s","kind":%q,"metadata":{"name":"try"},"spec":%s}`, version, kind, spec)
-	if err := object.UnmarshalJSON([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	return object
+	return fmt.Sprintf(`{"apiVersion":"resource.k8s.io/%s","kind":%q,"metadata":{"name":"try"},"spec":%s}`, version, kind, spec)
 }

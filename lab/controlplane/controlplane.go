@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"plumbline.dev/plumbline/lab/daemon"
@@ -28,6 +29,9 @@ type Config struct {
 	Hyperkube string
 	// Dir is the cluster's state folder.
 	Dir string
+	// FeatureGates are set in every part of Kubernetes, such as A=true,B=false; empty:
+	// as the release has them.
+	FeatureGates string
 }
 
 // ControlPlane is a cluster's control plane on disk, running or not.
@@ -72,6 +76,9 @@ func start(ctx context.Context, c Config) (*ControlPlane, error) {
 	}
 	cp := &ControlPlane{dir: c.Dir, ports: ports}
 	for _, part := range components(c.Dir, ports) {
+		if c.FeatureGates != "" && strings.HasPrefix(part.name, "kube-") {
+			part.args = append(part.args, "--feature-gates="+c.FeatureGates)
+		}
 		if err := cp.startOne(ctx, c.Hyperkube, part); err != nil {
 			return nil, err
 		}

@@ -32,6 +32,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"plumbline.dev/plumbline/deploy"
+	"plumbline.dev/plumbline/docs/docstest"
 )
 
 var (
@@ -148,13 +149,7 @@ func tryExamples(t *testing.T, config *rest.Config, said *warnings) {
 	t.Helper()
 	const namespace = "unlabelled"
 	a := newApplier(t, config)
-	makeNamespace(t, a.client, namespace, nil)
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, err := a.client.Resource(serviceAccountsV1).Namespace(namespace).Get(ctx, "default", metav1.GetOptions{})
-		return err == nil, nil
-	}); err != nil {
-		t.Fatalf("the namespace has no ServiceAccount for its pods: %v", err)
-	}
+	makePodNamespace(t, a.client, namespace)
 	for _, definition := range objectsOf(t, []byte(mpiJobs)) {
 		if err := a.apply(t.Context(), definition, "", false); err != nil {
 			t.Fatal(err)
@@ -194,6 +189,32 @@ func tryExamples(t *testing.T, config *rest.Config, said *warnings) {
 	}
 }
 
+// tryDocs applies every whole manifest of the documentation by a dry run of the API server, as
+// tryExamples does.
+func tryDocs(t *testing.T, config *rest.Config) {
+	t.Helper()
+	const namespace = "documented"
+	a := newApplier(t, config)
+	makePodNamespace(t, a.client, namespace)
+	applied := 0
+	for _, page := range docstest.Pages(t) {
+		for _, b := range docstest.Blocks(t, page) {
+			if b.Kind != "manifest" || slices.Contains(b.Marks, "partial") {
+				continue
+			}
+			for _, object := range objectsOf(t, []byte(b.Text)) {
+				applied++
+				if err := dryApply(t.Context(), a, object, namespace); err != nil {
+					t.Errorf("docs/%s, manifest %s: %s %s is refused: %v", page, b.Name, object.GetKind(), object.GetName(), err)
+				}
+			}
+		}
+	}
+	if applied < 20 {
+		t.Errorf("%d objects applied: want those of all pages", applied)
+	}
+}
+
 // dryApply waits for definitions that are established a moment later.
 func dryApply(ctx context.Context, a applier, object *unstructured.Unstructured, namespace string) error {
 	var last error
@@ -205,6 +226,18 @@ func dryApply(ctx context.Context, a applier, object *unstructured.Unstructured,
 		return err
 	}
 	return last
+}
+
+// makePodNamespace makes a namespace without labels, which has what pods want.
+func makePodNamespace(t *testing.T, client dynamic.Interface, name string) {
+	t.Helper()
+	makeNamespace(t, client, name, nil)
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := client.Resource(serviceAccountsV1).Namespace(name).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	}); err != nil {
+		t.Fatalf("the namespace has no ServiceAccount for its pods: %v", err)
+	}
 }
 
 func makeNamespace(t *testing.T, client dynamic.Interface, name string, labels map[string]string) {

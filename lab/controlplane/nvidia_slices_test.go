@@ -6,22 +6,18 @@ package controlplane_test
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -31,6 +27,8 @@ import (
 	"plumbline.dev/plumbline/internal/machine"
 	"plumbline.dev/plumbline/lab/build"
 	"plumbline.dev/plumbline/lab/cache"
+	"plumbline.dev/plumbline/lab/node"
+	"plumbline.dev/plumbline/lab/nvidia"
 	"plumbline.dev/plumbline/lab/nvml"
 	"plumbline.dev/plumbline/lab/progress"
 )
@@ -38,40 +36,55 @@ import (
 // recordedSlices is where the tests of commands find what was recorded.
 const recordedSlices = "../../internal/cli/testdata/nvidia"
 
+// balanced is what mig-parted's configuration all-balanced makes of an H200, and the mode
+// alone on the next one.
+const balanced = `made 4
+mode 0000:8f:00.0 1 1
+instance 0000:8f:00.0 1 9 4 MIG-00000000-0000-5000-8000-000000000001
+instance 0000:8f:00.0 2 14 0 MIG-00000000-0000-5000-8000-000000000002
+instance 0000:8f:00.0 3 19 2 MIG-00000000-0000-5000-8000-000000000003
+instance 0000:8f:00.0 4 19 3 MIG-00000000-0000-5000-8000-000000000004
+mode 0000:90:00.0 1 1
+`
+
 // TestNVIDIASlices has NVIDIA's own DRA driver publish what it makes of GPUs in a machine
 // file, over the stand-in of its library, and compares with what was recorded; -update
 // records anew. Of all its files none is the host's.
 func TestNVIDIASlices(t *testing.T) {
-	root := nvidiaDriverRoot(t)
+	driver := nvidiaDriver(t)
 	admin := serving(t)
-	client := kubernetes.NewForConfigOrDie(admin)
+	client, kubeconfig := kubernetes.NewForConfigOrDie(admin), adminKubeconfig(t, admin)
 	for node, c := range map[string]struct {
 		gpus int
 		how  string
 		args []string
+		mig  string
 	}{
-		"nvidia-whole":  {8, "whole GPUs", nil},
-		"nvidia-mig":    {1, "one GPU of them, feature gate DynamicMIG on", []string{"--feature-gates=DynamicMIG=true"}},
-		"nvidia-shares": {1, "one GPU of them, in four shares", []string{"--feature-gates=ConsumableShares=true", "--consumable-shares=4"}},
+		"nvidia-whole":      {8, "whole GPUs", nil, ""},
+		"nvidia-mig":        {1, "one GPU of them, feature gate DynamicMIG on", []string{"--feature-gates=DynamicMIG=true"}, ""},
+		"nvidia-mig-static": {3, "three GPUs of them, one cut by an administrator, one in MIG mode and not cut", nil, balanced},
+		"nvidia-shares":     {1, "one GPU of them, in four shares", []string{"--feature-gates=ConsumableShares=true", "--consumable-shares=4"}, ""},
 	} {
 		t.Run(node, func(t *testing.T) {
 			const name = "a3-ultragpu-8g"
-			facts, err := machine.OpenFacts(name)
+			file, err := machine.Open(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			facts.GPUs = facts.GPUs[:c.gpus]
-			table, err := nvml.Table(facts, node)
+			file.Facts.GPUs = file.Facts.GPUs[:c.gpus]
+			table, err := nvml.Table(file.Facts, node)
 			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(root, nvml.TablePath), table, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			published := publishedByNVIDIA(t, admin, root, name, node, c.args)
+			published, err := driver.Publish(t.Context(), client, nvidia.Node{
+				Name: node, Table: table, Sys: file.Tree, MIG: []byte(c.mig), Kubeconfig: kubeconfig, Args: c.args, Log: logOf(t),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			text := fmt.Sprintf("# What NVIDIA's DRA driver %s publishes of machine %s over the stand-in of its\n# library: %s. Written by go test ./controlplane -run TestNVIDIASlices -update.\n",
 				build.NVIDIAVersion, name, c.how)
 			golden.Assert(t, filepath.Join(recordedSlices, node+".yaml"), text+manifest(t, published))
@@ -79,12 +92,13 @@ func TestNVIDIASlices(t *testing.T) {
 	}
 }
 
-// nvidiaDriverRoot is a folder with what NVIDIA's driver looks for in its own.
-func nvidiaDriverRoot(t *testing.T) string {
+// nvidiaDriver is NVIDIA's DRA driver over the lab's stand-ins.
+func nvidiaDriver(t *testing.T) nvidia.Driver {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skipf("the stand-in for NVML is C: %v; install gcc and libc6-dev", err)
 	}
+	plugin := builtProgram(t, "nvidia/*/gpu-kubelet-plugin")
 	c, err := cache.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -98,78 +112,27 @@ func nvidiaDriverRoot(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := t.TempDir()
-	// With a folder dev of its own, the driver looks into no other.
-	for _, name := range []string{"dev", "lib64", "bin", filepath.Dir(nvml.TablePath)} {
-		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for from, to := range map[string]string{library: "lib64", cuda: "lib64", "../node/nvidia-smi.sh": "bin"} {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimSuffix(filepath.Base(from), ".sh")
-		if err := os.WriteFile(filepath.Join(root, to, name), text, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
+	return nvidia.Driver{Plugin: plugin, StandIn: node.NVIDIAStandIn{NVML: library, CUDA: cuda}}
 }
 
-// publishedByNVIDIA runs NVIDIA's kubelet plugin until it has published a pool.
-func publishedByNVIDIA(t *testing.T, admin *rest.Config, root, name, node string, args []string) []resourceapi.ResourceSlice {
+// adminKubeconfig is a file for programs that an administrator starts.
+func adminKubeconfig(t *testing.T, admin *rest.Config) string {
 	t.Helper()
-	f, err := machine.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	sys := filepath.Join(dir, "machine")
-	if err := f.Tree.WriteTo(sys); err != nil {
-		t.Fatal(err)
-	}
+	return kubeconfigOf(t, admin, &clientcmdapi.AuthInfo{
+		ClientCertificate: admin.CertFile, ClientCertificateData: admin.CertData, ClientKey: admin.KeyFile, ClientKeyData: admin.KeyData,
+	})
+}
+
+// logOf keeps what a program says for a test that fails.
+func logOf(t *testing.T) io.Writer {
+	t.Helper()
 	var log bytes.Buffer
-	plugin := exec.Command(builtProgram(t, "nvidia/*/gpu-kubelet-plugin"), append([]string{
-		"--node-name=" + node, "--image-name=none",
-		"--nvidia-driver-root=" + root, "--container-driver-root=" + root,
-		"--cdi-root=" + filepath.Join(dir, "cdi"), "--nvidia-cdi-hook-path=" + filepath.Join(dir, "nvidia-cdi-hook"),
-		"--kubelet-plugins-directory-path=" + filepath.Join(dir, "plugins"),
-		"--kubelet-registrar-directory-path=" + filepath.Join(dir, "registry"),
-		"--kubeconfig=" + kubeconfigOf(t, admin, &clientcmdapi.AuthInfo{
-			ClientCertificate: admin.CertFile, ClientCertificateData: admin.CertData, ClientKey: admin.KeyFile, ClientKeyData: admin.KeyData,
-		}),
-	}, args...)...)
-	plugin.Dir, plugin.Stdout, plugin.Stderr = dir, &log, &log
-	plugin.Env = []string{"HOME=" + dir, "PATH=/nonexistent", "NVIDIA_DRA_SYSFS_ROOT=" + filepath.Join(sys, "sys")}
-	if err := os.MkdirAll(filepath.Join(dir, "registry"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := plugin.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = plugin.Process.Signal(syscall.SIGTERM)
-		_ = plugin.Wait()
+	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s", log.Bytes())
 		}
-	}()
-	var published []resourceapi.ResourceSlice
-	client := kubernetes.NewForConfigOrDie(admin)
-	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		list, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + node})
-		if err != nil {
-			return false, err
-		}
-		published = list.Items
-		return len(published) > 0 && len(published) == int(published[0].Spec.Pool.ResourceSliceCount), nil
 	})
-	if err != nil {
-		t.Fatalf("%d slices: %v", len(published), err)
-	}
-	return published
+	return &log
 }
 
 // manifest writes slices without what differs from one time to the next.

@@ -8,7 +8,6 @@
 package debian
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"plumbline.dev/plumbline/lab/cache"
 	"plumbline.dev/plumbline/lab/progress"
@@ -28,8 +26,8 @@ type Archive struct {
 	cache    *cache.Cache
 	progress *progress.Printer
 	release  string
-	// update holds the outcome of refreshing the package lists, once a run.
-	update func(context.Context) error
+	// host are the host's own release's lists, newer those of a newer one.
+	host, newer *lists
 }
 
 // Open returns the archive of the host's release, or says what is missing.
@@ -45,12 +43,8 @@ func Open(c *cache.Cache, p *progress.Printer) (*Archive, error) {
 		return nil, fmt.Errorf("read the host's Debian release: %w", err)
 	}
 	a := &Archive{cache: c, progress: p, release: strings.TrimSpace(string(release))}
-	var once sync.Once
-	var updated error
-	a.update = func(ctx context.Context) error {
-		once.Do(func() { updated = a.refresh(ctx) })
-		return updated
-	}
+	a.host = newLists(c.Path("apt"), nil)
+	a.newer = newLists(c.Path("apt-"+newerRelease), a.newerSources)
 	return a, nil
 }
 
@@ -63,6 +57,12 @@ type Set struct {
 	Packages []string
 	// Alone leaves out what the packages depend on.
 	Alone bool
+	// Newer takes the packages from a newer release than the host's may be.
+	Newer bool
+	// Kernel, where set, says that the packages are named by a kernel's version, such
+	// as linux-modules of linux-modules-7.3.4+deb13-amd64. The newest is taken, and it
+	// is an error when that is older than this.
+	Kernel string
 }
 
 // Fetch returns a folder with the set's packages unpacked, with all they
@@ -71,6 +71,9 @@ type Set struct {
 // an empty cache.
 func (a *Archive) Fetch(ctx context.Context, s Set) (string, error) {
 	key := new(cache.Key).Add(a.release, fmt.Sprint(s.Alone)).Add(s.Packages...)
+	if s.Newer {
+		key.Add(newerRelease, s.Kernel)
+	}
 	return a.cache.Do(ctx, a.progress, cache.Step{
 		Name: s.Name, Title: s.Title, Done: "unpacked", Key: key.String(),
 		Make: func(ctx context.Context, out string) error { return a.fetch(ctx, s, out) },
@@ -78,14 +81,14 @@ func (a *Archive) Fetch(ctx context.Context, s Set) (string, error) {
 }
 
 func (a *Archive) fetch(ctx context.Context, s Set, out string) error {
-	updateErr := a.update(ctx)
+	updateErr := a.lists(s).update(ctx)
 	debs, err := a.download(ctx, s)
 	if err != nil {
 		// Stale or missing lists are the usual reason, so tell both.
 		return errors.Join(err, updateErr)
 	}
 	for _, deb := range debs {
-		if _, err := a.run(ctx, "", "dpkg-deb", "-x", deb, out); err != nil {
+		if _, err := a.lists(s).run(ctx, "", "dpkg-deb", "-x", deb, out); err != nil {
 			return fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
 		}
 	}
@@ -114,8 +117,15 @@ func relink(root string) error {
 	})
 }
 
+func (a *Archive) lists(s Set) *lists {
+	if s.Newer {
+		return a.newer
+	}
+	return a.host
+}
+
 // debs is where a set's package files lie while it is fetched.
-func (a *Archive) debs(s Set) string { return a.cache.Path("apt", "debs", s.Name) }
+func (a *Archive) debs(s Set) string { return a.lists(s).path("debs", s.Name) }
 
 // download returns the package files of the set.
 func (a *Archive) download(ctx context.Context, s Set) (debs []string, err error) {
@@ -126,7 +136,8 @@ func (a *Archive) download(ctx context.Context, s Set) (debs []string, err error
 	if err := os.MkdirAll(filepath.Join(dir, "partial"), 0o755); err != nil {
 		return nil, err
 	}
-	packages, err := a.concrete(ctx, s.Packages)
+	l := a.lists(s)
+	packages, err := l.packages(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +147,7 @@ func (a *Archive) download(ctx context.Context, s Set) (debs []string, err error
 	} else {
 		args = append(args, "--download-only", "install")
 	}
-	if _, err := a.run(ctx, dir, "apt-get", append(args, packages...)...); err != nil {
+	if _, err := l.run(ctx, dir, "apt-get", append(args, packages...)...); err != nil {
 		return nil, fmt.Errorf("download %s: %w", strings.Join(packages, ", "), err)
 	}
 	debs, err = filepath.Glob(filepath.Join(dir, "*.deb"))
@@ -144,20 +155,4 @@ func (a *Archive) download(ctx context.Context, s Set) (debs []string, err error
 		err = fmt.Errorf("download %s: apt-get brought nothing", strings.Join(packages, ", "))
 	}
 	return debs, err
-}
-
-// run calls one of apt's tools with the lab's own configuration.
-func (a *Archive) run(ctx context.Context, dir, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "APT_CONFIG="+a.cache.Path("apt", "apt.conf"), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), errors.Join(err, errors.New(strings.TrimSpace(stderr.String()))))
-	}
-	return stdout.String(), nil
 }

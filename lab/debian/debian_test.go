@@ -19,9 +19,12 @@ func TestNewEnough(t *testing.T) {
 		"":                                                              false,
 	}
 	for text, want := range tests {
-		if got := newEnough(text); got != want {
+		if got := newEnough(text, 7, 2); got != want {
 			t.Errorf("newEnough(%q) = %v", text, got)
 		}
+	}
+	if newEnough("QEMU emulator version 7.2.17", 8, 0) {
+		t.Error("7.2.17 passes for 8.0")
 	}
 }
 
@@ -42,7 +45,7 @@ func TestStandsFor(t *testing.T) {
 func TestConfigDropsHooks(t *testing.T) {
 	dump := "APT \"\";\nAPT::Architecture \"amd64\";\nAPT::Update::Post-Invoke:: \"rm -rf /\";\n" +
 		"Acquire::http::Proxy \"proxy\";\nDir::Cache \"var/cache/apt\";\n"
-	got := config(dump, "/c/apt")
+	got := config(dump, "/c/apt", "")
 	for _, want := range []string{"Acquire::http::Proxy \"proxy\";", "APT::Architecture \"amd64\";", "Dir::Cache \"/c/apt/cache\";"} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("config lacks %s:\n%s", want, got)
@@ -51,6 +54,32 @@ func TestConfigDropsHooks(t *testing.T) {
 	for _, not := range []string{"Post-Invoke", "var/cache/apt\""} {
 		if strings.Contains(got, not) {
 			t.Errorf("config keeps %s:\n%s", not, got)
+		}
+	}
+}
+
+func TestConfigNamesSources(t *testing.T) {
+	got := config("", "/c/apt", "/c/apt/lab.sources")
+	for _, want := range []string{"Dir::Etc::SourceList \"/c/apt/lab.sources\";", "Dir::Etc::SourceParts \"/dev/null\";"} {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("config lacks %s:\n%s", want, got)
+		}
+	}
+	if got := config("", "/c/apt", ""); strings.Contains(got, "SourceList") {
+		t.Errorf("config replaces the host's sources:\n%s", got)
+	}
+}
+
+func TestNewestKernel(t *testing.T) {
+	names := "linux-binary-7.1.13+deb13-amd64\nlinux-binary-7.3.4+deb13-cloud-amd64\nlinux-binary-7.2.9+deb13-amd64\n" +
+		"linux-binary-7.2.12+deb13-amd64\nlinux-binary-7.3.4+deb13-rt-amd64\nlinux-binary-unsigned-7.3.4+deb13-amd64\nlinux-modules-7.4.1-amd64\n"
+	got, err := newestKernel(names, "linux-binary", "7.1")
+	if want := "7.2.12+deb13-amd64"; got != want || err != nil {
+		t.Errorf("newest kernel %q, %v, want %s", got, err, want)
+	}
+	for _, names := range []string{"", names} {
+		if got, err := newestKernel(names, "linux-binary", "7.10"); err == nil || !strings.Contains(err.Error(), "7.10") {
+			t.Errorf("of %q: %q, %v, want an error that names 7.10", names, got, err)
 		}
 	}
 }

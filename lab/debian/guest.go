@@ -25,6 +25,32 @@ func (a *Archive) Kernel(ctx context.Context) (image, modules string, err error)
 	return image, modules, errors.Join(imageErr, modulesErr)
 }
 
+// namespacedRDMA is the first Linux whose soft RoCE carries traffic in a network
+// namespace other than the first one.
+const namespacedRDMA = "7.1"
+
+// RDMAKernel is Kernel with a newer one, whose soft RoCE works in network namespaces.
+func (a *Archive) RDMAKernel(ctx context.Context) (image, modules string, err error) {
+	root, err := a.Fetch(ctx, Set{
+		Name: "kernel-rdma", Title: "guest kernel with RDMA in namespaces", Alone: true,
+		Packages: []string{"linux-binary", "linux-modules", "linux-base"}, Newer: true, Kernel: namespacedRDMA,
+	})
+	if err != nil {
+		return "", "", err
+	}
+	modules, err = match(root, "usr/lib/modules/*")
+	return filepath.Join(modules, "vmlinuz"), modules, err
+}
+
+// RDMATools returns a folder with perftest and the libraries it is linked against,
+// unpacked.
+func (a *Archive) RDMATools(ctx context.Context) (string, error) {
+	return a.Fetch(ctx, Set{
+		Name: "rdma-tools", Title: "perftest (unpacked)",
+		Packages: []string{"perftest", "ibverbs-providers", "ibverbs-utils"},
+	})
+}
+
 // Busybox returns a static busybox.
 func (a *Archive) Busybox(ctx context.Context) (string, error) {
 	root, err := a.Fetch(ctx, Set{

@@ -27,13 +27,24 @@ const qemuName = "qemu-system-x86_64"
 // bridges with HMAT (7.2 is the oldest tried), and otherwise Debian's,
 // unpacked into the cache and run with its own loader and libraries.
 func (a *Archive) QEMU(ctx context.Context) (Program, error) {
+	return a.emulator(ctx, 7, 2, Set{Name: "qemu", Title: "QEMU (unpacked, not installed)", Packages: []string{"qemu-system-x86"}})
+}
+
+// RDMAQEMU is QEMU with one that has a NIC with virtual functions (igb), which came
+// with 8.0.
+func (a *Archive) RDMAQEMU(ctx context.Context) (Program, error) {
+	return a.emulator(ctx, 8, 0, Set{Name: "qemu-rdma", Title: "newer QEMU (unpacked, not installed)", Packages: []string{"qemu-system-x86"}, Newer: true})
+}
+
+// emulator returns the host's where it is of that version or newer, else the set's.
+func (a *Archive) emulator(ctx context.Context, major, minor int, s Set) (Program, error) {
 	if path, err := exec.LookPath(qemuName); err == nil {
 		out, err := exec.CommandContext(ctx, path, "--version").Output()
-		if err == nil && newEnough(string(out)) {
+		if err == nil && newEnough(string(out), major, minor) {
 			return Program{Path: path}, nil
 		}
 	}
-	root, err := a.Fetch(ctx, Set{Name: "qemu", Title: "QEMU (unpacked, not installed)", Packages: []string{"qemu-system-x86"}})
+	root, err := a.Fetch(ctx, s)
 	if err != nil {
 		return Program{}, fmt.Errorf("%w\ninstalling the package qemu-system-x86 would do as well", err)
 	}
@@ -64,7 +75,7 @@ func unpackedQEMU(root string) (Program, error) {
 }
 
 // newEnough reads "QEMU emulator version 7.2.17 (Debian ...)".
-func newEnough(version string) bool {
+func newEnough(version string, wantMajor, wantMinor int) bool {
 	_, rest, found := strings.Cut(version, "version ")
 	parts := strings.SplitN(rest, ".", 3)
 	if !found || len(parts) < 2 {
@@ -75,5 +86,5 @@ func newEnough(version string) bool {
 		return false
 	}
 	minor, err := strconv.Atoi(parts[1])
-	return err == nil && (major > 7 || major == 7 && minor >= 2)
+	return err == nil && (major > wantMajor || major == wantMajor && minor >= wantMinor)
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,28 @@ import (
 // Default are the packages whose tests need a kernel of their own, PCI NICs or
 // link types that few hosts have.
 var Default = []string{"./internal/driver/netdev", "./internal/driver/netdev/hoststate", "./internal/host/...", "./internal/hostsetup", "./internal/inventory", "./internal/verify/collect"}
+
+// RDMA are the packages, and RDMATests the tests of them by name, that need RDMA in
+// network namespaces or a NIC with virtual functions.
+var RDMA = []string{"./internal/hostpolicy", "./internal/inventory", "./internal/driver/netdev"}
+
+// RDMATests goes to -test.run. It leaves out those of internal/driver/netdev that set a
+// physical function down or make its functions anew below a pod: now and then QEMU's igb
+// holds the guest's kernel up for ever there, by a lock that every link needs. --run has
+// them.
+const RDMATests = "^Test(RDMA|SRIOV(NumVFs|Functions|InPods|PodEnds|Refused)$)"
+
+// SRIOVInterface is the interface of the NIC with virtual functions that the guest with
+// RDMA has.
+const SRIOVInterface = "sriov0"
+
+// sriovVariable names, in the environment of tests, the interface of a NIC that can have
+// virtual functions and has none, which a test may make and remove.
+const sriovVariable = "PLUMBLINE_SRIOV_NIC"
+
+// rdmaVariable names, in the environment of tests, NICs that have an RDMA device and
+// that a test may move, separated by commas. They reach each other.
+const rdmaVariable = "PLUMBLINE_RDMA_NICS"
 
 // Modules are kernel modules that tests use and a node does not.
 var Modules = []string{"bonding", "tun", "ifb", "macvtap", "vxlan", "sch_ingress", "cls_bpf", "sch_fq", "sch_prio",
@@ -55,6 +78,9 @@ type Runner struct {
 	VM vm.Config
 	// Tools is the folder into which iproute2, ethtool and kmod are unpacked.
 	Tools string
+	// RDMATools, where set, is the folder into which perftest is unpacked: the guest's
+	// kernel has RDMA in network namespaces.
+	RDMATools string
 	// Args go to every test binary, such as -test.run=TestX.
 	Args []string
 	// Variables are the tests' environment besides PLUMBLINE_GUEST=1.
@@ -130,6 +156,12 @@ func (r Runner) boot(ctx context.Context, packages []testPackage) (*vm.VM, error
 		return nil, err
 	}
 	files.Add(tools)
+	if r.RDMATools != "" {
+		if tools, err = node.RDMATools(r.RDMATools); err != nil {
+			return nil, err
+		}
+		files.Add(tools)
+	}
 	c := r.VM
 	c.Dir, c.Files, c.Modules, c.Sysctls = r.MachineDir(), files, Modules, sysctls
 	task := r.Progress.Start("virtual machine " + c.Shape.Name)
@@ -155,14 +187,17 @@ func (r Runner) one(ctx context.Context, machine *vm.VM, p testPackage) (Package
 	limit := int(r.Limit.Seconds())
 	words := append([]string{"./" + path.Base(p.Binary), "-test.v", "-test.short", fmt.Sprintf("-test.timeout=%ds", limit)}, r.Args...)
 	if p.NIC {
-		nics := vm.NICs(r.VM.Shape)
+		nics := slices.DeleteFunc(vm.NICs(r.VM.Shape), func(n vm.NIC) bool { return n.Name == r.VM.Shape.SRIOV() })
 		if len(nics) == 0 {
 			return PackageResult{}, fmt.Errorf("%s needs a NIC, and %s has none", p.Dir, r.VM.Shape.Name)
 		}
 		words = append(words, "-"+nicFlag+"="+nics[len(nics)-1].Name)
 	}
 	script := fmt.Sprintf("cd %s && exec env PLUMBLINE_GUEST=1 %s", quote([]string{path.Join(guestSource, p.Dir)}),
-		quote(append(r.Variables, words...)))
+		quote(slices.Concat(r.variables(), words)))
+	// A process that the guest's kernel does not let go is ended by nobody there.
+	ctx, cancel := context.WithTimeout(ctx, r.Limit+time.Minute)
+	defer cancel()
 	response, err := machine.Exec(ctx, guest.Request{
 		Argv: []string{"/bin/sh", "-c", script + " 2>&1"}, TimeoutSeconds: limit + 10,
 	})
@@ -182,6 +217,20 @@ func (r Runner) one(ctx context.Context, machine *vm.VM, p testPackage) (Package
 		task.Fail()
 	}
 	return result, nil
+}
+
+// variables are the tests' environment.
+func (r Runner) variables() []string {
+	if r.RDMATools == "" {
+		return r.Variables
+	}
+	var names []string
+	for _, n := range vm.NICs(r.VM.Shape) {
+		if n.RDMA != "" {
+			names = append(names, n.Name)
+		}
+	}
+	return append(slices.Clone(r.Variables), rdmaVariable+"="+strings.Join(names, ","), sriovVariable+"="+r.VM.Shape.SRIOV())
 }
 
 // quote makes words of the shell of them.

@@ -10,6 +10,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -30,6 +31,8 @@ const (
 	Plumbline = release.Repository + ":dev"
 	// NICDriver loads a kernel module of NICs, as vendors' images do.
 	NICDriver = "plumbline.dev/lab/nic-driver:latest"
+	// Perftest has perftest's commands, and a shell.
+	Perftest = "plumbline.dev/lab/perftest:latest"
 	// DRANET is the driver that ours is measured beside.
 	DRANET = "plumbline.dev/lab/dranet:latest"
 )
@@ -115,5 +118,20 @@ func DRANETImage(program string) map[string]ociimage.Image {
 		},
 		Architecture: Architecture,
 		Command:      []string{"/dranet"},
+	}}
+}
+
+// PerftestImage returns the image of perftest, whose files of this host are given by their
+// paths in it.
+func PerftestImage(busybox string, applets []string, files map[string]string) map[string]ociimage.Image {
+	programs := map[string]string{"/bin/busybox": busybox}
+	maps.Copy(programs, files)
+	return map[string]ociimage.Image{Perftest: {
+		Layer: ociimage.Layer{
+			Programs: programs, Links: appletLinks(applets),
+			Dirs: map[string]os.FileMode{"/root": 0o700, "/tmp": 0o777 | os.ModeSticky},
+		},
+		Architecture: Architecture,
+		Command:      []string{"/bin/sh"},
 	}}
 }

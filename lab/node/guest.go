@@ -27,6 +27,7 @@ const (
 	imagesDir  = "/usr/share/plumblab/images"
 	configDir  = "/etc/kubernetes"
 	criSocket  = "/run/containerd/containerd.sock"
+	nriSocket  = "/var/run/nri/nri.sock"
 )
 
 // GuestConfig is what a guest's node is made from.
@@ -64,7 +65,7 @@ func Guest(c GuestConfig) (initramfs.Files, []guest.Service, error) {
 	}
 	containerd := ContainerdConfig{
 		Root: "/var/lib/containerd", State: "/run/containerd", Socket: criSocket,
-		NRISocket: "/var/run/nri/nri.sock", CDI: []string{"/etc/cdi", "/var/run/cdi"},
+		NRISocket: nriSocket, CDI: []string{"/etc/cdi", "/var/run/cdi"},
 		CNIPrograms: cniDir, CNIConfig: "/etc/cni/net.d",
 		Runc: programDir + "/runc", Sandbox: c.Sandbox, OnHost: c.OnHost,
 	}
@@ -87,6 +88,12 @@ func Guest(c GuestConfig) (initramfs.Files, []guest.Service, error) {
 		files[path.Join(cniDir, name)] = program(path.Join(c.CNI, name))
 	}
 	return files, services(c), nil
+}
+
+// RDMAKeeper is the service that makes the RDMA device of a NIC again in the pod that
+// was given the NIC, as real hardware keeps its own.
+func RDMAKeeper() guest.Service {
+	return guest.Service{Name: "rdma-keeper", After: nriSocket, Argv: []string{"/init", "keep-pods-rdma"}}
 }
 
 func program(source string) initramfs.File { return initramfs.File{Source: source, Mode: 0o755} }

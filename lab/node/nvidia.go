@@ -18,12 +18,13 @@ import (
 // driver, where GKE's nodes have it.
 const NVIDIADriverRoot = "/home/kubernetes/bin/nvidia"
 
-// procDriver holds what NVIDIA's kernel driver shows in /proc/driver.
-const procDriver = "/usr/share/plumblab/proc-driver"
-
 // nvidiaMajor is that of NVIDIA's character devices, of which the last two belong to no
-// GPU (Documentation/admin-guide/devices.txt).
-const nvidiaMajor = 195
+// GPU (Documentation/admin-guide/devices.txt). The kernel gives nvidia-caps one of those
+// that are free; this is the last that it would give anybody.
+const (
+	nvidiaMajor     = 195
+	nvidiaCapsMajor = 384
+)
 
 // nvidiaSMI stands in for what NVIDIA's DRA driver has nvidia-smi do.
 //
@@ -37,6 +38,18 @@ type NVIDIAStandIn struct {
 	NVML, CUDA, Ldconfig string
 }
 
+// DriverRoot returns the files below the root of NVIDIA's kernel driver, with a table of
+// GPUs. The file of events is empty.
+func (s NVIDIAStandIn) DriverRoot(table []byte) initramfs.Files {
+	return initramfs.Files{
+		"/lib64/" + nvml.LibraryName:              program(s.NVML),
+		"/lib64/libcuda.so." + nvml.DriverVersion: program(s.CUDA),
+		"/" + nvml.TablePath:                      {Content: table},
+		"/" + nvml.EventsPath:                     {},
+		"/bin/nvidia-smi":                         {Content: nvidiaSMI, Mode: 0o755},
+	}
+}
+
 // On returns the files of a node that has the GPUs of a machine, and what makes the files
 // of devices at boot, which no driver opens.
 func (s NVIDIAStandIn) On(facts *machine.Facts, node string) (initramfs.Files, guest.Service, error) {
@@ -45,25 +58,28 @@ func (s NVIDIAStandIn) On(facts *machine.Facts, node string) (initramfs.Files, g
 		return nil, guest.Service{}, err
 	}
 	files := initramfs.Files{
-		NVIDIADriverRoot + "/lib64/" + nvml.LibraryName:              program(s.NVML),
-		NVIDIADriverRoot + "/lib64/libcuda.so." + nvml.DriverVersion: program(s.CUDA),
-		NVIDIADriverRoot + "/" + nvml.TablePath:                      {Content: table},
-		NVIDIADriverRoot + "/" + nvml.EventsPath:                     {},
-		NVIDIADriverRoot + "/bin/nvidia-smi":                         {Content: nvidiaSMI, Mode: 0o755},
-		"/sbin/ldconfig":                                             program(s.Ldconfig),
-		procDriver + "/nvidia/version": {Content: []byte(
-			"NVRM version: plumbline's stand-in for NVIDIA's open kernel module  " + nvml.DriverVersion + "\n")},
+		"/sbin/ldconfig": program(s.Ldconfig),
+	}
+	for path, text := range nvml.Proc(facts) {
+		files[NVIDIADriverRoot+"/"+nvml.ProcDriver+"/"+path] = initramfs.File{Content: text}
+	}
+	for path, file := range s.DriverRoot(table) {
+		files[NVIDIADriverRoot+path] = file
 	}
 	commands := []string{
-		"mountpoint -q /proc/driver || mount --bind " + procDriver + " /proc/driver",
+		// What a kernel driver shows in each /proc, a container's too: those who need it
+		// there mount it over theirs.
+		"mountpoint -q /proc/driver || mount --bind " + NVIDIADriverRoot + "/" + nvml.ProcDriver + " /proc/driver",
+		fmt.Sprintf(`grep -q " nvidia-caps$" /proc/devices || {
+	sed '/^Character devices:/a %d nvidia-caps' /proc/devices >%s
+	mount --bind %[2]s /proc/devices
+}`, nvidiaCapsMajor, NVIDIADriverRoot+"/proc/devices"),
 		`file() { [ -c "$1" ] || mknod -m 666 "$@"; }`,
 		fmt.Sprintf("file /dev/nvidiactl c %d 255", nvidiaMajor),
 		fmt.Sprintf("file /dev/nvidia-modeset c %d 254", nvidiaMajor),
 	}
 	for _, gpu := range facts.ModelGPUs() {
 		commands = append(commands, fmt.Sprintf("file /dev/nvidia%d c %d %d", gpu.Index, nvidiaMajor, gpu.Index))
-		files[fmt.Sprintf("%s/nvidia/gpus/%s/information", procDriver, gpu.PCI)] = initramfs.File{Content: fmt.Appendf(nil,
-			"Model: \t\t stand-in for %s\nBus Location: \t %s\nDevice Minor: \t %d\n", gpu.ProductName, gpu.PCI, gpu.Index)}
 	}
 	return files, guest.Service{
 		Name: "nvidia-devices", Once: true, Argv: []string{"/bin/sh", "-ec", strings.Join(commands, "\n")},

@@ -31,9 +31,13 @@ func TestNVIDIAStandIn(t *testing.T) {
 			t.Errorf("the script lacks %q:\n%s", want, script)
 		}
 	}
-	minor, err := procfs.ParseGPUMinor(files[procDriver+"/nvidia/gpus/0000:cc:00.0/information"].Content)
+	minor, err := procfs.ParseGPUMinor(files[NVIDIADriverRoot+"/proc/driver/nvidia/gpus/0000:cc:00.0/information"].Content)
 	if minor != 7 || err != nil {
 		t.Errorf("0000:cc:00.0 has minor %d, %v; want 7", minor, err)
+	}
+	minors := procfs.ParseMIGMinors(files[NVIDIADriverRoot+"/proc/driver/nvidia-caps/mig-minors"].Content)
+	if got := minors[3+(7*15+2)*9+1]; got.GPU != 7 || got.Instance != 2 || got.Compute == nil || *got.Compute != 0 {
+		t.Errorf("the second GPU instance of the last GPU has for its compute instance %+v", got)
 	}
 	for path, source := range map[string]string{
 		"/lib64/libnvidia-ml.so.1": "/n", "/lib64/libcuda.so.580.126.20": "/c",

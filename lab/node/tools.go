@@ -21,11 +21,39 @@ var hostTools = map[string]string{
 	"/usr/local/sbin/ethtool": "ethtool", "/usr/sbin/modprobe": "kmod", "/usr/sbin/depmod": "kmod",
 }
 
+// rdmaTools are perftest's commands that tests and scenarios call, and one that says
+// what verbs find.
+var rdmaTools = map[string]string{
+	"/usr/bin/ib_write_lat": "ib_write_lat", "/usr/bin/ib_write_bw": "ib_write_bw", "/usr/bin/ibv_devinfo": "ibv_devinfo",
+}
+
 // HostTools are iproute2, ethtool and kmod as unpacked below root, where the guest
 // finds them before busybox's, and what they are linked against.
-func HostTools(root string) (initramfs.Files, error) {
+func HostTools(root string) (initramfs.Files, error) { return unpacked(root, hostTools) }
+
+// RDMATools are perftest and the verbs library with soft RoCE's driver, which it looks
+// for at the path that it was built with, where a file in /etc names it.
+func RDMATools(root string) (initramfs.Files, error) {
+	files, err := unpacked(root, rdmaTools)
+	if err != nil {
+		return nil, err
+	}
+	drivers, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu/libibverbs/librxe-*.so"))
+	if err == nil && len(drivers) == 0 {
+		err = fmt.Errorf("find the verbs driver of soft RoCE in the packages unpacked at %s: not there", root)
+	}
+	for _, driver := range drivers {
+		files[strings.TrimPrefix(driver, root)] = initramfs.File{Source: driver, Mode: 0o755}
+	}
+	files["/etc/libibverbs.d/rxe.driver"] = initramfs.File{Source: filepath.Join(root, "etc/libibverbs.d/rxe.driver")}
+	return files, err
+}
+
+// unpacked are programs below root, by the file that each is to become, and the
+// libraries there.
+func unpacked(root string, programs map[string]string) (initramfs.Files, error) {
 	files := initramfs.Files{}
-	for file, program := range hostTools {
+	for file, program := range programs {
 		source, err := find(root, program)
 		if err != nil {
 			return nil, err

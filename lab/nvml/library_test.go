@@ -25,11 +25,14 @@ import (
 var driverRoot string
 
 func TestMain(m *testing.M) {
+	if steps := os.Getenv(otherProcess); steps != "" {
+		os.Exit(beOtherProcess(steps))
+	}
 	var err error
 	if driverRoot, err = os.MkdirTemp("", "nvml-standin-test-*"); err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(driverRoot)
+	defer func() { _ = os.RemoveAll(driverRoot) }()
 	m.Run()
 }
 
@@ -57,6 +60,7 @@ func library(t *testing.T, text string) gonvml.Interface {
 		t.Fatal(err)
 	}
 	put(t, TablePath, text)
+	t.Cleanup(func() { _ = os.Remove(filepath.Join(driverRoot, MIGPath)) })
 	return gonvml.New(gonvml.WithLibraryPath(path))
 }
 

@@ -23,8 +23,19 @@
 // NVML's NUMBER of it, the product's own ID, how many SLICES of compute an instance has and
 // how many INSTANCES there may be, an instance's multiprocessors, engines and memory, and
 // the SIZE in slices of memory with the STARTS where it may lie, such as 0,2,4. GPUs with
-// profiles have MIG, which is off when a process begins. Mode and instances are the process's
-// own. A compute instance has all of its GPU instance.
+// profiles have MIG, which is off at first. A compute instance has all of its GPU instance.
+//
+// Modes and instances are the same for all processes, and outlive them: they lie in the file
+// mig beside the table, which the library writes, of lines
+//
+//	made NUMBER
+//	mode ADDRESS CURRENT PENDING
+//	instance ADDRESS ID PROFILE START UUID
+//
+// with the number of MIG devices ever made, the profile's ID, and no UUID where there is no
+// compute instance. Where proc/driver/nvidia/capabilities is in the folder that has
+// etc/nvml-standin/gpus, the library makes below it the files by which NVIDIA's kernel driver
+// tells of instances, such as gpu0/mig/gi1/ci0/access: Proc has what else lies there.
 //
 // Lines that somebody appends to the file events beside the table, or to the one that
 // NVML_STANDIN_EVENTS names, are events for the sets that exist then:
@@ -55,6 +66,8 @@ const (
 	// TablePath is where the library looks, below the folder that is the root of the driver
 	// for it.
 	TablePath = "etc/nvml-standin/gpus"
+	// MIGPath is where it keeps what is made of GPUs.
+	MIGPath = "etc/nvml-standin/mig"
 	// EventsPath is where it looks for events.
 	EventsPath = "etc/nvml-standin/events"
 	// DriverVersion is that of the tutorial's machine.

@@ -11,16 +11,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/lab/scenario/claimcheck"
 )
 
-// azure is mission/distributed-training-numa.txt: both templates, each on a
+// Azure is mission/distributed-training-numa.txt: both templates, each on a
 // node of its own that only publishes slices. Nothing runs there; what the
 // scheduler chose is what there is to see.
-func (d Demo) azure(ctx context.Context) (bool, error) {
-	d.heading("The training example's two templates, allocated on simulated Azure nodes (nothing runs there)")
+func (d Demo) Azure(ctx context.Context) (bool, error) {
+	d.heading("The training example's two templates, allocated on simulated Azure nodes (nothing runs there), whose GPUs %s publishes", d.publisher())
 	if _, err := d.Kubectl.Run(ctx, "apply", "-k", d.overlay("distributed-training-numa")); err != nil {
 		return false, err
 	}
@@ -39,8 +40,16 @@ func (d Demo) azure(ctx context.Context) (bool, error) {
 	return ok, nil
 }
 
+// publisher is who publishes the GPUs of simulated nodes.
+func (d Demo) publisher() string {
+	if d.NVIDIA {
+		return "NVIDIA's driver"
+	}
+	return "plumbline"
+}
+
 // checkAzureClaim checks one template against the document: these four
-// GPUs, and NICs of that NUMA node.
+// GPUs, and NICs of that NUMA node. NVIDIA's driver marks no GPU as simulated.
 func (d Demo) checkAzureClaim(ctx context.Context, pod string, node int64) (claimcheck.Result, error) {
 	v := claimcheck.Result{What: fmt.Sprintf("%s: 4 GPUs by address, 4 RDMA NICs of NUMA node %d", pod, node)}
 	claim, err := d.allocatedClaim(ctx, "default", pod)
@@ -64,6 +73,7 @@ func (d Demo) checkAzureClaim(ctx context.Context, pod string, node int64) (clai
 		}
 		if r.Driver == slicecodec.DriverGPU {
 			gpus = append(gpus, *id)
+			v.OK = v.OK && ptr.Deref(device.Attributes[slicecodec.AttrSimulated].BoolValue, false) != d.NVIDIA
 			continue
 		}
 		nics = append(nics, r.Device)
@@ -74,8 +84,8 @@ func (d Demo) checkAzureClaim(ctx context.Context, pod string, node int64) (clai
 	slices.Sort(gpus)
 	want := []string{"0001:00:00.0", "0002:00:00.0", "0003:00:00.0", "0008:00:00.0"}
 	v.OK = v.OK && slices.Equal(gpus, want) && len(nics) == 4
-	v.Why = fmt.Sprintf("on %s: GPUs %s; NICs %s", claim.Status.Allocation.Devices.Results[0].Pool,
-		strings.Join(gpus, " "), strings.Join(nics, " "))
+	v.Why = fmt.Sprintf("on %s: GPUs %s, as %s publishes them; NICs %s", claim.Status.Allocation.Devices.Results[0].Pool,
+		strings.Join(gpus, " "), d.publisher(), strings.Join(nics, " "))
 	return v, nil
 }
 

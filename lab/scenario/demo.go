@@ -64,7 +64,7 @@ func (d Demo) all(ctx context.Context) error {
 		return err
 	}
 	ok := true
-	parts := []func(context.Context) (bool, error){d.permissions, d.alignment, d.Explain, d.Verify, d.DrawTopology, d.mpi, d.azure}
+	parts := []func(context.Context) (bool, error){d.permissions, d.alignment, d.Explain, d.Verify, d.DrawTopology, d.mpi, d.Azure}
 	if d.NVIDIA {
 		parts = slices.Insert(parts, 1, d.publishedGPU)
 		parts = append(parts, d.timeSlicing)

@@ -47,6 +47,9 @@ type Config struct {
 
 	// Modules are kernel modules wanted besides DefaultModules, by name.
 	Modules []string
+	// ModuleOptions are parameters that modules are loaded with, by name of the module,
+	// besides those that save time.
+	ModuleOptions map[string]string
 	// Files are the node's own files, by absolute path in the guest.
 	Files initramfs.Files
 	// Dirs are empty folders to make.
@@ -82,9 +85,14 @@ func (c *Config) path(elem ...string) string {
 	return filepath.Join(append([]string{c.Dir}, elem...)...)
 }
 
-// moduleNames are the kernel modules to load, in a fixed order.
+// moduleNames are the kernel modules to load, in a fixed order: those of a NIC with
+// virtual functions where there is one.
 func (c *Config) moduleNames() []string {
-	return slices.Concat(DefaultModules, c.Modules)
+	names := slices.Concat(DefaultModules, c.Modules)
+	if c.Shape.SRIOV() != "" {
+		names = append(names, "igb", "igbvf")
+	}
+	return names
 }
 
 // DefaultModules are the kernel modules that every guest loads: the way to the

@@ -18,7 +18,7 @@ func (c *Config) plan(modules []string) guest.Plan {
 	p := guest.Plan{
 		Hostname:      c.Name,
 		Modules:       modules,
-		ModuleOptions: moduleOptions,
+		ModuleOptions: maps.Clone(moduleOptions),
 		Management: guest.Management{
 			MAC: qemu.MAC(0), Name: ManagementInterface, Address: GuestAddress + "/24", Gateway: HostAddress,
 		},
@@ -26,6 +26,7 @@ func (c *Config) plan(modules []string) guest.Plan {
 		NUMA:    nodesUnlikeRoot(c.Shape),
 		Sysctls: maps.Clone(DefaultSysctls),
 	}
+	maps.Copy(p.ModuleOptions, c.ModuleOptions)
 	// Go's runtime would use every virtual CPU, and its idle threads would
 	// spin on the few real ones: a fifth of the guest's work (seen).
 	parallel := fmt.Sprintf("GOMAXPROCS=%d", max(2, min(runtime.NumCPU(), c.CPUs)))

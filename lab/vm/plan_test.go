@@ -45,10 +45,14 @@ func TestNodesUnlikeRoot(t *testing.T) {
 }
 
 func TestPlanKeepsTheServices(t *testing.T) {
-	c := Config{Name: "n", Shape: &Shape{}, CPUs: 16, Services: []guest.Service{{Name: "a", Env: []string{"X=1"}}}, Sysctls: map[string]string{"kernel.panic": "1"}}
+	c := Config{Name: "n", Shape: &Shape{}, CPUs: 16, Services: []guest.Service{{Name: "a", Env: []string{"X=1"}}}, Sysctls: map[string]string{"kernel.panic": "1"},
+		ModuleOptions: map[string]string{"ib_core": "netns_mode=0"}}
 	p := c.plan([]string{"m.ko"})
 	if p.Sysctls["kernel.panic"] != "1" || DefaultSysctls["kernel.panic"] != "10" {
 		t.Errorf("sysctls %v", p.Sysctls)
+	}
+	if p.ModuleOptions["ib_core"] != "netns_mode=0" || p.ModuleOptions["e1000e"] == "" || moduleOptions["ib_core"] != "" {
+		t.Errorf("module options %v", p.ModuleOptions)
 	}
 	if env := p.Services[0].Env; len(env) != 2 || env[1] != "X=1" || len(c.Services[0].Env) != 1 {
 		t.Errorf("environment %v", env)

@@ -5,6 +5,7 @@ go 1.26.6
 tool (
 	github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-cdi-hook
 	sigs.k8s.io/dra-driver-nvidia-gpu/cmd/gpu-kubelet-plugin
+	sigs.k8s.io/dra-driver-nvidia-gpu/cmd/webhook
 )
 
 // Bindings to NVIDIA's Fabric Manager, which the module proxy withholds and only an

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command guest-init is the first program of the lab's virtual machines.
-// Called later in the guest, it loads an eBPF program for scenarios to attach.
+// Called later in the guest, it loads an eBPF program for scenarios to attach, or keeps
+// the RDMA devices of NICs that pods have.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -24,6 +26,10 @@ func main() {
 			os.Exit(1)
 		}
 		return
+	}
+	if len(os.Args) == 2 && os.Args[1] == "keep-pods-rdma" {
+		fmt.Fprintln(os.Stderr, "guest-init: keep-pods-rdma:", keepPodsRDMA(context.Background()))
+		os.Exit(1) // the supervisor starts it again
 	}
 	if os.Getpid() != 1 {
 		fmt.Fprintln(os.Stderr, "guest-init: runs as process 1 of a virtual machine only")

@@ -53,6 +53,7 @@ leaves the rest alone.`,
 	flags.IntVar(&options.MemoryMiB, "memory", 0, "memory in MiB the node may use; this host pays for what is touched (default 20480)")
 	flags.StringVar(&simulate, "simulate", "", "further nodes that only publish the slices of a machine, as `NAME=COUNT,…`")
 	gpuFlag(cmd, &options, "")
+	guestFlag(cmd, &options.Guest, "")
 	flags.BoolVar(&options.NoInstall, "no-install", false, "leave plumbline out")
 	flags.BoolVar(&options.NoNode, "no-node", false, "start the control plane only")
 	versionFlags(cmd, &options.Versions)
@@ -67,6 +68,17 @@ func gpuFlag(cmd *cobra.Command, options *cluster.Options, usual string) {
 		usage += " (default: as the running node has it, or " + cluster.GPUsSimulated + ")"
 	}
 	cmd.Flags().StringVar(&options.GPUs, "gpu", usual, usage)
+}
+
+// guestFlag chooses what runs below a virtual machine's node; without a usual choice it
+// is as a running node has it.
+func guestFlag(cmd *cobra.Command, guest *string, usual string) {
+	usage := "the virtual machine's kernel: `KIND` is " + cluster.GuestUsual + " (the host's Debian release's) or " +
+		cluster.GuestRDMA + " (a newer one, whose soft RoCE works in pods, and perftest)"
+	if usual == "" {
+		usage += " (default: as the running node has it, or " + cluster.GuestUsual + ")"
+	}
+	cmd.Flags().StringVar(guest, "guest", usual, usage)
 }
 
 // Where a node runs.
@@ -86,7 +98,7 @@ func place(cmd *cobra.Command, where string, options *cluster.Options) error {
 	default:
 		return fmt.Errorf("--node %q: want %s or %s", where, inVM, onHost)
 	}
-	for _, name := range []string{"machine", "cpus", "memory"} {
+	for _, name := range []string{"machine", "cpus", "memory", "guest"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--node %s has this host's hardware: leave --%s out", onHost, name)
 		}

@@ -22,7 +22,9 @@ func newGPUs(g *global) *cobra.Command {
 		Long: `gpus does what up --gpu nvidia does. Then it kills NVIDIA's driver while a pod waits
 for its GPU, has a GPU report an error and another one fall off the bus, and takes the
 driver from the node and brings it back. Pods must keep what they have, plumbline explain
-must say why others wait, and these must get a GPU in the end.`,
+must say why others wait, and these must get a GPU in the end. At last it gives the driver
+other features: two pods share a GPU, another one has a MIG device, which must outlive the
+driver and be gone with its claim.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			node, err := nodeOf(options)
@@ -39,7 +41,7 @@ must say why others wait, and these must get a GPU in the end.`,
 			}
 			fmt.Fprintf(s.out, "\nFaults of GPUs and of NVIDIA's driver on %s\n\n", node.Name)
 			return gpus.Run(cmd.Context(), gpus.Config{
-				Cluster: s.on(node.Name), Kubectl: s.kubectl,
+				Cluster: s.on(node.Name), Kubectl: s.kubectl, Configure: s.cluster.ConfigureNVIDIA,
 				Plumbline: scenario.Plumbline{Program: program, Kubeconfig: s.kubectl.Kubeconfig},
 			})
 		},

@@ -4,6 +4,9 @@
 package main
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -20,7 +23,7 @@ import (
 )
 
 func newGuestTest(g *global) *cobra.Command {
-	var run, machineName string
+	var run, machineName, kind string
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "guest-test [PACKAGE...]",
@@ -28,14 +31,24 @@ func newGuestTest(g *global) *cobra.Command {
 		Long: `guest-test builds the tests of the named packages, boots a virtual machine that
 runs nothing else, and runs them there as root: on a kernel with every link type,
 and with PCI NICs that a test may move and lose. Every skip is printed with its
-reason. Without a package it runs those that need such a machine.`,
+reason. Without a package it runs those that need such a machine; with --guest rdma,
+those that need RDMA in network namespaces or a NIC with virtual functions. Where that guest's parts cannot be had, it
+says why and that is all, but fails in CI.`,
 		Example: `  plumblab guest-test
+  plumblab guest-test --guest rdma
   plumblab guest-test --run TestPhysicalNIC ./internal/driver/netdev`,
 		RunE: func(cmd *cobra.Command, packages []string) error {
 			if len(packages) == 0 {
 				packages = guesttest.Default
+				if kind == cluster.GuestRDMA {
+					packages, run = guesttest.RDMA, cmp.Or(run, guesttest.RDMATests)
+				}
 			}
-			r, unlock, err := g.guestTest(cmd, machineName)
+			r, unlock, err := g.guestTest(cmd, machineName, kind)
+			if errors.Is(err, cluster.ErrNoRDMA) && os.Getenv("CI") == "" {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "guest-test: skipped: %v\n", err)
+				return err
+			}
 			if err != nil {
 				return err
 			}
@@ -50,6 +63,7 @@ reason. Without a package it runs those that need such a machine.`,
 	flags := cmd.Flags()
 	flags.StringVar(&run, "run", "", "run only the tests that match this `PATTERN`, as go test -run")
 	flags.StringVar(&machineName, "machine", "egx-t4-cx5", "the hardware: a shipped machine's `NAME|FILE` of a machine file")
+	guestFlag(cmd, &kind, cluster.GuestUsual)
 	flags.DurationVar(&limit, "timeout", 20*time.Minute, "how long one package may take")
 	return cmd
 }
@@ -62,7 +76,10 @@ const (
 
 // guestTest returns what runs tests. One run at a time uses its folder: unlock
 // ends this one's turn.
-func (g *global) guestTest(cmd *cobra.Command, machineName string) (r guesttest.Runner, unlock func(), err error) {
+func (g *global) guestTest(cmd *cobra.Command, machineName, kind string) (r guesttest.Runner, unlock func(), err error) {
+	if err := cluster.CheckGuest(kind); err != nil {
+		return r, nil, err
+	}
 	facts, err := machine.OpenFacts(machineName)
 	if err != nil {
 		return r, nil, err
@@ -83,12 +100,18 @@ func (g *global) guestTest(cmd *cobra.Command, machineName string) (r guesttest.
 	if err != nil {
 		return r, nil, err
 	}
-	parts, err := builder.Guest(cmd.Context())
+	parts, err := builder.Guest(cmd.Context(), kind)
 	if err != nil {
 		return r, nil, err
 	}
-	r.Tools = parts.HostTools
+	r.Tools, r.RDMATools = parts.HostTools, parts.RDMATools
 	r.Dir, r.Out = c.Path("guest-test"), cmd.OutOrStdout()
+	if kind == cluster.GuestRDMA {
+		r.Dir += "-" + kind
+		if err := hardware.AddSRIOV(guesttest.SRIOVInterface); err != nil {
+			return r, nil, err
+		}
+	}
 	if ci := os.Getenv("CI"); ci != "" {
 		r.Variables = []string{"CI=" + ci}
 	}
@@ -103,7 +126,7 @@ func (g *global) guestTest(cmd *cobra.Command, machineName string) (r guesttest.
 	}
 	// The machine of a run that was killed.
 	if err = vm.Open(r.MachineDir()).Stop(cmd.Context()); err == nil {
-		r.VM.KVM, _, err = vm.KVM(cmd.Context(), r.VM, c.Path("kvm"))
+		r.VM.KVM, _, err = vm.KVM(cmd.Context(), r.VM, c.Path(cluster.KVMFile(kind)))
 	}
 	if err != nil {
 		unlock()

@@ -1,9 +1,9 @@
 // Copyright The plumbline authors
 // SPDX-License-Identifier: Apache-2.0
 
-// MIG: GPUs that can be cut into instances. Modes and instances are a process's own, and
-// end with its last shutdown. A GPU instance has one compute instance at most, with all of
-// its slices: smaller ones are not supported.
+// MIG: GPUs that can be cut into instances. Modes and instances are the GPU's, whichever
+// process asks: each call reads the state that all share (state.c). A GPU instance has one
+// compute instance at most, with all of its slices: smaller ones are not supported.
 
 #define _GNU_SOURCE
 
@@ -14,13 +14,17 @@
 
 #include "standin.h"
 
-static int take_lock(void) { return pthread_mutex_lock(&lock); }
+static int take_lock(void) {
+    pthread_mutex_lock(&lock);
+    return take_state();
+}
+
 static void release(int *taken) {
-    (void)taken;
+    give_state(*taken);
     pthread_mutex_unlock(&lock);
 }
 
-// HOLD_LOCK holds the lock to the end of a function.
+// HOLD_LOCK holds the lock, and the state against other processes, to the end of a function.
 #define HOLD_LOCK __attribute__((cleanup(release), unused)) int taken = take_lock()
 
 // parse_starts reads numbers with commas between them.
@@ -68,7 +72,7 @@ const char *parse_profile(char *rest, struct table *t) {
 
 static bool is_of(const struct profile *p, const struct gpu *g) { return strcmp(p->product, g->name) == 0; }
 
-static const struct profile *profile_by_id(const struct gpu *g, unsigned id) {
+const struct profile *profile_by_id(const struct gpu *g, unsigned id) {
     for (unsigned i = 0; i < answers.profile_count; i++)
         if (is_of(&answers.profiles[i], g) && answers.profiles[i].id == id)
             return &answers.profiles[i];
@@ -83,6 +87,8 @@ static nvmlReturn_t capable_gpu(nvmlDevice_t device, const void *out, struct gpu
         return result;
     if (out == NULL)
         return NVML_ERROR_INVALID_ARGUMENT;
+    if (state_read != NVML_SUCCESS)
+        return state_read;
     *g = &answers.gpus[index];
     for (unsigned i = 0; i < answers.profile_count; i++)
         if (is_of(&answers.profiles[i], *g))
@@ -125,10 +131,7 @@ static nvmlReturn_t compute_of(const void *handle, const void *out, struct gpu *
     return result == NVML_SUCCESS && (*i)->uuid[0] == '\0' ? NVML_ERROR_INVALID_ARGUMENT : result;
 }
 
-// The only compute instance of an instance has the first number.
-enum { compute_id = 0 };
-
-static unsigned instance_id(const struct gpu *g, const struct instance *i) { return (unsigned)(i - g->instances) + 1; }
+unsigned instance_id(const struct gpu *g, const struct instance *i) { return (unsigned)(i - g->instances) + 1; }
 
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending) {
     HOLD_LOCK;
@@ -161,7 +164,7 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlRe
         g->mig = mode;
     else if (g->mig != g->mig_pending)
         *activation = NVML_ERROR_RESET_REQUIRED;
-    return NVML_SUCCESS;
+    return save_state();
 }
 
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count) {
@@ -269,6 +272,17 @@ static bool fits(const struct gpu *g, const struct profile *p, unsigned start) {
     return slices <= most && of_profile <= p->instances;
 }
 
+// save_made keeps an instance, or its compute instance. What NVIDIA's kernel driver tells of
+// it is there before anybody may look for it.
+static nvmlReturn_t save_made(const struct gpu *g, const struct instance *i, bool compute) {
+    nvmlReturn_t result = show_capability(g, i, compute);
+    if (result == NVML_SUCCESS)
+        result = save_state();
+    if (result != NVML_SUCCESS)
+        hide_capability(g, i, compute);
+    return result;
+}
+
 // create makes an instance at one of the starts.
 static nvmlReturn_t create(nvmlDevice_t device, unsigned id, unsigned starts, nvmlGpuInstance_t *out) {
     struct gpu *g;
@@ -283,7 +297,7 @@ static nvmlReturn_t create(nvmlDevice_t device, unsigned id, unsigned starts, nv
             if (g->instances[i].profile == NULL) {
                 g->instances[i] = (struct instance){.profile = p, .start = start};
                 out->handle = instance_handle(g, &g->instances[i]);
-                return NVML_SUCCESS;
+                return save_made(g, &g->instances[i], false);
             }
     return NVML_ERROR_INSUFFICIENT_RESOURCES;
 }
@@ -313,8 +327,12 @@ nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t instance) {
     nvmlReturn_t result = instance_of(instance.handle, instance.handle, &g, &i);
     if (result == NVML_SUCCESS && i->uuid[0] != '\0')
         return NVML_ERROR_IN_USE;
+    if (result != NVML_SUCCESS)
+        return result;
+    *i = (struct instance){0};
+    result = save_state();
     if (result == NVML_SUCCESS)
-        *i = (struct instance){0};
+        hide_capability(g, i, false);
     return result;
 }
 
@@ -427,7 +445,6 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t ins
 // A MIG device's UUID is another one each time that it is made.
 nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t instance, unsigned int id, nvmlComputeInstance_t *out) {
     HOLD_LOCK;
-    static unsigned made;
     struct gpu *g;
     struct instance *i;
     nvmlReturn_t result = instance_of(instance.handle, out, &g, &i);
@@ -439,7 +456,7 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t instance, un
         return NVML_ERROR_INSUFFICIENT_RESOURCES;
     snprintf(i->uuid, sizeof i->uuid, "MIG-%.24s%012x", g->uuid + strlen("GPU-"), ++made);
     out->handle = instance_handle(g, i);
-    return NVML_SUCCESS;
+    return save_made(g, i, true);
 }
 
 nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t compute) {
@@ -447,8 +464,12 @@ nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t compute) {
     struct gpu *g;
     struct instance *i;
     nvmlReturn_t result = compute_of(compute.handle, compute.handle, &g, &i);
+    if (result != NVML_SUCCESS)
+        return result;
+    i->uuid[0] = '\0';
+    result = save_state();
     if (result == NVML_SUCCESS)
-        i->uuid[0] = '\0';
+        hide_capability(g, i, true);
     return result;
 }
 
@@ -570,6 +591,8 @@ nvmlReturn_t mig_uuid(nvmlDevice_t device, char *uuid, unsigned length) {
 
 nvmlReturn_t mig_handle_by_uuid(const char *uuid, nvmlDevice_t *device) {
     HOLD_LOCK;
+    if (state_read != NVML_SUCCESS)
+        return state_read;
     for (unsigned n = 0; n < answers.count && device != NULL; n++)
         for (unsigned i = 0; i < max_instances; i++) {
             struct gpu *g = &answers.gpus[n];

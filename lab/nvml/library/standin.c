@@ -31,13 +31,13 @@ struct event_set {
 
 // The lock guards everything below it.
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned initialised; // calls of init without their shutdown
+unsigned initialised;
 struct table answers;
+char state_path[PATH_MAX], capabilities_path[PATH_MAX];
 static char events_path[PATH_MAX];
 static struct event_set sets[max_sets];
 
-// complain says on stderr what a return code cannot.
-static void complain(const char *format, ...) {
+void complain(const char *format, ...) {
     va_list args;
     va_start(args, format);
     fputs("stand-in for libnvidia-ml: ", stderr);
@@ -269,15 +269,45 @@ static bool find_table(char *path, size_t size) {
     return false;
 }
 
+// beside writes the path of a file in the table's folder.
+static bool beside(const char *table, const char *name, char *path, size_t size) {
+    const char *slash = strrchr(table, '/');
+    int folder = slash == NULL ? 0 : (int)(slash - table + 1);
+    return (size_t)snprintf(path, size, "%.*s%s", folder, table, name) < size;
+}
+
 // find_events writes the path of the file of events: what the environment names, or the
 // file events beside the table.
 static bool find_events(const char *table, char *path, size_t size) {
     const char *named = getenv("NVML_STANDIN_EVENTS");
     if (named != NULL && named[0] != '\0')
         return copy_text(path, size, named);
-    const char *slash = strrchr(table, '/');
-    int folder = slash == NULL ? 0 : (int)(slash - table + 1);
-    return (size_t)snprintf(path, size, "%.*sevents", folder, table) < size;
+    return beside(table, "events", path, size);
+}
+
+// find_state writes the path of MIG's state, beside the table, and of the folder in which
+// NVIDIA's kernel driver tells of instances: in the root of the driver, as /proc would have
+// it, and nowhere where the table is in no such root.
+static bool find_state(const char *table) {
+    if (!beside(table, "mig", state_path, sizeof state_path))
+        return false;
+    static const char in_root[] = "/etc/nvml-standin/gpus", in_proc[] = "/proc/driver/nvidia/capabilities";
+    size_t length = strlen(table), below = strlen(in_root);
+    capabilities_path[0] = '\0';
+    if (length < below || strcmp(table + length - below, in_root) != 0)
+        return true;
+    return (size_t)snprintf(capabilities_path, sizeof capabilities_path, "%.*s%s", (int)(length - below), table, in_proc) <
+           sizeof capabilities_path;
+}
+
+struct gpu *gpu_at(const char *address) {
+    struct address at;
+    if (address == NULL || !parse_address(address, &at))
+        return NULL;
+    for (unsigned i = 0; i < answers.count; i++)
+        if (same_address(&at, &answers.gpus[i].at))
+            return &answers.gpus[i];
+    return NULL;
 }
 
 // struct event is a line of the file of events.
@@ -289,15 +319,10 @@ struct event {
 static bool parse_event(char *line, struct event *e) {
     char *rest = line;
     const char *key = strsep(&rest, " ");
-    const char *where = strsep(&rest, " ");
-    struct address at;
-    if (where == NULL || !parse_address(where, &at))
+    const struct gpu *g = gpu_at(strsep(&rest, " "));
+    if (g == NULL)
         return false;
-    for (e->gpu = 0; e->gpu < answers.count; e->gpu++)
-        if (same_address(&at, &answers.gpus[e->gpu].at))
-            break;
-    if (e->gpu == answers.count)
-        return false;
+    e->gpu = (unsigned)(g - answers.gpus);
     e->lost = strcmp(key, "lost") == 0;
     if (e->lost)
         return rest == NULL;
@@ -351,7 +376,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags) {
     if (initialised == 0) {
         char path[PATH_MAX];
         static struct table fresh;
-        if (!find_table(path, sizeof path) || !find_events(path, events_path, sizeof events_path)) {
+        if (!find_table(path, sizeof path) || !find_events(path, events_path, sizeof events_path) || !find_state(path)) {
             complain("no table: want etc/nvml-standin/gpus above the library, or its path in NVML_STANDIN_GPUS");
             result = NVML_ERROR_DRIVER_NOT_LOADED;
         } else {
@@ -388,6 +413,7 @@ const char *nvmlErrorString(nvmlReturn_t result) {
     case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
     case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
     case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
+    case NVML_ERROR_NO_PERMISSION: return "Insufficient Permissions";
     case NVML_ERROR_NOT_FOUND: return "Not Found";
     case NVML_ERROR_IN_USE: return "In use by another client";
     case NVML_ERROR_RESET_REQUIRED: return "GPU requires reset";
@@ -395,6 +421,7 @@ const char *nvmlErrorString(nvmlReturn_t result) {
     case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
     case NVML_ERROR_TIMEOUT: return "Timeout";
     case NVML_ERROR_FUNCTION_NOT_FOUND: return "Function Not Found";
+    case NVML_ERROR_OPERATING_SYSTEM: return "The operating system has blocked the request";
     case NVML_ERROR_GPU_IS_LOST: return "GPU is lost";
     case NVML_ERROR_INSUFFICIENT_RESOURCES: return "Insufficient Resources";
     case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument Version Mismatch";

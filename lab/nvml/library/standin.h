@@ -8,6 +8,7 @@
 
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -61,9 +62,14 @@ struct table {
 
 #pragma GCC visibility push(hidden)
 
-// The lock guards answers.
+// The lock guards what is below it.
 extern pthread_mutex_t lock;
+extern unsigned initialised; // calls of init without their shutdown
 extern struct table answers;
+extern char state_path[PATH_MAX], capabilities_path[PATH_MAX];
+
+// complain says on stderr what a return code cannot.
+void complain(const char *format, ...);
 
 // number reads digits and nothing else: no sign, no space, no prefix.
 bool number(const char *text, int base, unsigned long max, unsigned *value);
@@ -72,11 +78,38 @@ bool number(const char *text, int base, unsigned long max, unsigned *value);
 bool copy_text(char *to, size_t size, const char *text);
 nvmlReturn_t answer_text(char *to, unsigned size, const char *text);
 
+// gpu_at is the GPU of an address, NULL where there is none. The caller holds the lock.
+struct gpu *gpu_at(const char *address);
+
 // index_of is the GPU of a handle. The caller holds the lock.
 nvmlReturn_t index_of(nvmlDevice_t device, unsigned *index);
 
 // parse_profile reads what follows the word mig, and returns what is wrong with it.
 const char *parse_profile(char *rest, struct table *t);
+
+// profile_by_id is NULL where the GPU's product has no such profile.
+const struct profile *profile_by_id(const struct gpu *g, unsigned id);
+
+// An instance is numbered from 1 in its GPU. Its only compute instance has the first number.
+enum { compute_id = 0 };
+unsigned instance_id(const struct gpu *g, const struct instance *i);
+
+// take_state keeps other processes out, and reads what they have made; give_state lets
+// them in again. The caller holds the lock.
+int take_state(void);
+void give_state(int taken);
+
+// state_read is what reading came to.
+extern nvmlReturn_t state_read;
+
+// save_state writes what has changed; without success nothing has. made counts MIG devices.
+nvmlReturn_t save_state(void);
+extern unsigned made;
+
+// show_capability makes the file by which NVIDIA's kernel driver tells of an instance, or
+// of its compute instance; hide_capability takes it away.
+nvmlReturn_t show_capability(const struct gpu *g, const struct instance *i, bool compute);
+void hide_capability(const struct gpu *g, const struct instance *i, bool compute);
 
 bool is_mig_handle(nvmlDevice_t device);
 nvmlReturn_t mig_uuid(nvmlDevice_t device, char *uuid, unsigned length);

@@ -54,6 +54,9 @@ type Config struct {
 
 	Kubectl   scenario.Kubectl
 	Plumbline scenario.Plumbline
+	// Configure has NVIDIA's driver run with other feature gates, or those of before where
+	// there are none, and share each GPU in so many parts, unless that is empty.
+	Configure func(ctx context.Context, gates []string, shares string) error
 }
 
 type run struct {
@@ -67,19 +70,23 @@ func Run(ctx context.Context, c Config) error {
 	return r.report.Verdict(harness.Run(ctx, patience, r.cleanUp, r.steps))
 }
 
-// cleanUp has the driver there, with no event behind it, and no pod of ours.
+// cleanUp has the driver there as it was, with no event behind it, and no pod of ours: these
+// go while it still knows their MIG devices.
 func (r *run) cleanUp(ctx context.Context) error {
 	if err := r.heal(ctx); err != nil {
 		return err
 	}
-	return harness.DeleteNamespace(ctx, r.Client, namespace, patience)
+	if err := harness.DeleteNamespace(ctx, r.Client, namespace, patience); err != nil {
+		return err
+	}
+	return r.Configure(ctx, nil, "")
 }
 
 func (r *run) steps(ctx context.Context) error {
 	if err := harness.CreateNamespace(ctx, r.Client, namespace); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.hold, r.killed, r.ill, r.lost, r.withdrawn} {
+	for _, step := range []func(context.Context) error{r.hold, r.killed, r.ill, r.lost, r.withdrawn, r.shares, r.parts} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -100,10 +107,15 @@ func (r *run) hold(ctx context.Context) error {
 	return r.stillHas(ctx, "a pod with a GPU")
 }
 
+// killDriver ends the driver at once. Another one is begun.
+func (r *run) killDriver(ctx context.Context) error {
+	pods := r.Client.CoreV1().Pods(driverNamespace)
+	return pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, metav1.ListOptions{})
+}
+
 // killed has the driver killed while a pod waits to be prepared.
 func (r *run) killed(ctx context.Context) error {
-	pods := r.Client.CoreV1().Pods(driverNamespace)
-	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, metav1.ListOptions{}); err != nil {
+	if err := r.killDriver(ctx); err != nil {
 		return err
 	}
 	const pod = "prepared-late"
@@ -235,6 +247,11 @@ func (r *run) create(ctx context.Context, name, address string) error {
 	if _, err := r.Client.ResourceV1().ResourceClaims(namespace).Create(ctx, claim, metav1.CreateOptions{}); err != nil {
 		return err
 	}
+	return r.createPod(ctx, name)
+}
+
+// createPod makes the pod of the claim of its name.
+func (r *run) createPod(ctx context.Context, name string) error {
 	pod := r.Pod(namespace, name, "sh", "-c", "trap exit TERM; tail -f /dev/null & wait")
 	harness.AddClaim(pod, corev1.PodResourceClaim{Name: "devices", ResourceClaimName: &name})
 	_, err := r.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
@@ -272,8 +289,10 @@ func (r *run) awaitReady(ctx context.Context, pod string) error {
 }
 
 // stillHas asks plumbline verify whether the holder is as it claims.
-func (r *run) stillHas(ctx context.Context, who string) error {
-	answer, err := r.Plumbline.Run(ctx, "verify", "pod/"+holder, "-n", namespace)
+func (r *run) stillHas(ctx context.Context, who string) error { return r.asClaimed(ctx, holder, who) }
+
+func (r *run) asClaimed(ctx context.Context, pod, who string) error {
+	answer, err := r.Plumbline.Run(ctx, "verify", "pod/"+pod, "-n", namespace)
 	r.report.Finding(err == nil && answer.Code == 0, who, "as claimed, says plumbline verify (%s)", answer.Ending())
 	if answer.Code != 0 {
 		fmt.Fprint(r.Out, answer.Out)

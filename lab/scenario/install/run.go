@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,16 +147,20 @@ func (r *run) install(ctx context.Context) error {
 	return r.pulled(ctx)
 }
 
-// pulled checks that agents run the image that was pushed: the node has no other of that
-// name.
+// pulled checks that agents run the image that was pushed: they ask for it by its digest in
+// the run's registry. A node that ran it before says so by the name it had then.
 func (r *run) pulled(ctx context.Context) error {
 	pods, err := r.Client.CoreV1().Pods(deploy.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=agent"})
 	if err != nil {
 		return err
 	}
 	for i := range pods.Items {
-		for _, status := range pods.Items[i].Status.ContainerStatuses {
-			r.report.Finding(strings.HasPrefix(status.ImageID, r.registry+"/plumbline@sha256:"), "agent's image", "%s", status.ImageID)
+		for _, c := range pods.Items[i].Spec.Containers {
+			digest, ours := strings.CutPrefix(c.Image, r.registry+"/plumbline@")
+			runs := slices.ContainsFunc(pods.Items[i].Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+				return s.Name == c.Name && strings.HasSuffix(s.ImageID, "/plumbline@"+digest)
+			})
+			r.report.Finding(ours && strings.HasPrefix(digest, "sha256:") && runs, "agent's image", "%s", c.Image)
 		}
 	}
 	r.report.Finding(len(pods.Items) == 1, "agents", "%d on one node", len(pods.Items))

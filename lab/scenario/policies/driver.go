@@ -27,6 +27,8 @@ const (
 	holding = "plumblab-holding"
 	// wayOut is the module of the node's way out, and how preflight names that.
 	wayOut, wayOutSays = "virtio_pci", "default route"
+	// heldModule drives the guest's NICs that pods hold.
+	heldModule = "e1000e"
 )
 
 const (
@@ -104,12 +106,22 @@ func (r *run) refusedForWayOut(ctx context.Context) error {
 	return err
 }
 
-// refusedForPod has a pod hold a NIC: the driver is loaded when that has gone.
+// refusedForPod has a pod hold a NIC. The module that drives it is refused until the pod has
+// gone, and another's is loaded beside the pod.
 func (r *run) refusedForPod(ctx context.Context) error {
 	if err := r.hold(ctx); err != nil {
 		return err
 	}
 	if err := r.configure(ctx, r.DriverModule); err != nil {
+		return err
+	}
+	if err := r.deleteDriverPod(ctx); err != nil {
+		return err
+	}
+	if err := r.loaded(ctx, "beside a pod with another driver's NIC"); err != nil {
+		return err
+	}
+	if err := r.configure(ctx, heldModule); err != nil {
 		return err
 	}
 	if err := r.refused(ctx, "a NIC that a pod holds", holding); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,6 +100,33 @@ func TestModulesMissing(t *testing.T) {
 	}
 	if _, err := m.Load("e1000e"); err == nil || !strings.Contains(err.Error(), "e1000e") {
 		t.Errorf("missing module: %v", err)
+	}
+}
+
+// A newer release's modules are compressed, and some are part of the kernel: user.ko.xz
+// needs needed.ko and one that its release lists as built in.
+func TestPackedModules(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"user.ko.xz", "needed.ko"} {
+		content, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "modules.builtin"), []byte("kernel/x/is_in_kernel.ko\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := OpenModules(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := m.Load("user", "crc32_generic")
+	want := []string{filepath.Join(dir, "needed.ko"), filepath.Join(dir, "user.ko.xz")}
+	if err != nil || !slices.Equal(files, want) {
+		t.Errorf("load %v, %v, want %v", files, err, want)
 	}
 }
 

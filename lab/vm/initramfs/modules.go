@@ -9,11 +9,15 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/xi2/xz"
 )
 
 // Modules are the kernel modules of one kernel release. A distribution's
@@ -30,7 +34,7 @@ type Modules struct {
 func OpenModules(dir string) (*Modules, error) {
 	m := &Modules{dir: dir, files: map[string]string{}, builtin: map[string]bool{}}
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(p, ".ko") || !d.Type().IsRegular() {
+		if err != nil || !strings.HasSuffix(strings.TrimSuffix(p, Packed), ".ko") || !d.Type().IsRegular() {
 			return err
 		}
 		m.files[moduleName(p)] = p
@@ -50,10 +54,22 @@ func OpenModules(dir string) (*Modules, error) {
 	return m, lines.Err()
 }
 
+// Packed ends the name of a module file that is compressed, as newer releases
+// have them.
+const Packed = ".xz"
+
+// unpackLimit is the most memory that a module's compression may ask for.
+const unpackLimit = 64 << 20
+
+// inKernel are modules of older kernels that are part of newer ones without a line
+// in their list (arch/x86/lib/crc32*, lib/crc since Linux 6.14).
+var inKernel = []string{"crc32_generic", "crc32c_generic"}
+
 // moduleName is how the kernel calls the module in a file: dashes are
 // underscores.
 func moduleName(file string) string {
-	return strings.ReplaceAll(strings.TrimSuffix(path.Base(file), ".ko"), "-", "_")
+	name := strings.TrimSuffix(strings.TrimSuffix(path.Base(file), Packed), ".ko")
+	return strings.ReplaceAll(name, "-", "_")
 }
 
 // Load returns the files of the named modules and of all they need, each after
@@ -68,6 +84,9 @@ func (m *Modules) Load(names ...string) ([]string, error) {
 			return nil
 		}
 		file, ok := m.files[name]
+		if !ok && slices.Contains(inKernel, name) {
+			return nil
+		}
 		if !ok {
 			return fmt.Errorf("find kernel module %s, needed by %s: not below %s", name, wantedBy, m.dir)
 		}
@@ -96,7 +115,20 @@ func (m *Modules) Load(names ...string) ([]string, error) {
 // dependencies reads the depends= line of a module's .modinfo section
 // (scripts/mod/modpost.c).
 func dependencies(file string) ([]string, error) {
-	f, err := elf.Open(file)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(file, Packed) {
+		r, err := xz.NewReader(bytes.NewReader(content), unpackLimit)
+		if err != nil {
+			return nil, err
+		}
+		if content, err = io.ReadAll(r); err != nil {
+			return nil, err
+		}
+	}
+	f, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
 		return nil, err
 	}

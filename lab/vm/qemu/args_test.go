@@ -35,26 +35,39 @@ func TestArgs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := load(t, name)
-			layout, err := s.Scale(16, 20480)
-			if err != nil {
-				t.Fatal(err)
-			}
-			args, deviations, err := Args(Options{
-				Name: "node", Shape: s, Layout: layout, Kernel: "/k/vmlinux", Initrd: "/k/initramfs.cpio", Cmdline: "console=ttyS0",
-				Console: "/vm/console.log", Control: "/vm/qmp.sock", Shell: "/vm/shell.sock",
-				Forwards: []Forward{{Host: 33333, Guest: 10250}},
-				Logs:     []Port{{"log.kubelet", "/vm/a,b/kubelet.log"}}, Sockets: []Port{{"control", "/vm/control.sock"}},
-			})
-			got := oneOptionALine(args, deviations)
-			var refusal *pcie.Refusal
-			if errors.As(err, &refusal) {
-				got = refusal.Error() + "\n"
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			golden.Assert(t, filepath.Join("testdata", name+".txt"), got)
+			showArgs(t, s, name)
 		})
 	}
+	t.Run("with virtual functions", func(t *testing.T) {
+		s := load(t, "egx-t4-cx5")
+		if err := s.AddSRIOV("sriov0"); err != nil {
+			t.Fatal(err)
+		}
+		showArgs(t, s, "egx-t4-cx5-sriov")
+	})
+}
+
+// showArgs compares a machine's command line, or why it has none, with what was reviewed.
+func showArgs(t *testing.T, s *shape.Shape, name string) {
+	t.Helper()
+	layout, err := s.Scale(16, 20480)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, deviations, err := Args(Options{
+		Name: "node", Shape: s, Layout: layout, Kernel: "/k/vmlinux", Initrd: "/k/initramfs.cpio", Cmdline: "console=ttyS0",
+		Console: "/vm/console.log", Control: "/vm/qmp.sock", Shell: "/vm/shell.sock",
+		Forwards: []Forward{{Host: 33333, Guest: 10250}},
+		Logs:     []Port{{"log.kubelet", "/vm/a,b/kubelet.log"}}, Sockets: []Port{{"control", "/vm/control.sock"}},
+	})
+	got := oneOptionALine(args, deviations)
+	var refusal *pcie.Refusal
+	if errors.As(err, &refusal) {
+		got = refusal.Error() + "\n"
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	golden.Assert(t, filepath.Join("testdata", name+".txt"), got)
 }
 
 // oneOptionALine writes a command line for a reviewer, the deviations first.

@@ -12,7 +12,8 @@ import (
 
 // standIns returns the function that chooses QEMU's device for each of the
 // machine's: a display controller without VGA (class 0x0380) for a GPU, an
-// Intel 82574L for a NIC. It must be asked in any order, so NICs are numbered
+// Intel 82574L for a NIC, and an 82576 (QEMU's docs/system/devices/igb.rst) for one
+// with virtual functions. It must be asked in any order, so NICs are numbered
 // by their place in the shape.
 func standIns(s *shape.Shape) pcie.StandIn {
 	number := map[string]int{}
@@ -26,8 +27,11 @@ func standIns(s *shape.Shape) pcie.StandIn {
 			// The least memory it can have; it is address space only.
 			return pcie.Device{Driver: "bochs-display", Props: []pcie.Prop{{Key: "vgamem", Value: "4M"}}}
 		}
-		i := number[d.Address.String()]
-		return pcie.Device{Driver: "e1000e", Props: []pcie.Prop{
+		i, driver := number[d.Address.String()], "e1000e"
+		if d.SRIOV {
+			driver = "igb"
+		}
+		return pcie.Device{Driver: driver, Props: []pcie.Prop{
 			{Key: "netdev", Value: fmt.Sprintf("fabric%d", i)},
 			{Key: "mac", Value: MAC(i)},
 			{Key: "romfile", Value: ""}, // nothing boots from it

@@ -95,6 +95,8 @@ type Device struct {
 	MTU int
 	// NoInterface is set on a NIC without a network interface (ib_only).
 	NoInterface bool
+	// SRIOV is set on a NIC that can have virtual functions.
+	SRIOV bool
 }
 
 // String names the device in messages.

@@ -16,11 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// packed ends the name of a module file that the kernel is to unpack.
+const packed = ".xz"
+
 // loadModules loads kernel modules in the given order, with their options by
 // module name.
 func loadModules(files []string, options map[string]string) error {
 	for _, file := range files {
-		name := strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".ko"), "-", "_")
+		name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), packed), ".ko")
+		name = strings.ReplaceAll(name, "-", "_")
 		if err := loadModule(file, options[name]); err != nil {
 			return fmt.Errorf("load kernel module %s: %w", file, err)
 		}
@@ -34,7 +38,11 @@ func loadModule(file, options string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	if err := unix.FinitModule(int(f.Fd()), options, 0); err != nil && !errors.Is(err, unix.EEXIST) {
+	flags := 0
+	if strings.HasSuffix(file, packed) {
+		flags = unix.MODULE_INIT_COMPRESSED_FILE
+	}
+	if err := unix.FinitModule(int(f.Fd()), options, flags); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
 	return nil

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
+	"plumbline.dev/plumbline/internal/host/netns"
+	"plumbline.dev/plumbline/internal/host/rdma"
 	"plumbline.dev/plumbline/lab/vm/guest"
 )
 
@@ -29,7 +32,14 @@ func keepRDMA(nics []guest.NIC, say func(string, ...any)) error {
 		}
 	}
 	go func() {
-		for range updates {
+		// The kernel deletes a device in its own time: once more when all is quiet.
+		again := time.NewTimer(quiet)
+		for {
+			select {
+			case <-updates:
+				again.Reset(quiet)
+			case <-again.C:
+			}
 			for _, n := range nics {
 				if err := ensureRDMA(n); err != nil {
 					say("%v", err)
@@ -39,6 +49,9 @@ func keepRDMA(nics []guest.NIC, say func(string, ...any)) error {
 	}()
 	return nil
 }
+
+// quiet is how long no link has changed when RDMA devices are looked at again.
+const quiet = time.Second
 
 // ensureRDMA adds the NIC's RDMA device where NIC and no device are there.
 func ensureRDMA(n guest.NIC) error {
@@ -54,8 +67,5 @@ func ensureRDMA(n guest.NIC) error {
 	if err != nil || len(names) == 0 {
 		return nil
 	}
-	if err := netlink.RdmaLinkAdd(n.RDMA, "rxe", names[0].Name()); err != nil {
-		return fmt.Errorf("add RDMA device %s on %s: %w", n.RDMA, names[0].Name(), err)
-	}
-	return nil
+	return rdma.AddSoftware(netns.Current, n.RDMA, "rxe", names[0].Name())
 }
