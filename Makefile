@@ -64,8 +64,8 @@ lint: ## Run golangci-lint over both modules
 bench: build ## Run the benchmarks, print figures beside their targets, write out/bench.json
 	@hack/bench
 
-generate: ## Rewrite generated files: golden renderings, goldens of tests
-	@hack/generate
+generate: ## Rewrite generated files: golden renderings, goldens of tests (GOLDENS=no leaves those)
+	@GOLDENS=$(GOLDENS) hack/generate
 
 ##@ Clean
 
