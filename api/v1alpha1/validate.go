@@ -45,9 +45,6 @@ func (c *NetworkConfig) Unapplied() field.ErrorList {
 	const why = "this build does not apply it yet: leave it out"
 	var errs field.ErrorList
 	at := field.NewPath("interface")
-	if c.Interface.Type != nil && *c.Interface.Type != TypePassthrough {
-		errs = append(errs, field.Forbidden(at.Child("type"), why))
-	}
 	if c.Interface.IPAM != nil {
 		errs = append(errs, field.Forbidden(at.Child("ipam"), why))
 	}

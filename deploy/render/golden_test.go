@@ -21,7 +21,7 @@ const header = `# Copyright The plumbline authors
 
 // classNames are all the classes that the chart's schema allows.
 var classNames = []any{
-	"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com",
+	"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com", "shared.dra.net",
 	"dra.cpu", "gpu.nvidia.com", "mig.nvidia.com",
 }
 

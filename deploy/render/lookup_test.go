@@ -77,7 +77,7 @@ func TestClassesOnlyWhereAbsent(t *testing.T) {
 // TestClassesOfWhatIsServed: a class of a driver that is switched off would be in the
 // way of the chart of whoever serves it.
 func TestClassesOfWhatIsServed(t *testing.T) {
-	nics := []string{"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com"}
+	nics := []string{"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com", "shared.dra.net"}
 	for name, tc := range map[string]struct {
 		values map[string]any
 		want   []string

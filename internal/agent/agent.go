@@ -60,6 +60,8 @@ type agent struct {
 	offer *hostreport.Offer
 	// gate keeps claims from NICs whose virtual functions are about to change.
 	gate hostpolicy.Gate
+	// shares are the NICs that policies offer to many pods at once.
+	shares *hostpolicy.Shares
 	// heldChanged has a value when a record came or went.
 	heldChanged chan struct{}
 	// wanted has a value when a claim waits for what others hold.
@@ -224,6 +226,9 @@ func (a *agent) readJournal(ctx context.Context) error {
 		return err
 	}
 	if err := a.openClouds(ctx, records, bootID); err != nil {
+		return err
+	}
+	if a.shares, err = hostpolicy.OpenShares(filepath.Join(a.StateDir, "host-shares.json")); err != nil {
 		return err
 	}
 	guardPath := a.installGuard(ctx)

@@ -36,6 +36,7 @@ func newDriver(name string, o Options, bootID string, machine func() *model.Mach
 			return claims.Driver{}, err
 		}
 		served := claims.Of(d)
+		served.HeldShares = netdev.HeldShares
 		served.HeldNICs, served.InPod, served.RDMAInPod, served.Close = netdev.HeldNICs, inPod, rdmaInPod, d.Close
 		return served, nil
 	case slicecodec.DriverCPU:

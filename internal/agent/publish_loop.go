@@ -14,6 +14,8 @@ import (
 	"plumbline.dev/plumbline/internal/agent/registration"
 	"plumbline.dev/plumbline/internal/devicehealth"
 	"plumbline.dev/plumbline/internal/driver/netdev"
+	"plumbline.dev/plumbline/internal/host/netns"
+	"plumbline.dev/plumbline/internal/host/rdma"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/inventory/filter"
 	"plumbline.dev/plumbline/internal/model"
@@ -31,7 +33,7 @@ func (a *agent) newPublishLoop(ctx context.Context, scans <-chan inventory.Snaps
 	}
 	a.offer = hostreport.NewOffer(a.HostTaints)
 	byCloud := a.merged.Describe
-	a.merged.Describe = func(m *model.Machine) *model.Machine { return a.offer.Describe(byCloud(m)) }
+	a.merged.Describe = func(m *model.Machine) *model.Machine { return a.offer.Describe(a.describeShares(ctx, byCloud(m))) }
 	watcher := devicehealth.New(devicehealth.Options{})
 	context.AfterFunc(ctx, watcher.Close)
 	a.runtime.Observe(heldInPods{logger: klog.FromContext(ctx), watcher: watcher, nics: netdev.HeldNICs})
@@ -63,6 +65,45 @@ func (a *agent) heldNICs(ctx context.Context) ([]model.NIC, error) {
 		held = append(held, nics...)
 	}
 	return held, nil
+}
+
+// describeShares adds how NICs are shared.
+func (a *agent) describeShares(ctx context.Context, m *model.Machine) *model.Machine {
+	held, err := a.heldShares(ctx)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "not known which NICs claims share")
+	}
+	if len(held) == 0 && !a.shares.Any() {
+		return m
+	}
+	mode, err := rdma.NamespaceMode(netns.Current)
+	return a.shares.Describe(m, held, err == nil && mode == rdma.Exclusive)
+}
+
+// heldShares are what all records have of NICs that are shared.
+func (a *agent) heldShares(ctx context.Context) ([]model.HeldShare, error) {
+	var held []model.HeldShare
+	for _, p := range a.preparers {
+		shares, err := p.SharesHeld(ctx)
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, shares...)
+	}
+	return held, nil
+}
+
+// heldOrShared are the NICs that claims hold whole, or have shares of.
+func (a *agent) heldOrShared(ctx context.Context) ([]model.NIC, error) {
+	nics, err := a.heldNICs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shares, err := a.heldShares(ctx)
+	for _, s := range shares {
+		nics = append(nics, s.NIC)
+	}
+	return nics, err
 }
 
 // claimsChanged is called after a record was written or removed.

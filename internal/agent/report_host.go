@@ -5,6 +5,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -86,15 +87,18 @@ func (a *agent) keepPolicies(client rest.Interface, told func()) (*hostpolicies.
 	return hostpolicies.New(hostpolicies.Options{
 		Client: client, Labels: a.labels.get, Machine: a.merged.Scan, Interval: a.HostReportInterval, Told: told,
 		Apply: func(policies []hostpolicy.Policy, machine *model.Machine) (o hostpolicies.Outcome, err error) {
-			if len(policies) == 0 && !reconciler.Changed() {
+			if len(policies) == 0 && !reconciler.Changed() && !a.shares.Any() {
 				return o, nil // no socket for nothing
 			}
 			if err := asker.Begin(); err != nil {
 				return o, err
 			}
 			a.gate.Begin(asker.Functions(hostsetup.FieldNumVFs))
+			a.shares.Begin()
 			defer func() {
-				if a.gate.End(asker.Functions(hostsetup.FieldNumVFs), asker.Unsettled()) {
+				shared, failed := a.shares.End()
+				err = errors.Join(err, failed)
+				if a.gate.End(asker.Functions(hostsetup.FieldNumVFs), asker.Unsettled()) || shared {
 					a.merged.Redescribe()
 					a.offerChanged()
 				}
@@ -106,8 +110,8 @@ func (a *agent) keepPolicies(client rest.Interface, told func()) (*hostpolicies.
 			}
 			defer conn.Close()
 			reconciler.Kernel = hostpolicy.Live{
-				Conn: conn, Net: sysctl.New(a.ProcSys, netns.Current), Host: readable, Asker: asker, Gate: &a.gate,
-				Held: func() ([]model.NIC, error) { return a.heldNICs(context.Background()) },
+				Conn: conn, Net: sysctl.New(a.ProcSys, netns.Current), Host: readable, Asker: asker, Gate: &a.gate, Shares: a.shares,
+				Held: func() ([]model.NIC, error) { return a.heldOrShared(context.Background()) },
 			}
 			if o.Results, err = reconciler.Run(policies, machine); err == nil {
 				err = asker.End()

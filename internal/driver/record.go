@@ -5,9 +5,18 @@ package driver
 
 import "encoding/json"
 
-// RecordVersion is the version of Record that this build writes. It reads all
-// up to this one.
-const RecordVersion = 1
+// Versions of Record. A build refuses those that it does not know, and leaves what they
+// hold alone.
+const (
+	// RecordVersion is that of a record, unless an older build would take it for something
+	// else.
+	RecordVersion = 1
+	// RecordVersionShares is that of a record with a share of a NIC: a build that knows none
+	// would move the NIC itself.
+	RecordVersionShares = 2
+	// NewestRecordVersion is the last that this build reads.
+	NewestRecordVersion = RecordVersionShares
+)
 
 // Record is what one driver decided about one claim, complete: what to do, and
 // how to undo it. It is journaled before anything is done.

@@ -94,7 +94,7 @@ func (g *Gate) Withhold(m *model.Machine, held []model.NIC) *model.Machine {
 	changed.NICs = slices.Clone(m.NICs)
 	for i := range changed.NICs {
 		n := &changed.NICs[i]
-		if n.PCI == nil || n.Withheld != nil || slices.ContainsFunc(held, func(h model.NIC) bool { return h.PCI != nil && *h.PCI == *n.PCI }) {
+		if n.PCI == nil || !n.Offered() || slices.ContainsFunc(held, func(h model.NIC) bool { return h.PCI != nil && *h.PCI == *n.PCI }) {
 			continue
 		}
 		function := *n.PCI
@@ -102,7 +102,7 @@ func (g *Gate) Withhold(m *model.Machine, held []model.NIC) *model.Machine {
 			function = *f.PhysicalFunction
 		}
 		if _, closed := g.closed[function.String()]; closed {
-			n.Withheld = new("waits for a HostPolicy to change how many virtual functions " + function.String() + " has")
+			n.Withhold("waits for a HostPolicy to change how many virtual functions " + function.String() + " has")
 		}
 	}
 	return &changed

@@ -31,6 +31,8 @@ type Live struct {
 	// Held returns the NICs that claims hold.
 	Held func() ([]model.NIC, error)
 	Gate *Gate
+	// Shares are the links that are offered for sharing.
+	Shares *Shares
 }
 
 // Read implements Kernel.
@@ -40,6 +42,9 @@ func (k Live) Read(link Link, field string) (string, error) {
 		return k.Host.Read(link.Function, field)
 	case link.Key == "":
 		return k.readHost(field)
+	}
+	if field == fieldShare {
+		return k.Shares.read(link.Key), nil
 	}
 	found, err := k.find(link)
 	if err != nil {
@@ -93,6 +98,9 @@ func (k Live) Write(link Link, field, value string) error {
 	case link.Key == "":
 		return k.writeHost(field, value)
 	}
+	if field == fieldShare {
+		return k.share(link, value)
+	}
 	found, err := k.find(link)
 	if err != nil {
 		return err
@@ -115,6 +123,21 @@ func (k Live) Write(link Link, field, value string) error {
 		return k.Net.Write(link.Name, strings.TrimPrefix(field, fieldSysctl), value)
 	}
 	return fmt.Errorf("link %s: %s cannot be set", link.Name, field)
+}
+
+// share offers a link, or with the empty value no more.
+func (k Live) share(link Link, value string) error {
+	if value == "" {
+		return k.Shares.write(link.Key, value)
+	}
+	found, err := k.find(link)
+	if err != nil {
+		return err
+	}
+	if found.SlaveKind != nil && *found.SlaveKind != "vrf" {
+		return fmt.Errorf("link %s is a port of a %s, which has its packets: want that shared", link.Name, *found.SlaveKind)
+	}
+	return k.Shares.write(link.Key, value)
 }
 
 func (k Live) writeHost(field, value string) error {

@@ -223,7 +223,7 @@ func (p *planner) wish(policy Policy, link Link, r Result) {
 	at := target{link.Key, r.Field}
 	p.kept[at] = true
 	switch {
-	case link.needed != "":
+	case link.needed != "" && r.Field != fieldShare: // the node keeps a link that is shared
 		r.State, r.Reason = Refused, fmt.Sprintf("link %s is the node's: %s", link.Name, link.needed)
 	case ofFunction(r.Field) && link.Function == "":
 		r.State, r.Reason = Refused, fmt.Sprintf("link %s is no PCI function", link.Name)
@@ -344,7 +344,7 @@ func (p *planner) undoEntry(e Entry, link Link) (s Step, left string) {
 		r.State, left = Failed, err.Error()
 	case p.over(e, link, have):
 		s.Forget = true
-	case link.needed != "":
+	case link.needed != "" && e.Field != fieldShare:
 		r.State, left = Refused, fmt.Sprintf("link %s is the node's: %s", link.Name, link.needed)
 	default:
 		r.State, left = Pending, p.waits(link, e.Field, e.Before)

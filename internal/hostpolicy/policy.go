@@ -45,6 +45,9 @@ type LinkPolicy struct {
 	RelaxedOrdering *bool
 	// NumVFs is how many virtual functions the PCI function has.
 	NumVFs *int
+
+	// Share offers the link to many pods at once.
+	Share *model.Share
 }
 
 // Role is what a NIC is there for, as far as the machine itself says so.
@@ -107,6 +110,7 @@ func (l LinkPolicy) validate() error {
 	for _, key := range slices.Sorted(maps.Keys(l.Sysctls)) {
 		errs = append(errs, validateSysctl(key, l.Sysctls[key]))
 	}
+	errs = append(errs, validateShare(l.Share))
 	for field, value := range l.functionWants() {
 		errs = append(errs, hostsetup.Change{Function: anyFunction, Field: field, Value: value}.Validate())
 	}
@@ -179,6 +183,7 @@ const (
 	fieldAltName = "altName/"
 	fieldMTU     = "mtu"
 	fieldNumVFs  = hostsetup.FieldNumVFs
+	fieldShare   = "share"
 	fieldSysctl  = hostsetup.FieldSysctl
 	fieldUp      = "up"
 
@@ -200,6 +205,9 @@ func (l LinkPolicy) wants() map[string]string {
 	}
 	for key, value := range l.Sysctls {
 		wants[fieldSysctl+key] = value
+	}
+	if l.Share != nil {
+		wants[fieldShare] = shareText(l.Share)
 	}
 	return wants
 }

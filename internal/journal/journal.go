@@ -118,12 +118,12 @@ func (j *Journal) path(driverName string, uid types.UID) (string, error) {
 
 // check refuses a record that no reader would accept.
 func check(r driver.Record) error {
-	if r.Version > driver.RecordVersion {
+	if r.Version > driver.NewestRecordVersion {
 		return fmt.Errorf("record version %d is newer than version %d, the newest this build knows: "+
-			"run the build that wrote it, or a newer one", r.Version, driver.RecordVersion)
+			"run the build that wrote it, or a newer one", r.Version, driver.NewestRecordVersion)
 	}
 	if r.Version < 1 {
-		return fmt.Errorf("record version %d: want 1 to %d", r.Version, driver.RecordVersion)
+		return fmt.Errorf("record version %d: want 1 to %d", r.Version, driver.NewestRecordVersion)
 	}
 	if err := checkDriver(r.Driver); err != nil {
 		return err

@@ -128,7 +128,7 @@ func TestHostileNames(t *testing.T) {
 func TestVersions(t *testing.T) {
 	j, dir := open(t)
 	r := record("a")
-	r.Version = driver.RecordVersion + 1
+	r.Version = driver.NewestRecordVersion + 1
 	if err := j.Put(r); err == nil {
 		t.Error("Put of a newer version succeeded")
 	}
@@ -138,7 +138,7 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := j.Get("dra.net", "b")
-	want := "record version 99 is newer than version 1, the newest this build knows: run the build that wrote it, or a newer one"
+	want := "record version 99 is newer than version 2, the newest this build knows: run the build that wrote it, or a newer one"
 	if err == nil || !strings.HasSuffix(err.Error(), "b.json: "+want) {
 		t.Errorf("Get of a newer record: %v, want ...%s", err, want)
 	}

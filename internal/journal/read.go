@@ -158,7 +158,7 @@ func Decode(text []byte) (driver.Record, error) {
 	var header struct {
 		Version int `json:"version"`
 	}
-	if json.Unmarshal(text, &header) == nil && header.Version > driver.RecordVersion {
+	if json.Unmarshal(text, &header) == nil && header.Version > driver.NewestRecordVersion {
 		return driver.Record{}, check(driver.Record{Version: header.Version})
 	}
 	return driver.Record{}, fmt.Errorf("decode record: %w", err)

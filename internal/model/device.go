@@ -31,6 +31,8 @@ type NIC struct {
 	// WithheldForVFs: it is for its virtual functions alone that it is withheld. The node
 	// itself does not need it.
 	WithheldForVFs bool `json:"-"`
+	// Share is how it is offered to many pods at once; nil where it is offered whole.
+	Share *Share `json:"share,omitempty"`
 	// Simulated marks a stand-in, and says of what and by what.
 	Simulated *string `json:"simulated,omitempty"`
 	// Published is the device that this was read from; nil where the host was.

@@ -125,7 +125,10 @@ func (b *builder) nic(n model.NIC) Device {
 	id := slicecodec.IDOfNIC(n)
 	d := Device{
 		Kind: KindNIC, Driver: id.Driver, Name: id.Name, NUMANode: n.NUMANode,
-		Withheld: ptr.Deref(n.Withheld, ""), Simulated: ptr.Deref(n.Simulated, ""),
+		Simulated: ptr.Deref(n.Simulated, ""),
+	}
+	if !n.Offered() {
+		d.Withheld = *n.Withheld
 	}
 	if n.PCI != nil {
 		f := b.m.Function(*n.PCI)
@@ -142,6 +145,9 @@ func (b *builder) nic(n model.NIC) Device {
 		d.RDMA, d.RDMAUnnamed = n.RDMA.Name, n.RDMA.Name == ""
 	}
 	b.published(&d)
+	if n.Share != nil {
+		d.SharedBy = b.claims.sharers(b.claims.of(DeviceID{d.Driver, d.Name}))
+	}
 	return d
 }
 

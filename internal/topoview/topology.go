@@ -205,8 +205,8 @@ type Device struct {
 	// devices; Profiles what more it can be split into on demand.
 	Parts    []Part   `json:"parts,omitempty"`
 	Profiles []string `json:"profiles,omitempty"`
-	// SharedBy is how many pods, or claims of no pod, have the same GPU as a whole; 0
-	// for one or none.
+	// SharedBy is how many pods, or claims of no pod, have the same GPU as a whole, or a
+	// share of the NIC; 0 for one or none.
 	SharedBy int `json:"sharedBy,omitempty"`
 	// Shared is true where several claims can hold the device at once, UsedUp where they
 	// have all of it among them.

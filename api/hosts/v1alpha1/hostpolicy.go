@@ -73,7 +73,7 @@ type HostSysctlValue string
 // interface, driver and role finds. What is left out stays as it is.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.interface), has(self.driver), has(self.role)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice, interface, driver and role"
-// +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls) || has(self.maxReadRequest) || has(self.relaxedOrdering) || has(self.numVFs)",message="want at least one of up, mtu, altName, sysctls, maxReadRequest, relaxedOrdering and numVFs"
+// +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls) || has(self.maxReadRequest) || has(self.relaxedOrdering) || has(self.numVFs) || has(self.share)",message="want at least one of up, mtu, altName, sysctls, maxReadRequest, relaxedOrdering, numVFs and share"
 type LinkPolicy struct {
 	// PCIAddress is such as "0000:91:00.0".
 	//
@@ -133,6 +133,61 @@ type LinkPolicy struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	NumVFs *int32 `json:"numVFs,omitempty"`
+
+	// Share offers the link to many pods at once: it stays on the host, and each holder
+	// gets a link of its own on it. What keeps a link from moving into a pod, as the
+	// node's default route does, does not keep it from being shared.
+	Share *LinkShare `json:"share,omitempty"`
+}
+
+// LinkShare is how a link is shared. It is published once, with dra.net/shared and the
+// capacities slots and bandwidth, and class shared.dra.net chooses it.
+//
+// +kubebuilder:validation:XValidation:rule="self.type != 'macvlan' || !has(self.mode) || self.mode in ['bridge', 'private', 'vepa']",message="mode: macvlan has bridge, private and vepa"
+// +kubebuilder:validation:XValidation:rule="self.type != 'ipvlan' || !has(self.mode) || self.mode in ['l2', 'l3', 'l3s']",message="mode: ipvlan has l2, l3 and l3s"
+// +kubebuilder:validation:XValidation:rule="self.type != 'vlan' || !has(self.mode)",message="mode: vlan has none"
+// +kubebuilder:validation:XValidation:rule="self.type == 'ipvlan' || !has(self.flag)",message="flag: only with type ipvlan"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'vlan') == has(self.vlanIDs)",message="vlanIDs: with type vlan, and with no other"
+type LinkShare struct {
+	// Type is the kind of link that a holder gets.
+	//
+	// +kubebuilder:validation:Enum=macvlan;ipvlan;vlan
+	Type string `json:"type"`
+	// Mode is that of a macvlan whose claim asks for none (bridge where it is left out), and
+	// of all ipvlans (l2): the kernel has one for all of a link.
+	//
+	// +kubebuilder:validation:Enum=bridge;private;vepa;l2;l3;l3s
+	Mode string `json:"mode,omitempty"`
+	// Flag is that of all ipvlans: whether they reach each other (bridge, the default), not
+	// (private), or by the switch alone (vepa).
+	//
+	// +kubebuilder:validation:Enum=bridge;private;vepa
+	Flag string `json:"flag,omitempty"`
+	// VLANIDs are the tags of which a claim chooses one by interface.vlanID. A link has one
+	// holder of each.
+	VLANIDs *VLANRange `json:"vlanIDs,omitempty"`
+	// Slots are how many claims have the link at once.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	Slots int32 `json:"slots"`
+	// Bandwidth is what claims can take of the link in bits per second, such as 100G. The
+	// scheduler counts it; nothing enforces it.
+	//
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,5}[MGT]$`
+	Bandwidth string `json:"bandwidth,omitempty"`
+}
+
+// VLANRange is a range of tags, both ends in it.
+//
+// +kubebuilder:validation:XValidation:rule="self.first <= self.last",message="want first at most last"
+type VLANRange struct {
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4094
+	First int32 `json:"first"`
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4094
+	Last int32 `json:"last"`
 }
 
 // SysctlValue is a small number.

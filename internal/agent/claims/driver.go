@@ -33,6 +33,9 @@ type Driver struct {
 	// HeldNICs are the NICs of a record as they were before they left the
 	// host; nil for drivers without NICs.
 	HeldNICs func(driver.Record) ([]model.NIC, error)
+	// HeldShares are what a record has of NICs that are shared, which stay on the
+	// host; nil for drivers without NICs.
+	HeldShares func(driver.Record) ([]model.HeldShare, error)
 	// InPod are the NICs of a record as they are known in its pod; nil for
 	// drivers without NICs.
 	InPod func(driver.Record) ([]guard.NIC, error)

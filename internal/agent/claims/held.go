@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -15,16 +16,25 @@ import (
 // reboot has brought the others back. One record that cannot be read must not
 // keep what the node publishes from changing.
 func (p *Preparer) Held(ctx context.Context) ([]model.NIC, error) {
-	if p.HeldNICs == nil {
+	return heldIn(ctx, p, p.HeldNICs)
+}
+
+// SharesHeld are the shares of NICs that all records of this boot have.
+func (p *Preparer) SharesHeld(ctx context.Context) ([]model.HeldShare, error) {
+	return heldIn(ctx, p, p.HeldShares)
+}
+
+func heldIn[T any](ctx context.Context, p *Preparer, of func(driver.Record) ([]T, error)) ([]T, error) {
+	if of == nil {
 		return nil, nil
 	}
 	records, _, err := p.Journal.List(p.Name())
-	var held []model.NIC
+	var held []T
 	for _, r := range records {
 		if r.BootID != p.BootID {
 			continue
 		}
-		nics, err := p.HeldNICs(r)
+		nics, err := of(r)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "held NICs are not published", "driver", p.Name(), "claim", r.Claim.String())
 			continue

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -15,6 +16,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/rdma"
 	"plumbline.dev/plumbline/internal/hostpolicy"
 	"plumbline.dev/plumbline/internal/kube"
+	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/printable"
 )
 
@@ -67,10 +69,25 @@ func fromAPI(policy *hosts.HostPolicy) hostpolicy.Policy {
 		link := hostpolicy.LinkPolicy{
 			PCIAddress: l.PCIAddress, RDMADevice: l.RDMADevice, Interface: l.Interface, Driver: l.Driver, Role: hostpolicy.Role(l.Role),
 			Up: l.Up, AltName: l.AltName, Sysctls: texts(l.Sysctls), MTU: number(l.MTU), MaxReadRequest: number(l.MaxReadRequest), RelaxedOrdering: l.RelaxedOrdering, NumVFs: number(l.NumVFs),
+			Share: shareOf(l.Share),
 		}
 		p.Links = append(p.Links, link)
 	}
 	return p
+}
+
+func shareOf(offer *hosts.LinkShare) *model.Share {
+	if offer == nil {
+		return nil
+	}
+	s := &model.Share{Type: offer.Type, Mode: offer.Mode, Flag: offer.Flag, Slots: int64(offer.Slots)}
+	if offer.VLANIDs != nil {
+		s.FirstVLAN, s.LastVLAN = int(offer.VLANIDs.First), int(offer.VLANIDs.Last)
+	}
+	if q, err := quantity.ParseQuantity(offer.Bandwidth); err == nil { // the API server refused others
+		s.Bandwidth = q.Value()
+	}
+	return s
 }
 
 func texts[T ~string](values map[string]T) map[string]string {

@@ -66,6 +66,14 @@ func heldNICs(dir string, drivers []string) (held []doctor.HeldNIC, unread []str
 		nics, err := netdev.HeldNICs(r)
 		if err != nil {
 			unread = append(unread, "NICs that a pod may hold: "+err.Error())
+			continue
+		}
+		shares, err := netdev.HeldShares(r)
+		if err != nil {
+			unread = append(unread, "NICs that a pod may share: "+err.Error())
+		}
+		for _, s := range shares {
+			nics = append(nics, s.NIC)
 		}
 		for _, n := range nics {
 			held = append(held, doctor.HeldNIC{NIC: n, By: journal.HeldBy(r)})

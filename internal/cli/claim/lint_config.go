@@ -24,6 +24,7 @@ import (
 func (l linter) class() {
 	spec := field.NewPath("spec")
 	l.selectors(spec, l.o.class.Selectors, "", "")
+	l.classOfNICs()
 	for i, c := range l.o.class.Config {
 		at := spec.Child("config").Index(i)
 		l.driverName(at, c.Opaque)
@@ -254,6 +255,9 @@ func (l linter) merged(s schema, r request, reported map[string]bool) {
 	if nic, ok := c.(*v1alpha1.NetworkConfig); ok && r.several {
 		l.forOne(r, "name", nic.Interface.Name)
 		l.forOne(r, "hardwareAddr", nic.Interface.HardwareAddr)
+	}
+	if nic, ok := c.(*v1alpha1.NetworkConfig); ok {
+		l.kindOfLink(s, r, nic)
 	}
 	for _, e := range mistakesOf(c) {
 		at := l.layerOf(s, e.Field, r)

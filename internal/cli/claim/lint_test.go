@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,11 +93,52 @@ kind: DeviceClass
 metadata: {name: shared}
 spec:
   selectors: [{cel: {expression: device.driver == "dra.net"}}]
-  config: [{opaque: {driver: dra.net, parameters: {interface: {type: macvlan}}}}]
+  config: [{opaque: {driver: dra.net, parameters: {interface: {ipam: {pool: fabric}}}}}]
 `
 	out, err := run(t, class, "lint", "-f", "-")
-	if want := "warning: spec.config[0].opaque.parameters.interface.type: this build does not apply it yet: leave it out (unless the claim says otherwise)\n"; err != nil || !strings.Contains(out, want) {
+	if want := "warning: spec.config[0].opaque.parameters.interface.ipam: this build does not apply it yet: leave it out (unless the claim says otherwise)\n"; err != nil || !strings.Contains(out, want) {
 		t.Errorf("%v %s, want %s", err, out, want)
+	}
+}
+
+// Who gets the NIC and who a link on it is told where a class or a claim leaves it open.
+func TestLintOfSharedNICs(t *testing.T) {
+	const objects = `
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: fast}
+spec:
+  selectors: [{cel: {expression: '%s'}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: c}
+spec:
+  devices:
+    requests: [{name: nic, exactly: {deviceClassName: fast}}]
+    config: [{requests: [nic], opaque: {driver: dra.net, parameters: {interface: {type: %s}}}}]
+`
+	const (
+		open  = `device.driver == "dra.net"`
+		whole = `device.driver == "dra.net" && !("shared" in device.attributes["dra.net"])`
+		note  = "DeviceClass fast: note: spec.selectors: where a HostPolicy shares NICs, the class chooses those too"
+		kind  = `warning: spec.devices.config[0].opaque.parameters.interface.type: macvlan: is of NICs that are shared, and class fast chooses whole ones: want class shared.dra.net`
+	)
+	for _, tt := range []struct {
+		selector, kind string
+		want           []string
+	}{
+		{open, "passthrough", []string{note}},
+		{open, "macvlan", []string{note, kind}},
+		{whole, "passthrough", nil},
+		{`device.driver == "dra.cpu"`, "passthrough", nil},
+	} {
+		out, err := run(t, fmt.Sprintf(objects, tt.selector, tt.kind), "lint", "-f", "-")
+		for _, line := range []string{note, kind} {
+			if got, want := strings.Contains(out, line), slices.Contains(tt.want, line); err != nil || got != want {
+				t.Errorf("%s, %s: %v, says %q: %t, want %t\n%s", tt.selector, tt.kind, err, line, got, want, out)
+			}
+		}
 	}
 }
 
@@ -144,7 +186,7 @@ spec:
   selectors: [{cel: {expression: device.driver == "dra.net"}}]
   config: [{opaque: {driver: dra.net, parameters: {interface: {disableEbpfPrograms: true}}}}]
 `
-	if out, err := run(t, class, "lint", "-f", "-"); err != nil || strings.Contains(out, "note") {
+	if out, err := run(t, class, "lint", "-f", "-"); err != nil || strings.Contains(out, "the shipped policy") {
 		t.Errorf("%v %s", err, out)
 	}
 }

@@ -147,8 +147,8 @@ func (t *transaction) prepareNamespace(r driver.Record, plans []Plan) error {
 		if plan.Pod == nil || len(plan.Pod.PodSysctls) == 0 {
 			continue
 		}
-		_, onHost, err := t.find(plan)
-		if err == nil && onHost != nil {
+		arrives, err := t.arrives(plan)
+		if err == nil && arrives {
 			err = plan.Pod.PrepareNamespace(t.pod)
 		}
 		if err != nil {
@@ -156,6 +156,16 @@ func (t *transaction) prepareNamespace(r driver.Record, plans []Plan) error {
 		}
 	}
 	return nil
+}
+
+// arrives says whether an interface is yet to come into the pod.
+func (t *transaction) arrives(plan Plan) (bool, error) {
+	if plan.Child != nil {
+		link, err := plan.identity().Find(t.inPod)
+		return link == nil, err
+	}
+	_, onHost, err := t.find(plan)
+	return onHost != nil, err
 }
 
 // finish adds what needs the interface up, and fills the status.
@@ -212,11 +222,15 @@ func (t *transaction) attachOne(plan Plan, adminAccess bool) (*rtnl.Link, error)
 		return nil, nil
 	}
 	var link *rtnl.Link
-	if plan.Pod != nil {
-		var err error
-		if link, err = t.attachInterface(plan); err != nil {
-			return nil, err
-		}
+	var err error
+	switch {
+	case plan.Child != nil:
+		link, err = t.attachChild(plan)
+	case plan.Pod != nil:
+		link, err = t.attachInterface(plan)
+	}
+	if err != nil {
+		return nil, err
 	}
 	moved, err := t.toPod(plan, t.pod.Fd())
 	if moved {
@@ -329,7 +343,7 @@ func (t *transaction) move(plan Plan, link *rtnl.Link) (*rtnl.Link, error) {
 	name := plan.Pod.Name
 	err := t.host.Move(link.Index, t.pod.Fd(), rtnl.Change{Name: &name, Settings: plan.Pod.Settings})
 	if errors.Is(err, syscall.EEXIST) {
-		return nil, fmt.Errorf("interface.name: the pod has an interface %q, or one of that alternative name, already: choose another name: %w", name, err)
+		return nil, nameTaken(name, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("interface %s to %s in the pod: %w", link.Name, name, errors.Join(err, free))
@@ -341,6 +355,10 @@ func (t *transaction) move(plan Plan, link *rtnl.Link) (*rtnl.Link, error) {
 	return arrived, err
 }
 
+func nameTaken(name string, err error) error {
+	return fmt.Errorf("interface.name: the pod has an interface %q, or one of that alternative name, already: choose another name: %w", name, err)
+}
+
 // rollback undoes the moves of this call. It reads the plans again, as those of t lack
 // the host's settings (readBrief).
 func (t *transaction) rollback(ctx context.Context, r driver.Record) error {
@@ -349,7 +367,7 @@ func (t *transaction) rollback(ctx context.Context, r driver.Record) error {
 	}
 	plans, unread := plansOf(r)
 	plans = slices.DeleteFunc(plans, func(p Plan) bool {
-		return !slices.ContainsFunc(t.moved, func(m Plan) bool { return reflect.DeepEqual(m.NIC, p.NIC) })
+		return !slices.ContainsFunc(t.moved, func(m Plan) bool { return reflect.DeepEqual(m.NIC, p.NIC) && reflect.DeepEqual(m.Child, p.Child) })
 	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()

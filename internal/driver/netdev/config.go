@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
 	"plumbline.dev/plumbline/internal/host/rtnl"
 )
 
@@ -39,6 +42,27 @@ func merge(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
 	return merged, nil
+}
+
+// refuseOfParent refuses what belongs to the NIC that others share.
+func refuseOfParent(c *v1alpha1.NetworkConfig) field.ErrorList {
+	const why = "belongs to the NIC, which others share: leave it out"
+	var errs field.ErrorList
+	forbid := func(set bool, path ...string) {
+		if set {
+			errs = append(errs, field.Forbidden(field.NewPath(path[0], path[1:]...), why))
+		}
+	}
+	i := c.Interface
+	forbid(c.Ethtool != nil && len(c.Ethtool.Features) > 0, "ethtool", "features")
+	forbid(c.Ethtool != nil && len(c.Ethtool.PrivateFlags) > 0, "ethtool", "privateFlags")
+	forbid(i.DisableEBPFPrograms != nil && *i.DisableEBPFPrograms, "interface", "disableEbpfPrograms")
+	forbid(i.VF != nil, "interface", "vf")
+	if podstate.DHCP(c) {
+		errs = append(errs, field.Forbidden(field.NewPath("interface", "dhcp"),
+			"a link on a shared NIC is there with the pod only, too late to ask: want addresses"))
+	}
+	return errs
 }
 
 // AsksForNCCL says whether the parameters of one of a claim's NICs ask for NCCL's environment;

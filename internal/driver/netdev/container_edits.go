@@ -119,7 +119,7 @@ func (v *rdmaView) filesOf(plan Plan) ([]driver.CharDevice, error) {
 // software device ended as its interface moved: what somebody has made on the interface
 // since is the pod's, by whatever name, and none is no error.
 func (v *rdmaView) namesOf(plan Plan) ([]string, error) {
-	if !plan.NIC.RDMA.Software {
+	if !plan.NIC.RDMA.Software || plan.Child != nil {
 		now, err := v.rdmaIn(v.conn.Fd(), plan.NIC.PCI, plan.NIC.RDMA.Name)
 		if err == nil && now == "" {
 			err = fmt.Errorf("RDMA device %s is not in the pod's network namespace", plan.NIC.RDMA.Name)

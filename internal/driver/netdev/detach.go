@@ -112,7 +112,11 @@ func (d *Driver) takeFrom(pod *podstate.Pod, plans []Plan) error {
 		}
 		states = append(states, plan.Pod)
 		link, err := plan.identity().Find(links)
-		if err == nil && link != nil {
+		switch {
+		case err != nil || link == nil:
+		case plan.Child != nil:
+			err = pod.DeleteLink(link.Index)
+		default:
 			errs = append(errs, hoststate.DropPrograms(pod.NetNSConn, link, plan.Host))
 			err = d.moveHome(plan, link, pod)
 		}

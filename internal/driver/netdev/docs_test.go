@@ -10,9 +10,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/docs/docstest"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/hosttest"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // Each example of the documentation is applied to a NIC in a namespace and
@@ -38,6 +40,10 @@ func TestDocumentedExamples(t *testing.T) {
 					return
 				}
 			}
+			if slices.Contains(example.Marks, "shared") {
+				l.sharedExample(t, string(text))
+				return
+			}
 			if strings.Contains(example.Text, "vrf:") {
 				hosttest.NeedLink(t, "vrf")
 			}
@@ -57,6 +63,34 @@ func TestDocumentedExamples(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sharedExample applies an example to a NIC that is shared, twice, and undoes it.
+func (l *lab) sharedExample(t *testing.T, parameters string) {
+	t.Helper()
+	asked, err := v1alpha1.DecodeNetworkConfig([]byte(parameters))
+	if err != nil || asked.Interface.Type == nil {
+		t.Fatalf("%v: want an interface.type", err)
+	}
+	offer := model.Share{Type: *asked.Interface.Type, Slots: 1}
+	hosttest.NeedLink(t, offer.Type)
+	if offer.Type == model.ShareVLAN {
+		offer.FirstVLAN, offer.LastVLAN = 1, 4094
+	}
+	before := look(t, l.host)
+	pod := hosttest.NewNamespace(t)
+	pod.Run(t, quiet)
+	empty := look(t, pod)
+	r := l.mustPlanShare(t, offer, shareOf("a", parameters, "nic0"))
+	l.attach(t, r, pod)
+	inside := look(t, pod)
+	l.attach(t, r, pod)
+	expect(t, "the pod after attaching again", inside, pod)
+	if err := l.driver.Detach(t.Context(), r, pod.Path()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "the pod", empty, pod)
+	expect(t, "the host", before, l.host)
 }
 
 // refuses wants an example refused that this NIC, or this version, cannot do.

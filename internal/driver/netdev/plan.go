@@ -68,6 +68,9 @@ func (p planner) plan() (driver.Record, error) {
 			continue
 		}
 		r.Devices = append(r.Devices, d)
+		if a.ShareID != nil {
+			r.Version = driver.RecordVersionShares
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return driver.Record{}, err
@@ -83,12 +86,15 @@ func (p planner) device(a driver.Allocation, c *v1alpha1.NetworkConfig, problem 
 		return driver.DeviceRecord{}, errors.New("this node has no such NIC")
 	}
 	d := driver.DeviceRecord{Request: a.Request, Pool: a.Pool, Device: a.Device, AdminAccess: a.AdminAccess}
+	if a.ShareID != nil {
+		d.ShareID = string(*a.ShareID)
+	}
 	plan := Plan{NIC: *nic, Alone: alone(p.m, nic)}
 	if !a.AdminAccess {
 		if err := p.mayTake(a, nic, taken); err != nil {
 			return driver.DeviceRecord{}, err
 		}
-		taken[a.Device] = true
+		taken[key(a)] = true
 		if problem != nil {
 			return driver.DeviceRecord{}, problem
 		}
@@ -99,7 +105,7 @@ func (p planner) device(a driver.Allocation, c *v1alpha1.NetworkConfig, problem 
 		if plan.ManagementFiles, err = managementFiles(nic.RDMA, c); err != nil {
 			return driver.DeviceRecord{}, err
 		}
-		d.Edits, d.RDMA = fileEdits(plan), nic.RDMA != nil && !nic.RDMA.Software
+		d.Edits, d.RDMA = fileEdits(plan), nic.RDMA != nil && (plan.Child != nil || !nic.RDMA.Software)
 	}
 	if plan.Pod != nil {
 		if err := p.pod.add(plan.Pod, "for device "+a.Device); err != nil {
@@ -119,15 +125,25 @@ func alone(m *model.Machine, nic *model.NIC) bool {
 	})
 }
 
+// key tells allocations apart: of one device there is one, or one for each share.
+func key(a driver.Allocation) string {
+	if a.ShareID == nil {
+		return a.Device
+	}
+	return a.Device + "/" + string(*a.ShareID)
+}
+
 // mayTake refuses what must not be taken from the host or from another claim.
 func (p planner) mayTake(a driver.Allocation, nic *model.NIC, taken map[string]bool) error {
 	switch {
+	case taken[key(a)]:
+		return errors.New("the claim lists it twice")
+	case a.ShareID != nil:
+		return p.mayShare(a, nic)
 	case nic.Withheld != nil:
 		return fmt.Errorf("%s is not offered: it %s", nic, *nic.Withheld)
-	case a.ShareID != nil:
-		return fmt.Errorf("share %s: this build moves whole NICs only", *a.ShareID)
-	case taken[a.Device]:
-		return errors.New("the claim lists it twice")
+	case nic.Share != nil:
+		return fmt.Errorf("%s is shared, and the claim was allocated all of it: delete the claim, so that it is allocated anew", nic)
 	}
 	for _, r := range p.held {
 		for _, d := range r.Devices {
@@ -144,17 +160,20 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	if c.RDMA != nil && plan.NIC.RDMA == nil {
 		return errors.New("rdma: the NIC has no RDMA device: leave it out")
 	}
-	plan.RDMA = p.facts.rdmaPlan(plan.NIC.RDMA)
 	if c.NCCL() {
 		plan.NCCL = &NCCL{GPUs: p.claim.GPUs}
 	}
+	if a.ShareID != nil {
+		return p.placeChild(a, c, plan)
+	}
+	plan.RDMA = p.facts.rdmaPlan(plan.NIC.RDMA)
 	if err := refuseIPoIB(plan); err != nil {
 		return err
 	}
 	if plan.NIC.Interface == nil {
 		return errors.Join(refuseLoss(plan), c.ValidateRDMAOnly())
 	}
-	if err := c.Unapplied().ToAggregate(); err != nil {
+	if err := errors.Join(c.Unapplied().ToAggregate(), refuseChild(c)); err != nil {
 		return err
 	}
 	if err := p.checkMTU(plan.NIC, c); err != nil {
@@ -180,6 +199,14 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	plan.Host = &seen.State
 	plan.Pod, podErr = p.pod.stateOf(c, &seen)
 	return errors.Join(stageErr, podErr, p.placeVF(a.Device, c, plan))
+}
+
+// refuseChild refuses to put a link of the pod's own on a NIC that it has whole.
+func refuseChild(c *v1alpha1.NetworkConfig) error {
+	if t := c.Interface.Type; t != nil && *t != v1alpha1.TypePassthrough {
+		return fmt.Errorf("interface.type: %q: is of NICs that are shared, and the claim was allocated a whole one: want class %s, or leave it out", *t, slicecodec.ClassShared)
+	}
+	return nil
 }
 
 // placeVF adds what the physical function sets of a virtual one.
@@ -287,6 +314,9 @@ type Plan struct {
 	ManagementFiles []string `json:"managementFiles,omitempty"`
 	// NCCL is what containers are told for NCCL; nil for nothing.
 	NCCL *NCCL `json:"nccl,omitempty"`
+	// Child is the link that the pod gets on a NIC that is shared: Pod is about it. Nil
+	// where the NIC itself goes there.
+	Child *Child `json:"child,omitempty"`
 }
 
 // NCCL asks for the environment of NCCL.
@@ -357,7 +387,7 @@ type skipped struct{}
 // UnmarshalJSON takes anything.
 func (*skipped) UnmarshalJSON([]byte) error { return nil }
 
-// HeldNICs are the NICs that a record holds, as they were when they were taken.
+// HeldNICs are the NICs that a record holds whole, as they were when they were taken.
 func HeldNICs(r driver.Record) ([]model.NIC, error) {
 	var held []model.NIC
 	for _, d := range r.Devices {
@@ -368,7 +398,9 @@ func HeldNICs(r driver.Record) ([]model.NIC, error) {
 		if err != nil {
 			return nil, fmt.Errorf("claim %s: %w", r.Claim, err)
 		}
-		held = append(held, p.NIC)
+		if p.Child == nil {
+			held = append(held, p.NIC)
+		}
 	}
 	return held, nil
 }
@@ -394,7 +426,7 @@ func Moved(r driver.Record) ([]MovedNIC, error) {
 		if err != nil {
 			return nil, fmt.Errorf("claim %s: %w", r.Claim, err)
 		}
-		if p.Pod != nil {
+		if p.Pod != nil && p.Child == nil {
 			moved = append(moved, MovedNIC{Device: d.Device, NIC: p.NIC, Alone: p.Alone, GivenMAC: p.Pod.Settings.MAC})
 		}
 	}
@@ -422,6 +454,9 @@ func (p Plan) onHost() nslink.Identity {
 
 // identity is how to find the interface in the pod.
 func (p Plan) identity() nslink.Identity {
+	if p.Child != nil {
+		return nslink.ChildIdentity(p.Child.Alias, p.Child.FirstName)
+	}
 	if p.Pod == nil {
 		return nslink.IdentityOf(p.NIC, nil).Alone(p.Alone)
 	}

@@ -189,7 +189,8 @@ func TestPlanRefuses(t *testing.T) {
 		{claim("", "pci-0000-92-00-0"), "device pci-0000-92-00-0: 0000:92:00.0 (enp1s0) is not offered: it carries the default route"},
 		{claim("", "pci-0000-91-00-0", "pci-0000-91-00-0"), "the claim lists it twice"},
 		{claim("", "pci-0000-94-00-0"), "interface vf0 is a port of br0, which would lose it"},
-		{share, "share s: this build moves whole NICs only"},
+		{share, "share s: 0000:91:00.0 (gpu0rdma0) is not shared any more: want a HostPolicy with links[].share for it"},
+		{claim(`{"interface": {"type": "macvlan"}}`, "pci-0000-91-00-0"), `interface.type: "macvlan": is of NICs that are shared, and the claim was allocated a whole one: want class shared.dra.net`},
 		{claim(`{"interface": {"mtu": 8897}}`, "pci-0000-94-00-0"), "interface.mtu: 8897: want at most 8896, the MTU of its physical function 0000:93:00.0 (pf0)"},
 		{claim("", "pci-0000-96-00-0"), `interface.name: "eth0" is in the pod already, from the cluster's network`},
 		{claim("", "pci-0000-97-00-0"), `the host's interface name "bad name": want 1-15 letters, digits, '-', '_' and '.', not only dots: set interface.name`},
@@ -214,7 +215,6 @@ func TestPlanRefuses(t *testing.T) {
 // Nothing that is accepted is silently left out.
 func TestPlanRefusesWhatItDoesNotApply(t *testing.T) {
 	for field, parameters := range map[string]string{
-		"interface.type": `{"interface": {"type": "macvlan"}}`,
 		"interface.ipam": `{"interface": {"ipam": {"pool": "p"}}}`,
 	} {
 		_, err := planIn(t, claim(parameters, "pci-0000-91-00-0"))

@@ -88,10 +88,11 @@ func fileEdits(plan Plan) driver.Edits {
 	return e
 }
 
-// staysShared says whether the plan's RDMA device is hardware that every namespace sees:
-// the move of its interface changes nothing of it.
+// staysShared says whether the plan's RDMA device is one that every namespace sees: it is
+// hardware, of which the move of its interface changes nothing, or that of a NIC that stays
+// on the host.
 func (p Plan) staysShared() bool {
-	return p.NIC.RDMA != nil && !p.NIC.RDMA.Software && (p.RDMA == nil || !p.RDMA.Exclusive)
+	return p.NIC.RDMA != nil && (p.Child != nil || !p.NIC.RDMA.Software && (p.RDMA == nil || !p.RDMA.Exclusive))
 }
 
 func lacksFile(device, kind string) error {
@@ -130,7 +131,7 @@ func (d *Driver) rdmaIn(namespace int, function *model.PCIAddress, name string) 
 // refused to change it.
 func (d *Driver) toPod(plan Plan, pod int) (moved bool, err error) {
 	dev := plan.NIC.RDMA
-	if dev == nil || dev.Software {
+	if dev == nil || dev.Software && plan.Child == nil {
 		return false, nil
 	}
 	mode, err := d.rdma.Mode(d.host.Fd())

@@ -25,6 +25,8 @@ import (
 type facts struct {
 	// nics are the claimed NICs as they are on the host, by device name.
 	nics map[string]nicFacts
+	// parents are the claimed NICs that are shared, by device name.
+	parents map[string]parentFacts
 	// exclusive says that RDMA devices are seen in one namespace only.
 	exclusive bool
 	// software are the kinds of software RDMA devices, by name.
@@ -45,19 +47,28 @@ type nicFacts struct {
 func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (driver.Planner, error) {
 	k := facts{
 		nics:          map[string]nicFacts{},
+		parents:       map[string]parentFacts{},
 		keepsPrograms: d.host.BPFFS != "",
 	}
 	var usesRDMA bool
-	identities := map[string]nslink.Identity{}
+	identities, parents := map[string]nslink.Identity{}, map[string]nslink.Identity{}
 	for _, a := range c.Devices {
 		nic := slicecodec.FindNIC(m, a.Device)
 		if nic == nil || a.AdminAccess {
 			continue
 		}
 		usesRDMA = usesRDMA || nic.RDMA != nil
-		if nic.Interface != nil {
-			identities[a.Device] = nslink.IdentityOf(*nic, nil).Alone(alone(m, nic))
+		if nic.Interface == nil {
+			continue
 		}
+		into := identities
+		if a.ShareID != nil {
+			into = parents
+		}
+		into[a.Device] = nslink.IdentityOf(*nic, nil).Alone(alone(m, nic))
+	}
+	if err := d.readParents(parents, k.parents); err != nil {
+		return nil, fmt.Errorf("claim %s: %w", c.ClaimRef, err)
 	}
 	if err := d.readNICs(ctx, identities, k.nics); err != nil {
 		return nil, fmt.Errorf("claim %s: %w", c.ClaimRef, err)
@@ -72,6 +83,21 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 		}
 	}
 	return &boundPlanner{bootID: d.bootID, facts: k}, nil
+}
+
+// readParents reads the links of shared NICs, which stay on the host.
+func (d *Driver) readParents(identities map[string]nslink.Identity, into map[string]parentFacts) error {
+	if len(identities) == 0 {
+		return nil
+	}
+	links, err := d.host.Links()
+	if err != nil {
+		return err
+	}
+	for device, id := range identities {
+		into[device] = readParent(links, id)
+	}
+	return nil
 }
 
 // Refusals says why Read would refuse interfaces on the host, whatever a claim asks

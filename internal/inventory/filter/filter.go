@@ -76,11 +76,11 @@ func (f *Filter) Apply(m *model.Machine, held []model.NIC) *model.Machine {
 		n := &filtered.NICs[i]
 		name := slicecodec.NICName(*n)
 		of, offered := attributes[name]
-		if n.Withheld != nil || !offered || keep[name] {
+		if !n.Offered() || !offered || keep[name] {
 			continue
 		}
 		if reason := f.reason(of); reason != "" {
-			n.Withheld = &reason
+			n.Withhold(reason)
 		}
 	}
 	return &filtered

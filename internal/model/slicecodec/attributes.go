@@ -81,10 +81,28 @@ const (
 	// AttrPairedGPU is the address of the GPU that the NIC belongs to, as the GPU has it
 	// in AttrPCIBusID; absent where the PCIe root says it, or nothing does.
 	AttrPairedGPU = "plumbline.dev/gpuPCIBusID"
+	// AttrShared is true of a NIC that is shared: it stays on the host, and each holder
+	// gets a link of its own on it. Others do not have it.
+	AttrShared = "dra.net/shared"
+	// AttrShareType is the kind of that link: macvlan, ipvlan or vlan.
+	AttrShareType = "plumbline.dev/shareType"
+	// attrShareOptions are the mode and the flag of ipvlans, such as "l3 private", or the
+	// tags of vlans, such as "100-199".
+	attrShareOptions = "plumbline.dev/shareOptions"
 	// AttrDataDirectRoot is the PCIe root of the function by which the NIC reaches GPUs
 	// (Data Direct). AttrPCIeRoot stays that of the function which
 	// AttrPCIBusID names, unless model.NIC.DataDirectAsRoot is set.
 	AttrDataDirectRoot = "plumbline.dev/dataDirectRoot"
+)
+
+// Capacities of NICs that are shared.
+const (
+	// CapacitySlots is how many can have the NIC at once: a claim that says nothing takes
+	// one.
+	CapacitySlots = "dra.net/slots"
+	// CapacityBandwidth is in bit/s. It is counted, and nothing enforces it: a claim that
+	// says nothing takes none.
+	CapacityBandwidth = "dra.net/bandwidth"
 )
 
 // Attributes and capacities of CPUs.
@@ -166,6 +184,7 @@ var ownAttributes = map[string]bool{
 	attrPCIDevice: true, attrPCISubsystem: true, AttrRDMADevice: true, AttrRDMALinkLayer: true,
 	attrLinkSpeed: true, attrKernelDriver: true, attrEBPF: true, attrTCFilters: true, attrTCXPrograms: true,
 	attrGPUDirect: true, AttrPairedGPU: true, AttrDataDirectRoot: true,
+	AttrShared: true, AttrShareType: true, attrShareOptions: true,
 }
 
 // AttributeNames lists, sorted and with their domains, the attributes that plumbline's
@@ -215,6 +234,9 @@ func AlwaysPublished(driver string) []string {
 	}
 	return nil
 }
+
+// ClassShared is the device class of NICs that are shared.
+const ClassShared = "shared.dra.net"
 
 // ClassMIG is the device class of NVIDIA's driver for parts of GPUs.
 const ClassMIG = "mig.nvidia.com"

@@ -109,7 +109,7 @@ func (d *decoder) device(driver string, device resourceapi.Device) error {
 	read := r.reading(device.Name)
 	switch read.Kind {
 	case KindNIC:
-		d.nic(id, read, r)
+		d.nic(id, read, device, r)
 	case KindCPU:
 		d.cpuGroup(device, r)
 	case KindGPU, KindAccelerator:

@@ -22,7 +22,7 @@ import (
 // typeDevice is attrType of hardware, which has no netlink kind.
 const typeDevice = "device"
 
-func (d *decoder) nic(id model.DeviceID, read Reading, r *reader) {
+func (d *decoder) nic(id model.DeviceID, read Reading, device resourceapi.Device, r *reader) {
 	n := model.NIC{Published: &id, NUMANode: read.NUMANode, PCI: read.PCI, Attributes: r.cloudAttributes()}
 	// Some other drivers do not publish the name of the RDMA device.
 	if dev := r.text(AttrRDMADevice); dev != nil || read.RDMA {
@@ -42,6 +42,7 @@ func (d *decoder) nic(id model.DeviceID, read Reading, r *reader) {
 	if r.flag(AttrSimulated) {
 		n.Simulated = ptr.To("stand-in")
 	}
+	n.Share = r.share(device.Capacity)
 	if n.PCI != nil {
 		if port, ok := strings.CutPrefix(id.Name, NICName(model.NIC{PCI: n.PCI})+"-"); ok {
 			n.Port = &port

@@ -29,7 +29,7 @@ func Explain(m *model.Machine, driver string, cpus CPUOptions) ([]resourceapi.De
 	switch driver {
 	case DriverNet:
 		for _, n := range m.NICs {
-			if n.Withheld == nil {
+			if n.Offered() {
 				l.add(encodeNIC(m, n))
 			}
 		}

@@ -66,9 +66,13 @@ func reservedBeside(m *model.Machine, d CPUDevice, o CPUOptions) cpuset.CPUSet {
 // cpuCapacity lets claims take whole CPUs, the whole group when they name no
 // amount. The API wants min+step <= value, so a group of one CPU lists its only
 // value instead of a range.
-func cpuCapacity(n int64) resourceapi.DeviceCapacity {
+func cpuCapacity(n int64) resourceapi.DeviceCapacity { return countable(n, n) }
+
+// countable lets claims take one or more of n, and some number of them when they name
+// none.
+func countable(n, unnamed int64) resourceapi.DeviceCapacity {
 	whole := resource.NewQuantity(n, resource.DecimalSI)
-	policy := &resourceapi.CapacityRequestPolicy{Default: whole}
+	policy := &resourceapi.CapacityRequestPolicy{Default: resource.NewQuantity(unnamed, resource.DecimalSI)}
 	if n == 1 {
 		policy.ValidValues = []resource.Quantity{*whole}
 	} else {

@@ -42,6 +42,7 @@ func encodeNIC(m *model.Machine, n model.NIC) *builder {
 	if n.Simulated != nil {
 		b.flag(AttrSimulated, true)
 	}
+	b.share(n.Share)
 	b.cloudAttributes(n.Attributes)
 	return b
 }

@@ -99,6 +99,14 @@ func randomNICs(r *rand.Rand, parts *model.Machine, f *model.PCIFunction) {
 					netip.MustParsePrefix(fmt.Sprintf("10.%d.0.%d/24", i, r.IntN(255))))
 			}
 		}
+		if n.Interface != nil && r.IntN(4) == 0 {
+			n.Share = []*model.Share{
+				{Type: model.ShareMacvlan, Slots: 1},
+				{Type: model.ShareIPvlan, Mode: "l3s", Flag: "private", Slots: 9, Bandwidth: 100e9},
+				{Type: model.ShareIPvlan, Flag: "vepa", Slots: 1024},
+				{Type: model.ShareVLAN, FirstVLAN: 100, LastVLAN: 199, Slots: 2, Bandwidth: 1e6},
+			}[r.IntN(4)]
+		}
 		if r.IntN(2) == 0 {
 			n.Attributes = map[string]model.Attribute{}
 			for i := range r.IntN(40) {

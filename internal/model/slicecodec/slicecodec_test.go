@@ -82,8 +82,9 @@ func TestAttributesOfDrivers(t *testing.T) {
 		if driver == DriverNet {
 			// A virtual function has none of its own and no Data Direct, a stand-in
 			// reaches no GPU, and what has a published root is not paired by a file.
-			// The alias is the first to go where a virtual function has all others.
-			never := []string{attrSRIOVVFs, attrGPUDirect, AttrDataDirectRoot, AttrPairedGPU, dropOrder[0]}
+			// The alias is the first to go where a virtual function has all others, and one
+			// that is shared goes without more descriptions.
+			never := []string{attrSRIOVVFs, attrGPUDirect, AttrDataDirectRoot, AttrPairedGPU, dropOrder[0], AttrShared, AttrShareType, attrShareOptions}
 			names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(never, name) })
 		}
 		if n := len(names); n > resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {

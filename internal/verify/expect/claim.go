@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -96,13 +97,17 @@ func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
 			d.CPUCount = int(q.Value())
 		}
 		for _, s := range c.Status.Devices {
-			if s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device && s.NetworkData != nil {
+			if s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device && sameShare(s.ShareID, r.ShareID) && s.NetworkData != nil {
 				d.Interface, d.MAC = s.NetworkData.InterfaceName, s.NetworkData.HardwareAddress
 			}
 		}
 		out.Devices = append(out.Devices, d)
 	}
 	return out
+}
+
+func sameShare(told *string, allocated *types.UID) bool {
+	return told == nil && allocated == nil || told != nil && allocated != nil && *told == string(*allocated)
 }
 
 // fill reads what the attributes and the name say.
@@ -116,6 +121,9 @@ func (d *Device) fill() {
 		// slices of a GPU come with that one's file.
 	case read.Kind == slicecodec.KindNIC:
 		d.Kind = NIC
+		if d.Shared {
+			d.PCI = nil // the pod has a link on it, which is no PCI function
+		}
 	case read.Kind == slicecodec.KindGPU, read.Kind == slicecodec.KindAccelerator:
 		d.Kind = GPU
 	case read.Kind == slicecodec.KindCPU:

@@ -77,7 +77,7 @@ func (snap *Snapshot) Read(id nslink.Identity) (*HostNIC, error) {
 		return nil, fmt.Errorf("%s is not in the host's network namespace", id)
 	}
 	s := seenOf(l)
-	if err := refusePort(v.links, l); err != nil {
+	if err := RefusePort(v.links, l); err != nil {
 		return nil, err
 	}
 	if l.Master != nil {

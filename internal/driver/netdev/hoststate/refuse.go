@@ -39,7 +39,7 @@ func (h *Host) Refusals(indexes []int) (refusals map[int]error, programs map[int
 		}
 		s := seenOf(l)
 		s.State.Programs = attached[l.Index]
-		err := errors.Join(refusePort(v.links, l), s.readRoutes(v), h.refuseQueueing(l.Name, queueings[l.Index]),
+		err := errors.Join(RefusePort(v.links, l), s.readRoutes(v), h.refuseQueueing(l.Name, queueings[l.Index]),
 			h.refuseTake(v, &s.State), h.refusePrograms(s, failed[l.Index]))
 		if err != nil {
 			refusals[l.Index] = err
@@ -104,8 +104,8 @@ func (h *Host) refuseTake(v *dumps, s *State) error {
 	return errors.Join(refuseNeeded(v, s), h.refuseLost(s), s.refuseNames())
 }
 
-// refusePort refuses a port of anything but a VRF, which alone is restored.
-func refusePort(links []rtnl.Link, l *rtnl.Link) error {
+// RefusePort refuses a port of anything but a VRF, which alone is restored.
+func RefusePort(links []rtnl.Link, l *rtnl.Link) error {
 	if l.Master == nil || l.SlaveKind != nil && *l.SlaveKind == "vrf" {
 		return nil
 	}

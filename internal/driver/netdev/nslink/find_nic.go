@@ -28,6 +28,8 @@ type Identity struct {
 	alone bool
 	// index is the ifindex seen last; 0 is none.
 	index int
+	// alias and firstName are set of a link that was made for a pod.
+	alias, firstName *string
 	// name is the one it should have, and host says that this is the host's.
 	name *string
 	host bool
@@ -45,6 +47,12 @@ func IdentityOf(nic model.NIC, givenMAC *string) Identity {
 		id.permanentMAC, id.mac, id.kind, id.index = i.PermanentMAC, i.MAC, i.Kind, i.Index
 	}
 	return id
+}
+
+// ChildIdentity is the identity of a link that was made for a pod: it has an alias of its
+// own, and before it got that a name of its own.
+func ChildIdentity(alias, firstName string) Identity {
+	return Identity{alias: &alias, firstName: &firstName}
 }
 
 // Alone is the identity of the only interface of a PCI function. Where there are
@@ -124,6 +132,8 @@ func (id Identity) hasName(l *rtnl.Link) bool { return id.name != nil && *id.nam
 // Matches tells whether a link can be the NIC.
 func (id Identity) Matches(l rtnl.Link) bool {
 	switch {
+	case id.alias != nil:
+		return same(id.alias, l.Alias) || *id.firstName == l.Name
 	case !same(id.kind, l.Kind) || l.IsRepresentor():
 		return false
 	case id.pci != nil && l.Bus != nil && *l.Bus == "pci":
@@ -163,6 +173,8 @@ func (id Identity) hasMAC(l rtnl.Link) bool {
 // String names the NIC.
 func (id Identity) String() string {
 	switch {
+	case id.alias != nil:
+		return "the link with alias " + *id.alias
 	case id.pci != nil:
 		return "PCI function " + *id.pci
 	case id.permanentMAC != nil:

@@ -1,0 +1,326 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package netdev
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"plumbline.dev/plumbline/api/v1alpha1"
+	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/driver/netdev/hoststate"
+	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
+	"plumbline.dev/plumbline/internal/driver/netdev/podstate"
+	"plumbline.dev/plumbline/internal/host/rtnl"
+	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
+)
+
+// Child is the pod's own link on a NIC that is shared. It is made in the pod's namespace
+// and ends with it: the host has nothing to restore.
+type Child struct {
+	rtnl.Child
+	// Alias is the link's, by which it is found under whatever name.
+	Alias string `json:"alias"`
+	// FirstName is the name that it is made under: one that neither the host nor the
+	// pod has.
+	FirstName string `json:"firstName"`
+	// Slots are how many of the NIC's the claim took.
+	Slots int64 `json:"slots"`
+}
+
+// parentFacts are a shared NIC's link on the host, or why it can carry no child.
+type parentFacts struct {
+	link *rtnl.Link
+	err  error
+}
+
+// readParent reads the link that children are to stand on.
+func readParent(links []rtnl.Link, id nslink.Identity) parentFacts {
+	link, err := id.Find(links)
+	switch {
+	case err != nil:
+		return parentFacts{err: err}
+	case link == nil:
+		return parentFacts{err: fmt.Errorf("%s is not in the host's network namespace", id)}
+	}
+	return parentFacts{link: link, err: hoststate.RefusePort(links, link)}
+}
+
+// mayShare refuses a share of a NIC that is not shared, or that somebody has whole.
+func (p planner) mayShare(a driver.Allocation, nic *model.NIC) error {
+	switch {
+	case nic.Share == nil && nic.Withheld != nil:
+		return fmt.Errorf("%s is not offered: it %s", nic, *nic.Withheld)
+	case nic.Share == nil:
+		return fmt.Errorf("share %s: %s is not shared any more: want a HostPolicy with links[].share for it", *a.ShareID, nic)
+	case nic.Interface == nil:
+		return fmt.Errorf("share %s: %s has no network interface to share", *a.ShareID, nic)
+	}
+	for _, r := range p.held {
+		for _, d := range r.Devices {
+			if d.Device == a.Device && d.ShareID == "" && !d.AdminAccess && r.Claim.UID != p.claim.UID {
+				return driver.HeldError{Err: fmt.Errorf("claim %s holds it whole", r.Claim)}
+			}
+		}
+	}
+	return nil
+}
+
+// placeChild plans the link that the pod gets on a shared NIC.
+func (p planner) placeChild(a driver.Allocation, c *v1alpha1.NetworkConfig, plan *Plan) error {
+	if err := errors.Join(refuseOfParent(c).ToAggregate(), c.Unapplied().ToAggregate()); err != nil {
+		return err
+	}
+	parent := p.facts.parents[a.Device]
+	if parent.err != nil {
+		return parent.err
+	}
+	child, err := childOf(c, plan.NIC.Share)
+	if err != nil {
+		return err
+	}
+	plan.Child = &Child{Child: child, Slots: 1}
+	if q, there := a.Consumed[slicecodec.CapacitySlots]; there {
+		plan.Child.Slots = q.Value()
+	}
+	id := childID(p.claim.ClaimRef, a)
+	plan.Child.Alias, plan.Child.FirstName = "plumbline-"+id, "pl"+id[:12]
+	if plan.Pod, err = p.pod.stateOf(c, onParent(parent.link)); err != nil {
+		return err
+	}
+	s := &plan.Pod.Settings
+	if s.MTU != nil && parent.link.MTU != nil && *s.MTU > *parent.link.MTU {
+		return fmt.Errorf("interface.mtu: %d: want at most %d, the MTU of interface %s that it stands on", *s.MTU, *parent.link.MTU, parent.link.Name)
+	}
+	if !parent.link.Up {
+		return fmt.Errorf("interface %s is down: want it up, as by links[].up of a HostPolicy", parent.link.Name)
+	}
+	if s.MAC == nil && child.Kind == model.ShareMacvlan {
+		s.MAC = new(stableMAC(id))
+	}
+	s.Alias = &plan.Child.Alias
+	announce(plan.Pod)
+	return p.tagIsFree(a, child)
+}
+
+// announce has the kernel tell the network of the addresses as the link comes up: another
+// pod may have had them, with another hardware address, and neighbours would go on sending
+// to that (net/ipv4/devinet.c, inetdev_event; net/ipv6/ndisc.c, ndisc_netdev_event).
+func announce(s *podstate.State) {
+	for _, a := range s.Addresses {
+		key := "ipv4/conf/arp_notify"
+		if a.Addr().Is6() {
+			key = "ipv6/conf/ndisc_notify"
+		}
+		if _, said := s.Sysctls[key]; said {
+			continue
+		}
+		if s.Sysctls == nil {
+			s.Sysctls = map[string]string{}
+		}
+		s.Sysctls[key] = "1"
+	}
+}
+
+// childOf is the kind of link that a configuration asks for, as far as the offer has it.
+func childOf(c *v1alpha1.NetworkConfig, offer *model.Share) (rtnl.Child, error) {
+	i := &c.Interface
+	switch {
+	case i.Type != nil && *i.Type != offer.Type:
+		return rtnl.Child{}, fmt.Errorf("interface.type: %q: the NIC is shared as %s: want that, or leave it out", *i.Type, offer.Type)
+	case i.VLANID != nil && offer.Type != model.ShareVLAN:
+		return rtnl.Child{}, fmt.Errorf("interface.vlanID: %d: the NIC is shared as %s: leave it out", *i.VLANID, offer.Type)
+	}
+	switch offer.Type {
+	case model.ShareMacvlan:
+		return macvlanOf(i, offer)
+	case model.ShareIPvlan:
+		return ipvlanOf(i, offer)
+	case model.ShareVLAN:
+		return vlanOf(i, offer)
+	}
+	return rtnl.Child{}, fmt.Errorf("the NIC is shared as %q, which this build does not know", offer.Type)
+}
+
+func macvlanOf(i *v1alpha1.InterfaceConfig, offer *model.Share) (rtnl.Child, error) {
+	child := rtnl.Child{Kind: offer.Type, Mode: cmp.Or(offer.Mode, "bridge")}
+	if i.Mode != nil {
+		child.Mode = *i.Mode
+	}
+	if child.Mode == "passthru" {
+		return child, errors.New(`interface.mode: "passthru" has the NIC alone, and it is shared: want bridge, private or vepa`)
+	}
+	return child, nil
+}
+
+func ipvlanOf(i *v1alpha1.InterfaceConfig, offer *model.Share) (rtnl.Child, error) {
+	child := rtnl.Child{Kind: offer.Type, Mode: cmp.Or(offer.Mode, "l2"), Flag: cmp.Or(offer.Flag, "bridge")}
+	if i.Mode != nil && *i.Mode != child.Mode {
+		return child, fmt.Errorf("interface.mode: %q: all ipvlans of a NIC have one mode, and this one's is %s: want that, or leave it out", *i.Mode, child.Mode)
+	}
+	if i.HardwareAddr != nil {
+		return child, fmt.Errorf("interface.hardwareAddr: %s: an ipvlan has the address of its NIC: leave it out", *i.HardwareAddr)
+	}
+	return child, nil
+}
+
+func vlanOf(i *v1alpha1.InterfaceConfig, offer *model.Share) (rtnl.Child, error) {
+	child := rtnl.Child{Kind: offer.Type}
+	if i.Mode != nil {
+		return child, fmt.Errorf("interface.mode: %q: a vlan has none: leave it out", *i.Mode)
+	}
+	if i.VLANID == nil {
+		return child, fmt.Errorf("interface.vlanID: the NIC is shared as vlan: want type: vlan, and a tag of %d-%d", offer.FirstVLAN, offer.LastVLAN)
+	}
+	if tag := int(*i.VLANID); tag < offer.FirstVLAN || tag > offer.LastVLAN {
+		return child, fmt.Errorf("interface.vlanID: %d: want one of %d-%d, which the NIC is shared with", tag, offer.FirstVLAN, offer.LastVLAN)
+	}
+	child.VLANID = uint16(*i.VLANID)
+	return child, nil
+}
+
+// tagIsFree refuses a tag that is in use: a link has one vlan of each
+// (net/8021q/vlan.c, vlan_check_real_dev).
+func (p planner) tagIsFree(a driver.Allocation, child rtnl.Child) error {
+	if child.Kind != model.ShareVLAN {
+		return nil
+	}
+	for _, r := range p.held {
+		for _, d := range r.Devices {
+			if d.Device != a.Device || d.ShareID == "" || r.Claim.UID == p.claim.UID {
+				continue
+			}
+			other, err := readBrief(d)
+			if err != nil {
+				return fmt.Errorf("held claim %s: %w", r.Claim, err)
+			}
+			if other.Child != nil && other.Child.VLANID == child.VLANID {
+				return driver.HeldError{Err: fmt.Errorf("interface.vlanID: %d: claim %s has it on this NIC", child.VLANID, r.Claim)}
+			}
+		}
+	}
+	return nil
+}
+
+// childID is the same for a claim's share of a device, whoever computes it.
+func childID(claim driver.ClaimRef, a driver.Allocation) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%s", claim.UID, a.Request, a.Device, *a.ShareID))
+	return hex.EncodeToString(sum[:10])
+}
+
+// stableMAC is a locally administered address: the same as often as the link is made.
+func stableMAC(id string) string {
+	sum := sha256.Sum256([]byte("mac/" + id))
+	sum[0] = sum[0]&^1 | 2
+	return net.HardwareAddr(sum[:6]).String()
+}
+
+// onParent is what a link on another has before it is configured: no addresses and
+// nothing that leads through it.
+func onParent(parent *rtnl.Link) *hoststate.HostNIC {
+	s := parent.Settings
+	return &hoststate.HostNIC{State: hoststate.State{
+		Name:     parent.Name,
+		Settings: rtnl.Settings{MAC: s.MAC, GSOMax: s.GSOMax, GROMax: s.GROMax, GSOIPv4Max: s.GSOIPv4Max, GROIPv4Max: s.GROIPv4Max},
+	}}
+}
+
+// attachChild makes the link, and configures it. One that is up is done.
+func (t *transaction) attachChild(plan Plan) (*rtnl.Link, error) {
+	link, err := plan.identity().Find(t.inPod)
+	if err != nil {
+		return nil, err
+	}
+	if link == nil {
+		if link, err = t.makeChild(plan); err != nil {
+			return nil, err
+		}
+	}
+	if link.Name == plan.Child.FirstName { // a start before this one may have come so far
+		if link, err = t.nameChild(plan, link.Index); err != nil {
+			return nil, err
+		}
+	}
+	if link.Up {
+		return link, nil
+	}
+	return link, plan.Pod.Configure(t.pod, link, nil)
+}
+
+func (t *transaction) makeChild(plan Plan) (*rtnl.Link, error) {
+	if t.onHost == nil {
+		var err error
+		if t.onHost, err = t.host.Links(); err != nil {
+			return nil, err
+		}
+	}
+	parent, err := plan.parent().Find(t.onHost)
+	if err == nil && parent == nil {
+		err = fmt.Errorf("%s, which it is to stand on, is not on the host", plan.parent())
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.moved = append(t.moved, plan)
+	child, s := plan.Child, plan.Pod.Settings
+	err = t.host.CreateChild(parent.Index, t.pod.Fd(), child.FirstName, child.Child, s.MTU, s.MAC)
+	switch {
+	case errors.Is(err, syscall.EBUSY):
+		return nil, fmt.Errorf("interface %s carries links of another kind or mode, made by somebody else: remove them, or offer it as they are: %w", parent.Name, err)
+	case errors.Is(err, syscall.EEXIST) && child.Kind == model.ShareVLAN:
+		return nil, fmt.Errorf("interface.vlanID: %d: interface %s has a vlan of it already, made by somebody else: %w", child.VLANID, parent.Name, err)
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return nil, fmt.Errorf("this node's kernel has no links of kind %s: want its module loaded: %w", child.Kind, err)
+	case err != nil:
+		return nil, err
+	}
+	link, err := t.pod.LinkByName(child.FirstName)
+	if err == nil && link == nil {
+		err = errors.New("it was made, but is not in the pod")
+	}
+	return link, err
+}
+
+// nameChild gives the link its name, and what a link can only be given once it is there.
+func (t *transaction) nameChild(plan Plan, index int) (*rtnl.Link, error) {
+	name := plan.Pod.Name
+	err := t.pod.Set(index, rtnl.Change{Name: &name, Settings: plan.Pod.Settings})
+	if errors.Is(err, syscall.EEXIST) {
+		return nil, nameTaken(name, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	link, err := t.pod.LinkByName(name)
+	if err == nil && (link == nil || !plan.identity().Matches(*link)) {
+		err = errors.New("it was named, but is not in the pod")
+	}
+	return link, err
+}
+
+// parent is how to find the NIC that a child stands on.
+func (p Plan) parent() nslink.Identity { return nslink.IdentityOf(p.NIC, nil).Alone(p.Alone) }
+
+// HeldShares are what a record has of shared NICs.
+func HeldShares(r driver.Record) ([]model.HeldShare, error) {
+	var held []model.HeldShare
+	for _, d := range r.Devices {
+		p, err := readBrief(d)
+		if err != nil {
+			return nil, fmt.Errorf("claim %s: %w", r.Claim, err)
+		}
+		if p.Child != nil {
+			held = append(held, model.HeldShare{NIC: p.NIC, Slots: p.Child.Slots})
+		}
+	}
+	return held, nil
+}
