@@ -149,7 +149,7 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 	if o.GPUs != GPUsOfNVIDIA {
 		// No driver of NVIDIA's is there to bring its own.
 		values["deviceClasses"] = map[string]any{"create": []any{
-			"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com", "dra.cpu", "gpu.nvidia.com", "mig.nvidia.com",
+			"dra.net", "dranet", "dranet.net", "mrdma.google.com", "netdev.google.com", "shared.dra.net", "dra.cpu", "gpu.nvidia.com", "mig.nvidia.com",
 		}}
 	}
 	// The kernel is the guest's own.
