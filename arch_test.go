@@ -38,6 +38,7 @@ var importTable = []struct {
 	{"internal/inventory/inventorytest", []string{"internal/inventory", "internal/machine", "internal/model"}},
 	{"internal/inventory/filter", []string{"internal/model/..."}},
 	{"internal/devicehealth", []string{"internal/model/...", "internal/host/..."}},
+	{"internal/addresspool", nil},
 	{"internal/hostpolicy", []string{"internal/model/...", "internal/host/...", "internal/hostsetup", "internal/atomicfile"}},
 	{"internal/hostsetup", []string{"internal/model", "internal/host/pciconfig", "internal/host/sriov", "internal/atomicfile"}},
 	{"internal/machine/...", []string{"internal/machine/...", "internal/model/...", "internal/host/...", "machines"}},
@@ -53,7 +54,7 @@ var importTable = []struct {
 	{"internal/driver/cpu/placement", []string{"internal/model"}},
 	{"internal/driver/...", []string{"internal/driver", "internal/model/..."}},
 	{"internal/driver/netdev/...", []string{
-		"internal/driver", "internal/driver/netdev/...", "internal/model/...", "api/...", "internal/host/...", "internal/nccltopo",
+		"internal/driver", "internal/driver/netdev/...", "internal/model/...", "api/...", "internal/host/...", "internal/nccltopo", "internal/addresspool",
 	}},
 	{"internal/atomicfile", nil},
 	{"internal/ociimage", []string{"internal/atomicfile"}},
@@ -69,6 +70,7 @@ var importTable = []struct {
 		"internal/cloud/...", "internal/deviceplugin", "internal/driver/...", "internal/guard", "internal/journal", "internal/cdi", "internal/devicemetadata",
 		"internal/hostpolicy", "internal/hostsetup", "internal/nccltopo", "api/hosts/...",
 	}},
+	{"internal/agent/addressblocks", []string{"api/net/...", "internal/addresspool", "internal/atomicfile"}},
 	{"internal/agent/hostpolicies", []string{"api/hosts/...", "internal/host/rdma", "internal/hostpolicy", "internal/kube", "internal/model", "internal/printable"}},
 	{"internal/agent/hostreport", []string{
 		"api/hosts/...", "internal/agent/status", "internal/doctor", "internal/kube", "internal/model/...", "internal/printable",
@@ -80,13 +82,14 @@ var importTable = []struct {
 		"internal/model/...",
 	}},
 	{"internal/operator", []string{
-		"api/hosts/...", "internal/kube", "internal/metrics/...", "internal/operator/...", "internal/unixhttp",
+		"api/hosts/...", "api/net/...", "internal/kube", "internal/metrics/...", "internal/operator/...", "internal/unixhttp",
 	}},
 	{"internal/operator/explainer", []string{
 		"internal/printable",
 		"internal/kube", "internal/metrics", "internal/allocation", "internal/driver", "internal/explain/...",
 	}},
-	{"internal/operator/uninstall", []string{"api/hosts/...", "internal/operator/nodestatus", "internal/plural"}},
+	{"internal/operator/addresspools", []string{"api/hosts/...", "api/net/...", "internal/addresspool"}},
+	{"internal/operator/uninstall", []string{"api/hosts/...", "api/net/...", "internal/operator/nodestatus", "internal/plural"}},
 	{"internal/operator/nodestatus", []string{"api/hosts/...", "internal/kube", "internal/plural", "internal/printable"}},
 	{"internal/operator/installation", []string{"api/hosts/...", "internal/kube", "internal/model/slicecodec"}},
 	{"internal/version", nil},
@@ -94,7 +97,7 @@ var importTable = []struct {
 	{"internal/metrics", nil},
 	{"internal/metrics/endpoint", nil},
 	{"internal/guard", []string{"internal/driver/netdev/nslink", "internal/host/netns", "internal/host/rdma", "internal/host/rtnl", "internal/host/sysfs", "internal/model", "internal/atomicfile"}},
-	{"internal/kube", []string{"api/hosts/...", "internal/atomicfile", "internal/driver"}},
+	{"internal/kube", []string{"api/hosts/...", "api/net/...", "internal/atomicfile", "internal/driver"}},
 	{"internal/agent/publish", []string{"internal/inventory", "internal/model/..."}},
 	{"internal/agent/podclaims", []string{"internal/agent/runtimestate", "internal/cdi", "internal/driver", "internal/kube"}},
 	{"internal/agent/pinning", []string{

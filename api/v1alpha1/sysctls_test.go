@@ -124,19 +124,3 @@ func TestSysctlsMergeByName(t *testing.T) {
 		t.Errorf("the class has changed: %v", class.Sysctls)
 	}
 }
-
-func TestUnapplied(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"interface": {"type": "passthrough"}}`:      "",
-		`{"interface": {"type": "ipvlan"}}`:           "",
-		`{"interface": {"ipam": {"pool": "fabric"}}}`: "interface.ipam: Forbidden: this build does not apply it yet: leave it out",
-	} {
-		got := ""
-		if err := decode(t, text).Unapplied().ToAggregate(); err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
-	}
-}

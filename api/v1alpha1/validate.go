@@ -39,18 +39,6 @@ func (c *NetworkConfig) Mistakes() field.ErrorList {
 	return errs
 }
 
-// Unapplied refuses fields of the API that the driver does not implement yet: a pod
-// must not run without what its claim says. Another layer may correct that.
-func (c *NetworkConfig) Unapplied() field.ErrorList {
-	const why = "this build does not apply it yet: leave it out"
-	var errs field.ErrorList
-	at := field.NewPath("interface")
-	if c.Interface.IPAM != nil {
-		errs = append(errs, field.Forbidden(at.Child("ipam"), why))
-	}
-	return errs
-}
-
 // ValidateRDMAOnly checks a configuration for an RDMA device that has no network
 // interface: only its character devices, and being told of it, can be asked for.
 func (c *NetworkConfig) ValidateRDMAOnly() error {

@@ -76,8 +76,8 @@ func TestGolden(t *testing.T) {
 }
 
 func TestGoldensDecodeStrictly(t *testing.T) {
-	if n := len(decode(t, deploy.Install())); n != 27 {
-		t.Errorf("install.yaml holds %d objects, want 27", n)
+	if n := len(decode(t, deploy.Install())); n != 31 {
+		t.Errorf("install.yaml holds %d objects, want 31", n)
 	}
 	if n := len(decode(t, deploy.Observe())); n != 11 {
 		t.Errorf("observe.yaml holds %d objects, want 11", n)

@@ -56,7 +56,9 @@ func TestOperatorHoldsNothing(t *testing.T) {
 		}
 		want := []string{"create events", "patch events"}
 		if name == "install.yaml" {
-			want = append(want, "patch nodes,nodes/status", "create installations", "update installations/status")
+			want = append(want, "patch nodes,nodes/status", "create installations", "update installations/status",
+				"update networkaddresspools", "update networkaddresspools/status",
+				"create networkaddressblocks", "update networkaddressblocks", "delete networkaddressblocks")
 		}
 		if diff := cmp.Diff(want, writes); diff != "" {
 			t.Errorf("%s: what the operator may write (-want +got):\n%s", name, diff)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"plumbline.dev/plumbline/internal/agent/addressblocks"
 	"plumbline.dev/plumbline/internal/agent/claims"
 	"plumbline.dev/plumbline/internal/agent/hostreport"
 	"plumbline.dev/plumbline/internal/agent/publish"
@@ -62,8 +63,12 @@ type agent struct {
 	gate hostpolicy.Gate
 	// shares are the NICs that policies offer to many pods at once.
 	shares *hostpolicy.Shares
+	// blocks are the node's of pools of addresses.
+	blocks *addressblocks.Keeper
 	// heldChanged has a value when a record came or went.
 	heldChanged chan struct{}
+	// addressesChanged has a value when claims may have others.
+	addressesChanged chan struct{}
 	// wanted has a value when a claim waits for what others hold.
 	wanted    chan struct{}
 	labels    nodeLabels
@@ -150,6 +155,9 @@ func run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := a.followAddresses(ctx, follower.Config); err != nil {
+		return err
+	}
 	taken := loop.Taken
 	loop.Taken = func() { taken(); machineChanged() }
 	a.clouds.run(ctx)
@@ -184,7 +192,7 @@ func open(ctx context.Context, o Options) (*agent, *kube.AddressPoller, error) {
 	go events.Run(ctx, client)
 	a := &agent{
 		Options: o, client: client, events: events, merged: &publish.MergedMachine{}, runtime: runtimehooks.New(o.NRISocket),
-		status: status.NewWriter(client, events), heldChanged: make(chan struct{}, 1), wanted: make(chan struct{}, 1), metrics: metrics.New(),
+		status: status.NewWriter(client, events), heldChanged: make(chan struct{}, 1), addressesChanged: make(chan struct{}, 1), wanted: make(chan struct{}, 1), metrics: metrics.New(),
 	}
 	a.status.Failed = a.metrics.StatusFailed
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
@@ -231,6 +239,9 @@ func (a *agent) readJournal(ctx context.Context) error {
 	if a.shares, err = hostpolicy.OpenShares(filepath.Join(a.StateDir, "host-shares.json")); err != nil {
 		return err
 	}
+	if a.blocks, err = addressblocks.Open(a.StateDir, a.NodeName); err != nil {
+		return err
+	}
 	guardPath := a.installGuard(ctx)
 	for _, name := range a.Drivers {
 		opened, err := opens(name, a.offered(), records)
@@ -240,7 +251,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 		if !opened {
 			continue
 		}
-		served, err := newDriver(name, a.Options, bootID, a.merged.Current)
+		served, err := newDriver(name, a.Options, bootID, a.merged.Current, a.blocks)
 		if err != nil {
 			return err
 		}
@@ -262,6 +273,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 		}
 		a.clouds.serve(p)
 		a.serveNCCL(p)
+		a.serveAddresses(p)
 		if err := p.Recover(ctx); err != nil {
 			return err
 		}

@@ -27,16 +27,17 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
-// newDriver is the list of drivers there are. machine is the newest scan of the host.
-func newDriver(name string, o Options, bootID string, machine func() *model.Machine) (claims.Driver, error) {
+// newDriver is the list of drivers there are. machine is the newest scan of the host, pools
+// those of addresses.
+func newDriver(name string, o Options, bootID string, machine func() *model.Machine, pools netdev.Pools) (claims.Driver, error) {
 	switch name {
 	case slicecodec.DriverNet:
-		d, err := newNetDriver(o, bootID, machine)
+		d, err := newNetDriver(o, bootID, machine, pools)
 		if err != nil {
 			return claims.Driver{}, err
 		}
 		served := claims.Of(d)
-		served.HeldShares = netdev.HeldShares
+		served.HeldShares, served.FromPool = netdev.HeldShares, netdev.FromPool
 		served.HeldNICs, served.InPod, served.RDMAInPod, served.Close = netdev.HeldNICs, inPod, rdmaInPod, d.Close
 		return served, nil
 	case slicecodec.DriverCPU:
@@ -47,10 +48,10 @@ func newDriver(name string, o Options, bootID string, machine func() *model.Mach
 	return claims.Driver{}, fmt.Errorf("driver %s: not built into this agent", name)
 }
 
-func newNetDriver(o Options, bootID string, machine func() *model.Machine) (*netdev.Driver, error) {
+func newNetDriver(o Options, bootID string, machine func() *model.Machine, pools netdev.Pools) (*netdev.Driver, error) {
 	return netdev.New(netdev.Options{
 		Host: netns.Self, BootID: bootID, Sys: os.DirFS(o.SysfsRoot), ProcSys: o.ProcSys, BPFFS: o.BPFFS, AllowLoss: o.AllowLoss,
-		Machine: machine,
+		Machine: machine, Pools: pools,
 	})
 }
 
@@ -61,7 +62,7 @@ func askDriver(o Options, look *inventory.Options) (func(), error) {
 	if !slices.Contains(o.Drivers, slicecodec.DriverNet) {
 		return func() {}, nil
 	}
-	d, err := newNetDriver(o, "", nil)
+	d, err := newNetDriver(o, "", nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -110,6 +110,10 @@ func (a *agent) heldOrShared(ctx context.Context) ([]model.NIC, error) {
 func (a *agent) claimsChanged() {
 	a.runtime.Repin()
 	a.offerChanged()
+	select {
+	case a.addressesChanged <- struct{}{}:
+	default: // one is pending, and covers this change too
+	}
 }
 
 // offerChanged has devices published again.

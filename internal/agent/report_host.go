@@ -36,7 +36,7 @@ func (a *agent) reportHost(ctx context.Context, config *rest.Config) (machineCha
 	// before this one said.
 	a.lookAtHost(ctx)
 	a.merged.Redescribe()
-	client, err := kube.HostsClient(config)
+	client, err := kube.OwnClient(config)
 	if err != nil {
 		return nil, err
 	}

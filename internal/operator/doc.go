@@ -7,6 +7,7 @@
 //	explainer     events for pods whose claims cannot be allocated
 //	nodestatus    conditions and labels of nodes, from HostReports
 //	installation  what serves where, summed up in one object
+//	addresspools  a block of every pool of addresses for each node
 //	uninstall     what is done in the cluster before and after an uninstallation
 //
 // Here live the options, the connection and the start. Nothing here knows any node's

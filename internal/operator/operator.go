@@ -27,8 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	nets "plumbline.dev/plumbline/api/net/v1alpha1"
 	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/metrics"
+	"plumbline.dev/plumbline/internal/operator/addresspools"
 	"plumbline.dev/plumbline/internal/operator/explainer"
 	"plumbline.dev/plumbline/internal/operator/installation"
 	"plumbline.dev/plumbline/internal/operator/nodestatus"
@@ -142,6 +144,9 @@ func addControllers(m manager.Manager, o Options, clientset kubernetes.Interface
 	if err := nodestatus.Add(m, nodestatus.Options{Labels: o.NodeLabels}); err != nil {
 		return err
 	}
+	if err := addresspools.Add(m); err != nil {
+		return err
+	}
 	return installation.Add(m, installation.Options{Namespace: o.Namespace, Version: o.Version})
 }
 
@@ -189,7 +194,7 @@ func newManager(ctx context.Context, o Options, config *rest.Config) (manager.Ma
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, resourceapi.AddToScheme, hosts.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, resourceapi.AddToScheme, hosts.AddToScheme, nets.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

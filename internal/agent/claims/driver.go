@@ -42,6 +42,9 @@ type Driver struct {
 	// RDMAInPod is the RDMA device of a record of one device; nil where it has none, and for
 	// drivers without NICs.
 	RDMAInPod func(driver.Record) (*guard.RDMA, error)
+	// FromPool says whether a claim takes addresses from a pool, of which the records alone
+	// know which are free; nil for drivers that have none.
+	FromPool func(driver.Claim) bool
 	// Close is nil where nothing is open.
 	Close func()
 }

@@ -46,6 +46,9 @@ type Preparer struct {
 	// Release gives back what Resolve was given, also for a claim that was
 	// never planned; nil where nothing is. It is quick.
 	Release func(ctx context.Context, claim driver.ClaimRef) error
+	// Confirm refuses a record that was planned by what is so no more; nil where nothing can
+	// have changed. It is called with the allocation lock.
+	Confirm func(driver.Record) error
 	// Missing says which of a record's devices are not in the network namespace
 	// at a path, a sentence each; nil where nobody can tell.
 	Missing func(r driver.Record, netns string) ([]string, error)

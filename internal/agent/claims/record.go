@@ -82,13 +82,16 @@ func (p *Preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, err
 	// What claims held before a reboot the kernel has taken back; those that live on
 	// are prepared anew.
 	held = slices.DeleteFunc(held, func(r driver.Record) bool { return r.Claim.UID == c.UID || r.BootID != p.BootID })
-	if len(problems) > 0 && slices.ContainsFunc(c.Devices, isShare) {
+	if len(problems) > 0 && (slices.ContainsFunc(c.Devices, isShare) || p.FromPool != nil && p.FromPool(c)) {
 		// Whole devices are the scheduler's to give, which knows all claims. Which
-		// part of one is free the records alone know.
-		return driver.Record{}, fmt.Errorf("prepare claim %s: a record in the journal cannot be read, so nobody knows which part of a device it holds: "+
+		// part of one is free, and which address of a pool, the records alone know.
+		return driver.Record{}, fmt.Errorf("prepare claim %s: a record in the journal cannot be read, so nobody knows which part of a device or which addresses it holds: "+
 			"want the pods of that claim deleted: %w", c.ClaimRef, problems[0])
 	}
 	r, err := planner.Plan(c, machine, held)
+	if err == nil && p.Confirm != nil {
+		err = p.Confirm(r)
+	}
 	if err != nil {
 		return driver.Record{}, err
 	}

@@ -151,7 +151,7 @@ func (a *api) set(away bool, policies ...hosts.HostPolicy) {
 func TestKeeperFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &api{away: true}
-		client, err := kube.HostsClient(&rest.Config{Host: "http://api", Transport: server, QPS: -1})
+		client, err := kube.OwnClient(&rest.Config{Host: "http://api", Transport: server, QPS: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -129,7 +129,7 @@ func start(t *testing.T, s *server) *bench {
 
 func (b *bench) run(t *testing.T) {
 	t.Helper()
-	reports, err := kube.HostsClient(&rest.Config{Host: "http://api", Transport: b.server, QPS: -1})
+	reports, err := kube.OwnClient(&rest.Config{Host: "http://api", Transport: b.server, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

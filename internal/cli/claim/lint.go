@@ -71,9 +71,10 @@ func lint(in *inputs) *report {
 		case o.claim != nil:
 			l := linter{in: in, o: o, report: r}
 			l.claim()
-		case len(o.pods) > 0:
+		case len(o.pods)+len(o.networks) > 0:
 			l := linter{in: in, o: o, report: r}
 			l.podSpecs()
+			l.networks()
 		case len(o.unreadable) == 0:
 			continue
 		}

@@ -150,7 +150,7 @@ func wrongAlone(a driver.Allocation) bool {
 		return true
 	}
 	c, _ := schemas[0].effective(layers)
-	return len(mistakesOf(c)) > 0
+	return len(c.Mistakes()) > 0
 }
 
 // requestNames wants the requests that a constraint or configuration names to
@@ -204,16 +204,7 @@ func checkLayer(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) (unrea
 	if err != nil {
 		return below(at, err), nil
 	}
-	return nil, below(at, mistakesOf(c).ToAggregate())
-}
-
-// mistakesOf are what the driver refuses of a configuration by itself.
-func mistakesOf(c parameters) field.ErrorList {
-	mistakes := c.Mistakes()
-	if nic, ok := c.(*v1alpha1.NetworkConfig); ok {
-		mistakes = append(mistakes, nic.Unapplied()...)
-	}
-	return mistakes
+	return nil, below(at, c.Mistakes().ToAggregate())
 }
 
 // below moves the mistakes of parameters to where those lie in their object.
@@ -259,7 +250,7 @@ func (l linter) merged(s schema, r request, reported map[string]bool) {
 	if nic, ok := c.(*v1alpha1.NetworkConfig); ok {
 		l.kindOfLink(s, r, nic)
 	}
-	for _, e := range mistakesOf(c) {
+	for _, e := range c.Mistakes() {
 		at := l.layerOf(s, e.Field, r)
 		moved := *e
 		moved.Field = at.String() + "." + e.Field

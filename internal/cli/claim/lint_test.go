@@ -85,22 +85,6 @@ func TestLintTellsTheDriversVerdict(t *testing.T) {
 	}
 }
 
-// A class that asks for what is not applied may be overruled by the claim.
-func TestLintOfAClassThatIsNotApplied(t *testing.T) {
-	const class = `
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: shared}
-spec:
-  selectors: [{cel: {expression: device.driver == "dra.net"}}]
-  config: [{opaque: {driver: dra.net, parameters: {interface: {ipam: {pool: fabric}}}}}]
-`
-	out, err := run(t, class, "lint", "-f", "-")
-	if want := "warning: spec.config[0].opaque.parameters.interface.ipam: this build does not apply it yet: leave it out (unless the claim says otherwise)\n"; err != nil || !strings.Contains(out, want) {
-		t.Errorf("%v %s, want %s", err, out, want)
-	}
-}
-
 // Who gets the NIC and who a link on it is told where a class or a claim leaves it open.
 func TestLintOfSharedNICs(t *testing.T) {
 	const objects = `
@@ -139,6 +123,23 @@ spec:
 				t.Errorf("%s, %s: %v, says %q: %t, want %t\n%s", tt.selector, tt.kind, err, line, got, want, out)
 			}
 		}
+	}
+}
+
+// An annotation of Multus gives nothing where NICs are claimed.
+func TestLintOfSecondaryNetworks(t *testing.T) {
+	const pod = `
+apiVersion: %s
+kind: %s
+metadata: {name: p}
+spec:
+  template:
+    metadata: {annotations: {k8s.v1.cni.cncf.io/networks: rdma-net}}
+    spec: {containers: [{name: c, image: i, resources: {limits: {rdma/hca_shared_devices_a: 1}}}]}
+`
+	out, err := run(t, fmt.Sprintf(pod, "apps/v1", "Deployment"), "lint", "-f", "-")
+	if want := "Deployment p: warning: spec.template.metadata.annotations[k8s.v1.cni.cncf.io/networks]: is read by Multus, and by nobody where NICs are claimed: want a claim of class shared.dra.net"; err != nil || !strings.Contains(out, want) {
+		t.Errorf("%v %s, want %s", err, out, want)
 	}
 }
 

@@ -32,6 +32,8 @@ type object struct {
 	rule       *resourceapi.DeviceTaintRule
 	slice      *resourceapi.ResourceSlice
 	pods       []cmdutil.PodSpec
+	// networks are where it asks Multus for secondary networks.
+	networks []*field.Path
 	// kept says that the API server wrote the object, and dropped that it has left out
 	// derived attributes on the way.
 	kept, dropped bool

@@ -83,7 +83,7 @@ func decode(u *unstructured.Unstructured, scheme *runtime.Scheme) (*object, erro
 	o := &object{kind: u.GetKind(), namespace: u.GetNamespace(), name: u.GetName()}
 	gvk := u.GroupVersionKind()
 	if gvk.Group != resourceapi.GroupName {
-		o.pods = cmdutil.FindPods(nil, u.Object)
+		o.pods, o.networks = cmdutil.FindPods(nil, u.Object), findNetworks(nil, u.Object)
 		return o, nil
 	}
 	typed, err := scheme.New(gvk)

@@ -160,7 +160,7 @@ func (in *inputs) render(s schema, o *object, a driver.Allocation) (rendered, er
 	}
 	r := rendered{Kind: o.kind, Namespace: o.namespace, Name: o.name, Request: a.Request, Pool: a.Pool, Device: a.Device}
 	r.Config, r.Origins = s.effective(nameLayers(layers, class))
-	for _, e := range mistakesOf(r.Config) {
+	for _, e := range r.Config.Mistakes() {
 		r.Mistakes = append(r.Mistakes, e.Error())
 	}
 	if a.AdminAccess {

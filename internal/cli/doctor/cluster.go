@@ -43,7 +43,7 @@ func (o *options) client() (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	reports, err := kube.HostsClient(config)
+	reports, err := kube.OwnClient(config)
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (p planner) mayShare(a driver.Allocation, nic *model.NIC) error {
 
 // placeChild plans the link that the pod gets on a shared NIC.
 func (p planner) placeChild(a driver.Allocation, c *v1alpha1.NetworkConfig, plan *Plan) error {
-	if err := errors.Join(refuseOfParent(c).ToAggregate(), c.Unapplied().ToAggregate()); err != nil {
+	if err := refuseOfParent(c).ToAggregate(); err != nil {
 		return err
 	}
 	parent := p.facts.parents[a.Device]

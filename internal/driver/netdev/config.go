@@ -60,7 +60,7 @@ func refuseOfParent(c *v1alpha1.NetworkConfig) field.ErrorList {
 	forbid(i.VF != nil, "interface", "vf")
 	if podstate.DHCP(c) {
 		errs = append(errs, field.Forbidden(field.NewPath("interface", "dhcp"),
-			"a link on a shared NIC is there with the pod only, too late to ask: want addresses"))
+			"a link on a shared NIC is there with the pod only, too late to ask: want addresses, or ipam"))
 	}
 	return errs
 }
@@ -87,9 +87,6 @@ func CheckParameters(devices []driver.Allocation) []error {
 		}
 	}
 	for i, c := range configs {
-		if errs[i] == nil {
-			errs[i] = c.Unapplied().ToAggregate()
-		}
 		if errs[i] != nil {
 			continue
 		}

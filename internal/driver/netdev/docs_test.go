@@ -33,6 +33,9 @@ func TestDocumentedExamples(t *testing.T) {
 			}
 			l := newLab(t)
 			l.host.Run(t, busy)
+			if slices.Contains(example.Marks, "pool") {
+				l.driver.pools = fabric(t)
+			}
 			c := claim(string(text), "nic0")
 			for _, mark := range example.Marks {
 				if mark == "refused" || strings.HasPrefix(mark, "needs-") {

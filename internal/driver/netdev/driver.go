@@ -45,6 +45,8 @@ type Options struct {
 	// Machine is the newest scan of the host, for the topology files of containers; nil
 	// where none are made.
 	Machine func() *model.Machine
+	// Pools are those that claims take addresses from; nil where there are none.
+	Pools Pools
 	// Now is the clock; time.Now where it is nil.
 	Now func() time.Time
 }
@@ -59,6 +61,7 @@ type Driver struct {
 	machine func() *model.Machine
 	host    *hoststate.Host
 	rdma    rdmaSystem
+	pools   Pools
 	// podSys opens /sys as a pod's network namespace shows it.
 	podSys func(namespace int) (fs.FS, func(), error)
 
@@ -100,7 +103,7 @@ func New(o Options) (*Driver, error) {
 		return nil, fmt.Errorf("start driver %s: %w", Name, err)
 	}
 	return &Driver{
-		bootID: o.BootID, sys: o.Sys, procSys: o.ProcSys, now: o.Now, machine: o.Machine, rdma: kernelRDMA{}, podSys: openSys,
+		bootID: o.BootID, sys: o.Sys, procSys: o.ProcSys, now: o.Now, machine: o.Machine, pools: o.Pools, rdma: kernelRDMA{}, podSys: openSys,
 		host: &hoststate.Host{
 			NetNSConn: host, Ethtool: tool, Sysctl: sysctl.New(o.ProcSys, host.Fd()), Sys: o.Sys,
 			Programs: bpf.Store{Dir: o.BPFFS + programsDir}, BPFFS: o.BPFFS, AllowLoss: o.AllowLoss,

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
@@ -31,6 +32,8 @@ type planner struct {
 	pod    *podUse
 	// away are the NICs that held hold, as they were on the host.
 	away []*hoststate.State
+	// addresses are in use: those of held, and those that were chosen for this claim.
+	addresses map[netip.Addr]bool
 }
 
 // plan is the whole record, or every reason why there is none.
@@ -47,6 +50,9 @@ func (p planner) plan() (driver.Record, error) {
 		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
 	}
 	if p.away, err = heldStates(p.held); err != nil {
+		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
+	}
+	if p.addresses, err = heldAddresses(p.held); err != nil {
 		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
 	}
 	configs := make([]*v1alpha1.NetworkConfig, len(p.claim.Devices))
@@ -163,17 +169,23 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	if c.NCCL() {
 		plan.NCCL = &NCCL{GPUs: p.claim.GPUs}
 	}
+	var err error
+	if plan.NIC.Interface != nil {
+		if c, plan.Block, err = p.fromPool(a, c); err != nil {
+			return err
+		}
+	}
 	if a.ShareID != nil {
 		return p.placeChild(a, c, plan)
 	}
 	plan.RDMA = p.facts.rdmaPlan(plan.NIC.RDMA)
-	if err := refuseIPoIB(plan); err != nil {
+	if err = refuseIPoIB(plan); err != nil {
 		return err
 	}
 	if plan.NIC.Interface == nil {
 		return errors.Join(refuseLoss(plan), c.ValidateRDMAOnly())
 	}
-	if err := errors.Join(c.Unapplied().ToAggregate(), refuseChild(c)); err != nil {
+	if err := refuseChild(c); err != nil {
 		return err
 	}
 	if err := p.checkMTU(plan.NIC, c); err != nil {
@@ -317,6 +329,9 @@ type Plan struct {
 	// Child is the link that the pod gets on a NIC that is shared: Pod is about it. Nil
 	// where the NIC itself goes there.
 	Child *Child `json:"child,omitempty"`
+	// Block is the block of addresses that those of Pod are from; empty where they are from
+	// none.
+	Block string `json:"block,omitempty"`
 }
 
 // NCCL asks for the environment of NCCL.

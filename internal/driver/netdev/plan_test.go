@@ -6,7 +6,6 @@ package netdev
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -212,17 +211,8 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
-// Nothing that is accepted is silently left out.
-func TestPlanRefusesWhatItDoesNotApply(t *testing.T) {
-	for field, parameters := range map[string]string{
-		"interface.ipam": `{"interface": {"ipam": {"pool": "p"}}}`,
-	} {
-		_, err := planIn(t, claim(parameters, "pci-0000-91-00-0"))
-		want := fmt.Sprintf(": %s: Forbidden: this build does not apply it yet: leave it out", field)
-		if err == nil || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%s: error %v\nwant %s", parameters, err, want)
-		}
-	}
+// What a claim says that is the case anyway is no mistake.
+func TestPlanTakesWhatIsSoAnyway(t *testing.T) {
 	for _, parameters := range []string{
 		`{"interface": {"type": "passthrough", "addressing": "static", "dhcp": false, "disableEbpfPrograms": false}}`,
 		`{"routes": [], "rules": [], "neighbors": [], "ethtool": {"features": {}, "privateFlags": {}}}`,

@@ -27,6 +27,8 @@ type facts struct {
 	nics map[string]nicFacts
 	// parents are the claimed NICs that are shared, by device name.
 	parents map[string]parentFacts
+	// blocks are those of the pools that the claim takes addresses from, by pool.
+	blocks map[string]blockFacts
 	// exclusive says that RDMA devices are seen in one namespace only.
 	exclusive bool
 	// software are the kinds of software RDMA devices, by name.
@@ -48,6 +50,7 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 	k := facts{
 		nics:          map[string]nicFacts{},
 		parents:       map[string]parentFacts{},
+		blocks:        map[string]blockFacts{},
 		keepsPrograms: d.host.BPFFS != "",
 	}
 	var usesRDMA bool
@@ -58,6 +61,9 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 			continue
 		}
 		usesRDMA = usesRDMA || nic.RDMA != nil
+		if merged, err := merge(a.Configs); err == nil { // Plan says what is wrong
+			d.readBlock(merged, k.blocks)
+		}
 		if nic.Interface == nil {
 			continue
 		}

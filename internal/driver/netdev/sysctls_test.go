@@ -142,7 +142,7 @@ func TestCheckParameters(t *testing.T) {
 		{of(`{"interface": {"gsoIPv4MaxSize": 65536, "groMaxSize": 7, "hardwareAddr": "02-00-00-00-00-01"}, "sysctls": {"net.ipv4.conf.net7.rp_filter": "1"}}`), ""},
 		{of(`{"interface": {"name": "net1"}}`, `{"interface": {"name": "net2"}}`), ""},
 		{of(`{"interface": {"mtu": 1}}`), "parameters: interface.mtu: Invalid value: 1: want 68-65535"},
-		{of(`{"interface": {"ipam": {"pool": "fabric"}}}`), "interface.ipam: Forbidden: this build does not apply it yet: leave it out"},
+		{of(`{"interface": {"ipam": {"pool": "fabric"}}}`), ""},
 		{of(`{"interface": {"name": "eth0"}}`), `interface.name: "eth0" is in the pod already, from the cluster's network: give each its own name`},
 		{of(`{"interface": {"name": "net1"}}`, `{"interface": {"name": "net1"}}`), `interface.name: "net1" is in the pod already, for request a: give each its own name`},
 		{of(`{"interface": {"hardwareAddr": "02:00:00:00:00:01"}}`, `{"interface": {"hardwareAddr": "02-00-00-00-00-01"}}`), `interface.hardwareAddr: 02:00:00:00:00:01 is in the pod already, for request a: give each its own`},

@@ -364,7 +364,7 @@ func TestTrim(t *testing.T) {
 	}
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "n1", UID: "u1", ResourceVersion: "7", Labels: map[string]string{labelKernel: "6"},
+			Name: "n1", UID: "u1", ResourceVersion: "7", Labels: map[string]string{labelKernel: "6", "a": "b"},
 			Annotations: map[string]string{ownLabels: labelKernel, "nfd.node.kubernetes.io/x": "y"},
 		},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: HostReady}}},

@@ -98,7 +98,8 @@ func (r *reconciler) update(ctx context.Context, node *corev1.Node, conditions [
 	return status != nil || metadata != nil, nil
 }
 
-// Trim keeps of a Node what is looked at here: clusters have thousands.
+// Trim keeps of a Node what is looked at here, and its labels, by which pools of addresses
+// choose: clusters have thousands.
 func Trim(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -106,7 +107,7 @@ func Trim(object any) (any, error) {
 	}
 	small := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion,
-		Labels: kept(node.Labels, labelKeys...), Annotations: kept(node.Annotations, ownLabels, discovered),
+		Labels: node.Labels, Annotations: kept(node.Annotations, ownLabels, discovered),
 	}}
 	for _, c := range node.Status.Conditions {
 		if strings.HasPrefix(string(c.Type), prefix) {

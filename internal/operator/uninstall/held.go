@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	nets "plumbline.dev/plumbline/api/net/v1alpha1"
 	"plumbline.dev/plumbline/internal/plural"
 )
 
@@ -52,7 +53,7 @@ func RefuseHeld(ctx context.Context, c client.Client, drivers []string, out io.W
 			break
 		}
 	}
-	if err := refusePolicies(ctx, c); err != nil {
+	if err := errors.Join(refusePolicies(ctx, c), refusePools(ctx, c)); err != nil {
 		return err
 	}
 	if held > printed {
@@ -98,6 +99,23 @@ func refusePolicies(ctx context.Context, c client.Client) error {
 		return fmt.Errorf("%w: agents have not put back yet what HostPolicies set on %s: wait a minute, or see their HostReports", ErrHeld, bounded(names))
 	}
 	return nil
+}
+
+// refusePools returns ErrHeld while there are pools of addresses: nobody would be left to give
+// back their blocks, and these would keep their kind for ever.
+func refusePools(ctx context.Context, c client.Client) error {
+	var pools nets.NetworkAddressPoolList
+	if err := c.List(ctx, &pools); err != nil && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("list NetworkAddressPools: %w", err)
+	}
+	if len(pools.Items) == 0 {
+		return nil
+	}
+	var names []string
+	for i := range pools.Items {
+		names = append(names, pools.Items[i].Name)
+	}
+	return fmt.Errorf("%w: there are NetworkAddressPools (%s): delete them first, and wait until they have gone", ErrHeld, bounded(names))
 }
 
 // bounded is a list of names that is not longer than people read.

@@ -25,12 +25,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	nets "plumbline.dev/plumbline/api/net/v1alpha1"
 )
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), hosts.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), hosts.AddToScheme(scheme), nets.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	return scheme
@@ -92,6 +93,7 @@ func TestRefusePolicies(t *testing.T) {
 		"": {report()},
 		"there are HostPolicies (jumbo): delete them first":                       {policy, report()},
 		"agents have not put back yet what HostPolicies set on n1: wait a minute": {report(hosts.PolicyResult{Name: "jumbo", Applied: 1})},
+		"there are NetworkAddressPools (fabric): delete them first":               {&nets.NetworkAddressPool{ObjectMeta: metav1.ObjectMeta{Name: "fabric"}}},
 	} {
 		c := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(there...).Build()
 		err := RefuseHeld(t.Context(), c, []string{"dra.net"}, &strings.Builder{})

@@ -1,0 +1,126 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package addresspool
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"net/netip"
+)
+
+// MostBlocks is how many blocks a subnet may be cut into.
+const MostBlocks = 1 << 16
+
+// Subnet is a subnet whose addresses are given out.
+type Subnet struct {
+	Prefix netip.Prefix
+	// BlockBits is the prefix length of a node's block.
+	BlockBits int
+	// Gateway is the zero Addr where there is none.
+	Gateway netip.Addr
+	// Exclude are never given out.
+	Exclude []netip.Prefix
+}
+
+// Validate refuses what cannot be cut into blocks.
+func (s Subnet) Validate() error {
+	if !s.Prefix.IsValid() || s.Prefix != s.Prefix.Masked() {
+		return fmt.Errorf("cidr: %s: want the subnet's first address with its prefix length, such as %s", s.Prefix, s.Prefix.Masked())
+	}
+	var errs []error
+	if most := s.Prefix.Addr().BitLen(); s.BlockBits < s.Prefix.Bits() || s.BlockBits > most {
+		errs = append(errs, fmt.Errorf("blockSize: %d: want a prefix length of %d-%d", s.BlockBits, s.Prefix.Bits(), most))
+	} else if s.BlockBits-s.Prefix.Bits() > 16 {
+		errs = append(errs, fmt.Errorf("blockSize: %d: would cut %s into more than %d blocks: want at most %d", s.BlockBits, s.Prefix, MostBlocks, s.Prefix.Bits()+16))
+	}
+	if s.Gateway.IsValid() && !s.Prefix.Contains(s.Gateway) {
+		errs = append(errs, fmt.Errorf("gateway: %s: want an address of %s", s.Gateway, s.Prefix))
+	}
+	for i, e := range s.Exclude {
+		if !e.Overlaps(s.Prefix) {
+			errs = append(errs, fmt.Errorf("exclude[%d]: %s: is not in %s", i, e, s.Prefix))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Blocks is how many blocks the subnet has.
+func (s Subnet) Blocks() int { return 1 << (s.BlockBits - s.Prefix.Bits()) }
+
+// Block is the block of a number, from 0 on.
+func (s Subnet) Block(number int) netip.Prefix {
+	step := new(big.Int).Lsh(big.NewInt(int64(number)), uint(s.Prefix.Addr().BitLen()-s.BlockBits))
+	return netip.PrefixFrom(plus(s.Prefix.Addr(), step), s.BlockBits)
+}
+
+// Usable says whether an address may be given out.
+func (s Subnet) Usable(a netip.Addr) bool {
+	if !s.Prefix.Contains(a) || a == s.Gateway {
+		return false
+	}
+	for _, e := range s.Exclude {
+		if e.Contains(a) {
+			return false
+		}
+	}
+	return !s.reserved(a)
+}
+
+// reserved are the addresses that no station has: the subnet's own and its broadcast
+// address of IPv4, and of IPv6 the one of all its routers (RFC 4291, 2.6.1). Subnets of two
+// addresses and of one have none (RFC 3021, RFC 6164).
+func (s Subnet) reserved(a netip.Addr) bool {
+	if s.Prefix.Bits() >= s.Prefix.Addr().BitLen()-1 {
+		return false
+	}
+	return a == s.Prefix.Addr() || a.Is4() && a == last(s.Prefix)
+}
+
+// last is the last address of a prefix.
+func last(p netip.Prefix) netip.Addr {
+	bits := uint(p.Addr().BitLen() - p.Bits())
+	size := new(big.Int).Lsh(big.NewInt(1), bits)
+	return plus(p.Addr(), size.Sub(size, big.NewInt(1)))
+}
+
+// plus is the address a number further on, within the family.
+func plus(a netip.Addr, n *big.Int) netip.Addr {
+	sum := new(big.Int).SetBytes(a.AsSlice())
+	sum.Add(sum, n)
+	bytes := make([]byte, a.BitLen()/8)
+	sum.FillBytes(bytes)
+	out, _ := netip.AddrFromSlice(bytes)
+	return out
+}
+
+// ParseSubnet reads a subnet from the words of a pool; the error begins with the field.
+func ParseSubnet(cidr string, blockBits int, gateway string, exclude []string) (Subnet, error) {
+	s := Subnet{BlockBits: blockBits}
+	var err error
+	if s.Prefix, err = netip.ParsePrefix(cidr); err != nil {
+		return s, fmt.Errorf("cidr: %q: want a subnet such as 192.168.111.0/24", cidr)
+	}
+	if gateway != "" {
+		if s.Gateway, err = netip.ParseAddr(gateway); err != nil {
+			return s, fmt.Errorf("gateway: %q: want an address", gateway)
+		}
+	}
+	for i, text := range exclude {
+		prefix, err := parseExclude(text)
+		if err != nil {
+			return s, fmt.Errorf("exclude[%d]: %q: want an address or a subnet", i, text)
+		}
+		s.Exclude = append(s.Exclude, prefix)
+	}
+	return s, s.Validate()
+}
+
+func parseExclude(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	return p.Masked(), err
+}

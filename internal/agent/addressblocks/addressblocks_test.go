@@ -1,0 +1,273 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package addressblocks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	nets "plumbline.dev/plumbline/api/net/v1alpha1"
+	"plumbline.dev/plumbline/internal/kube"
+)
+
+// apiServer takes what the keeper tells.
+type apiServer struct {
+	mu   sync.Mutex
+	told map[string]nets.NetworkAddressBlockStatus
+	// refuse answers with an error.
+	refuse bool
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, err := io.ReadAll(r.Body)
+	var patch struct {
+		Status nets.NetworkAddressBlockStatus
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &patch)
+	}
+	name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/apis/plumbline.dev/v1alpha1/networkaddressblocks/"), "/status")
+	if s.refuse || err != nil || r.Method != http.MethodPatch {
+		http.Error(w, "no", http.StatusInternalServerError)
+		return
+	}
+	s.told[name] = patch.Status
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"apiVersion": "plumbline.dev/v1alpha1", "kind": "NetworkAddressBlock"}`)
+}
+
+func serve(t *testing.T) (*apiServer, rest.Interface) {
+	t.Helper()
+	api := &apiServer{told: map[string]nets.NetworkAddressBlockStatus{}}
+	server := httptest.NewServer(api)
+	t.Cleanup(server.Close)
+	client, err := kube.OwnClient(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api, client
+}
+
+func open(t *testing.T, dir string) *Keeper {
+	t.Helper()
+	k, err := Open(dir, "node-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+var fabric = nets.NetworkAddressPoolSpec{
+	Subnets: []nets.AddressSubnet{
+		{CIDR: "192.168.111.0/24", BlockSize: 28, Gateway: "192.168.111.1", Exclude: []string{"192.168.111.18"}},
+		{CIDR: "fd00::/64", BlockSize: 80},
+	},
+	Routes: []nets.PoolRoute{{Destination: "10.0.0.0/8"}, {Destination: "fd01::/64", Gateway: "fd00::1"}},
+}
+
+func knows(t *testing.T, k *Keeper, blocks ...block) {
+	t.Helper()
+	err := k.know(func(now *known) {
+		now.Pools, now.Blocks = map[string]nets.NetworkAddressPoolSpec{"fabric": fabric, "storage": fabric}, blocks
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ofFabric(uid string, deleting bool) block {
+	return block{Name: "fabric.1", UID: types.UID(uid), Pool: "fabric", Ranges: []string{"192.168.111.16/28", "fd00:0:0:0:1::/80"}, Deleting: deleting}
+}
+
+func TestBlock(t *testing.T) {
+	dir := t.TempDir()
+	k := open(t, dir)
+	if _, err := k.Block("fabric"); err == nil || !strings.Contains(err.Error(), "is not known yet: the API server has not answered this agent") {
+		t.Errorf("before the cluster has told: %v", err)
+	}
+	knows(t, k, ofFabric("u1", false))
+	for pool, want := range map[string]string{
+		"fabrik":  `"fabrik": there is no such NetworkAddressPool: want one of fabric, storage`,
+		"storage": `"storage": node node-a has no block of it: kubectl get networkaddresspool storage says why`,
+	} {
+		if _, err := k.Block(pool); err == nil || err.Error() != want {
+			t.Errorf("pool %s: %v, want %s", pool, err, want)
+		}
+	}
+	// Also of an agent that starts while the API server is away.
+	for _, k := range []*Keeper{k, open(t, dir)} {
+		b, err := k.Block("fabric")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Name != "fabric.1" || len(b.Parts) != 2 || b.Parts[0].Usable(netip.MustParseAddr("192.168.111.18")) || len(b.Routes) != 2 ||
+			b.Routes[0].Gateway != netip.MustParseAddr("192.168.111.1") || b.Routes[1].Gateway != netip.MustParseAddr("fd00::1") {
+			t.Errorf("block %+v", b)
+		}
+	}
+	knows(t, k, block{Name: "fabric.1", Pool: "fabric", Ranges: []string{"10.0.0.0/28", "fd00::/80"}})
+	if _, err := k.Block("fabric"); err == nil || !strings.Contains(err.Error(), `block fabric.1: spec.ranges[0]: "10.0.0.0/28" is no block of 192.168.111.0/24`) {
+		t.Errorf("a block that is none of its pool: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, knownFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, "node-a"); err == nil || !strings.Contains(err.Error(), knownFile) {
+		t.Errorf("a file that cannot be read: %v", err)
+	}
+}
+
+// A block that is deleted is given back once no claim has an address of it, and from then on
+// no claim gets one, whoever read it as open, and whatever process asks.
+func TestGivingBack(t *testing.T) {
+	dir := t.TempDir()
+	api, client := serve(t)
+	inUse := []netip.Addr{netip.MustParseAddr("192.168.111.20"), netip.MustParseAddr("10.0.0.1")}
+	o := Options{
+		Client: client, InUse: func() ([]netip.Addr, error) { return inUse, nil },
+		Lock: func(context.Context) (func(), error) { return func() {}, nil },
+	}
+	for _, step := range []struct {
+		what    string
+		block   block
+		free    bool
+		refuse  bool
+		open    bool
+		want    nets.NetworkAddressBlockStatus
+		confirm bool
+	}{
+		{what: "in use", block: ofFabric("u1", false), want: nets.NetworkAddressBlockStatus{Used: 1}, confirm: true},
+		{what: "deleted while a claim has an address", block: ofFabric("u1", true), open: true, want: nets.NetworkAddressBlockStatus{Used: 1}},
+		{what: "the claim ends, and the API server is away", block: ofFabric("u1", true), free: true, refuse: true, want: nets.NetworkAddressBlockStatus{Used: 1}},
+		{what: "the API server is back", block: ofFabric("u1", true), free: true, want: nets.NetworkAddressBlockStatus{GivenBack: true}},
+		{what: "another block of the name", block: ofFabric("u2", false), free: true, want: nets.NetworkAddressBlockStatus{}, confirm: true},
+	} {
+		if step.free {
+			inUse = nil
+		}
+		api.mu.Lock()
+		api.refuse = step.refuse
+		said := api.told["fabric.1"]
+		api.mu.Unlock()
+		step.block.used, step.block.givenBack = said.Used, said.GivenBack
+		k := open(t, dir) // each step is another process
+		knows(t, k, step.block)
+		isOpen, err := k.look(t.Context(), o)
+		if (err != nil) != step.refuse || isOpen != step.open {
+			t.Errorf("%s: open %t, want %t; %v", step.what, isOpen, step.open, err)
+		}
+		if got := api.told["fabric.1"]; got != step.want {
+			t.Errorf("%s: told %+v, want %+v", step.what, got, step.want)
+		}
+		if err := k.Confirm([]string{"fabric.1"}); (err == nil) != step.confirm {
+			t.Errorf("%s: confirmed: %v, want %t", step.what, err, step.confirm)
+		}
+	}
+}
+
+// Claims come and go while blocks do: none has an address of a block that was given back.
+func TestNothingIsUsedAfterGivingBack(t *testing.T) {
+	dir := t.TempDir()
+	_, client := serve(t)
+	var allocation sync.Mutex
+	inUse := map[int]netip.Addr{}
+	o := Options{
+		Client: client,
+		Lock: func(context.Context) (func(), error) {
+			allocation.Lock()
+			return allocation.Unlock, nil
+		},
+		InUse: func() ([]netip.Addr, error) {
+			var all []netip.Addr
+			for _, a := range inUse {
+				all = append(all, a)
+			}
+			return all, nil
+		},
+	}
+	k := open(t, dir)
+	knows(t, k, ofFabric("u", false))
+	var working sync.WaitGroup
+	stop := make(chan struct{})
+	for worker := range 4 {
+		working.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(worker), 1))
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				b, err := k.Block("fabric") // without the lock, as a driver reads
+				if err != nil {
+					continue
+				}
+				allocation.Lock()
+				used := map[netip.Addr]bool{}
+				for _, a := range inUse {
+					used[a] = true
+				}
+				picked, err := b.Pick(fmt.Sprint(worker, i), func(a netip.Addr) bool { return used[a] })
+				if err == nil && k.Confirm([]string{b.Name}) == nil {
+					inUse[worker*1000000+i] = picked[0].Addr()
+				}
+				allocation.Unlock()
+				if r.IntN(2) == 0 {
+					allocation.Lock()
+					for key := range inUse {
+						if key/1000000 == worker {
+							delete(inUse, key)
+						}
+					}
+					allocation.Unlock()
+				}
+			}
+		})
+	}
+	for range 30 {
+		knows(t, k, ofFabric("u", true))
+		for {
+			used, closed, err := k.count(t.Context(), o, k.blocks())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if used["fabric.1"] > 0 {
+				continue
+			}
+			// Given back: from here on nothing may be used.
+			if closed["fabric.1"] != "u" {
+				t.Fatal("it is not closed")
+			}
+			break
+		}
+		allocation.Lock()
+		if len(inUse) > 0 {
+			t.Errorf("used after it was given back: %v", inUse)
+		}
+		allocation.Unlock()
+		knows(t, k) // the block has gone
+		if _, _, err := k.count(t.Context(), o, nil); err != nil {
+			t.Fatal(err)
+		}
+		knows(t, k, ofFabric("u", false))
+	}
+	close(stop)
+	working.Wait()
+}
