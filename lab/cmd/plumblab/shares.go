@@ -27,7 +27,6 @@ agent ends, and when all have gone the node is as before. It needs root.`,
 			if err := place(cmd, onHost, &options); err != nil {
 				return err
 			}
-			options.NoOperator = true // as the other pods of a node on this host
 			s, err := g.start(cmd, options)
 			if err != nil {
 				return err

@@ -15,7 +15,7 @@ func TestDocumentedManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for part := range strings.SplitSeq(policy+"---\n"+manifests, "---\n") {
+	for part := range strings.SplitSeq(policy+"---\n"+manifests+"---\n"+pool+"---\n"+limits, "---\n") {
 		if !strings.Contains(string(text), strings.TrimSpace(part)) {
 			t.Errorf("docs/shared-nics.md lacks\n%s", part)
 		}
