@@ -216,19 +216,19 @@ func TestNothingIsUsedAfterGivingBack(t *testing.T) {
 				default:
 				}
 				b, err := k.Block("fabric") // without the lock, as a driver reads
-				if err != nil {
-					continue
+				if err == nil {
+					allocation.Lock()
+					used := map[netip.Addr]bool{}
+					for _, a := range inUse {
+						used[a] = true
+					}
+					picked, err := b.Pick(fmt.Sprint(worker, i), func(a netip.Addr) bool { return used[a] })
+					if err == nil && k.Confirm([]string{b.Name}) == nil {
+						inUse[worker*1000000+i] = picked[0].Addr()
+					}
+					allocation.Unlock()
 				}
-				allocation.Lock()
-				used := map[netip.Addr]bool{}
-				for _, a := range inUse {
-					used[a] = true
-				}
-				picked, err := b.Pick(fmt.Sprint(worker, i), func(a netip.Addr) bool { return used[a] })
-				if err == nil && k.Confirm([]string{b.Name}) == nil {
-					inUse[worker*1000000+i] = picked[0].Addr()
-				}
-				allocation.Unlock()
+				// Claims end while there is no block, too: it waits for them.
 				if r.IntN(2) == 0 {
 					allocation.Lock()
 					for key := range inUse {
