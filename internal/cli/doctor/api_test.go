@@ -5,11 +5,13 @@ package doctor
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,9 +20,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
@@ -51,6 +55,8 @@ type api struct {
 	reports []hosts.HostReport
 	// slices are served unless nil, as by an API server without DRA.
 	slices []resourceapi.ResourceSlice
+	// classes are the names of DeviceClasses.
+	classes []string
 	// installation is served unless nil.
 	installation *hosts.Installation
 	// refused answers paths that end so with a status.
@@ -106,7 +112,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
-	if err != nil {
+	chosen, err2 := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
+	if errors.Join(err, err2) != nil {
 		refuse(w, http.StatusBadRequest, "")
 		return
 	}
@@ -124,9 +131,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list("v1", "NodeList", items, "")
 	case "/api/v1/namespaces/plumbline-system/pods":
 		items := []corev1.Pod{}
-		on, _ := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "spec.nodeName=")
 		for _, pod := range a.pods {
-			if selector.Matches(labels.Set(pod.Labels)) && (on == "" || on == pod.Spec.NodeName) {
+			if selector.Matches(labels.Set(pod.Labels)) && chosen.Matches(fields.Set{"spec.nodeName": pod.Spec.NodeName}) {
 				items = append(items, pod)
 			}
 		}
@@ -136,7 +142,13 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusNotFound, "")
 			return
 		}
-		list("resource.k8s.io/v1", "ResourceSliceList", a.slices, "")
+		items := []resourceapi.ResourceSlice{}
+		for _, s := range a.slices {
+			if chosen.Matches(fields.Set{resourceapi.ResourceSliceSelectorDriver: s.Spec.Driver, resourceapi.ResourceSliceSelectorNodeName: ptr.Deref(s.Spec.NodeName, "")}) {
+				items = append(items, s)
+			}
+		}
+		list("resource.k8s.io/v1", "ResourceSliceList", items, "")
 	case "/apis/plumbline.dev/v1alpha1/hostreports":
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 		if a.page > 0 {
@@ -167,6 +179,12 @@ func (a *api) one(w http.ResponseWriter, of, name string) {
 			answer(w, http.StatusOK, r)
 			return
 		}
+	}
+	if of == "/apis/resource.k8s.io/v1/deviceclasses" && slices.Contains(a.classes, name) {
+		answer(w, http.StatusOK, &resourceapi.DeviceClass{
+			TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "DeviceClass"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		})
+		return
 	}
 	if of == "/apis/plumbline.dev/v1alpha1/installations" && a.installation != nil {
 		i := *a.installation

@@ -55,7 +55,7 @@ type seen struct {
 	nodes   []corev1.Node
 	reports map[string]*hosts.HostReport
 	agents  agents
-	gpus    gpus
+	gpus    *gpus
 }
 
 // one reads a node by name.

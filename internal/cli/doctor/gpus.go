@@ -44,16 +44,21 @@ type published struct {
 // DefaultSyncDelay).
 const lately = 5 * time.Minute
 
-// gpus are those by node; nil where slices may not be listed.
-type gpus map[string]published
+// gpus are what NVIDIA's driver publishes; nil where slices may not be listed.
+type gpus struct {
+	of map[string]published
+	// expected says that somebody is to publish GPUs: those of some node are published, or
+	// claims have the class that NVIDIA's chart makes.
+	expected bool
+}
 
 // listGPUs reads the slices of NVIDIA's driver, of one node, or of all with "".
-func (c *client) listGPUs(ctx context.Context, node string) (gpus, error) {
+func (c *client) listGPUs(ctx context.Context, node string) (*gpus, error) {
 	selector := resourceapi.ResourceSliceSelectorDriver + "=" + gpuDriver
 	if node != "" {
 		selector += "," + resourceapi.ResourceSliceSelectorNodeName + "=" + node
 	}
-	all := gpus{}
+	all := &gpus{of: map[string]published{}}
 	err := each(ctx, metav1.ListOptions{FieldSelector: selector}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return c.core.ResourceV1().ResourceSlices().List(ctx, o)
 	}, all.add)
@@ -64,14 +69,41 @@ func (c *client) listGPUs(ctx context.Context, node string) (gpus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list ResourceSlices of %s: %w", gpuDriver, err)
 	}
-	return all, nil
+	if all.expected = len(all.of) > 0; !all.expected {
+		all.expected, err = c.expectsGPUs(ctx, node)
+	}
+	return all, err
 }
 
-func (g gpus) add(s *resourceapi.ResourceSlice) {
+// expectsGPUs says whether GPUs are to be published though the slices that were read, of one
+// node or of all with "", have none: a driver that is gone takes its slices along.
+func (c *client) expectsGPUs(ctx context.Context, node string) (bool, error) {
+	if node != "" {
+		list, err := c.core.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+			FieldSelector: resourceapi.ResourceSliceSelectorDriver + "=" + gpuDriver, Limit: 1,
+		})
+		if err != nil {
+			return false, fmt.Errorf("list ResourceSlices of %s on other nodes: %w", gpuDriver, err)
+		}
+		if len(list.Items) > 0 {
+			return true, nil
+		}
+	}
+	_, err := c.core.ResourceV1().DeviceClasses().Get(ctx, gpuDriver, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read DeviceClass %s: %w", gpuDriver, err)
+	}
+	return true, nil
+}
+
+func (g *gpus) add(s *resourceapi.ResourceSlice) {
 	if s.Spec.Driver != gpuDriver || s.Spec.NodeName == nil {
 		return
 	}
-	p := g[*s.Spec.NodeName]
+	p := g.of[*s.Spec.NodeName]
 	p.writers = append(p.writers, slicecodec.Writers(s, time.Now().Add(-lately))...)
 	slices.Sort(p.writers)
 	p.writers = slices.Compact(p.writers)
@@ -88,12 +120,12 @@ func (g gpus) add(s *resourceapi.ResourceSlice) {
 			p.version = *v
 		}
 	}
-	g[*s.Spec.NodeName] = p
+	g.of[*s.Spec.NodeName] = p
 }
 
 // finding compares what is published of a node with the GPUs that it has by its report; nil
 // where that cannot be said, or there is none.
-func (g gpus) finding(n *corev1.Node, p hosts.HostProfile) *hosts.Finding {
+func (g *gpus) finding(n *corev1.Node, p hosts.HostProfile) *hosts.Finding {
 	node := n.Name
 	has := 0
 	for _, d := range p.Devices {
@@ -108,7 +140,7 @@ func (g gpus) finding(n *corev1.Node, p hosts.HostProfile) *hosts.Finding {
 		Check: checkGPUs, Severity: hosts.Functional, Verdict: hosts.Wrong, Subject: gpuDriver, Source: "ResourceSlices of " + printable.Text(node), Fix: fixGPUs,
 	}
 	offered := pluginGPUs(n)
-	switch said := g[node]; {
+	switch said := g.of[node]; {
 	case len(said.writers) > 1:
 		f.Found = "written by " + printable.Text(strings.Join(said.writers, " and ")) + " within minutes"
 		f.Want = "one publisher: two write over each other, and give away the same GPU"
@@ -117,9 +149,11 @@ func (g gpus) finding(n *corev1.Node, p hosts.HostProfile) *hosts.Finding {
 		f.Found = "publishes " + plural.Count(said.devices, "device", "devices") + ", and a device plugin offers " + printable.Text(strings.Join(offered, ", "))
 		f.Want = "one owner: both may give away the same GPU"
 		f.Fix = "switch off one of the two for the node; gpu.nvidia.com serves pods that ask for nvidia.com/gpu, too"
-	case len(g) == 0:
-		// A device plugin's may stand beside NICs that are claimed.
-		f.Verdict, f.Fix, f.Found = hosts.OK, "", "publishes no GPU: a device plugin gives them away, or nobody"
+	case len(offered) > 0:
+		// A device plugin's may stand beside NICs that are claimed, on this node or on all.
+		f.Verdict, f.Fix, f.Found = hosts.OK, "", "publishes no GPU of the node: a device plugin offers "+printable.Text(strings.Join(offered, ", "))
+	case !g.expected:
+		f.Verdict, f.Fix, f.Found = hosts.OK, "", "publishes no GPU of any node, and no DeviceClass "+gpuDriver+" expects one"
 	case said.devices == 0:
 		f.Found, f.Want = "publishes none of the node's "+plural.Count(has, "GPU", "GPUs"), "all of them: no claim can have one"
 	case said.withRoot < said.devices:

@@ -34,20 +34,24 @@ func sliceOf(driver, node string, devices, roots int) resourceapi.ResourceSlice 
 	return s
 }
 
-// What NVIDIA's driver publishes is compared with what the node has.
+// What NVIDIA's driver publishes is compared with what the node has. A driver that is gone
+// from a node, or from all, has left no slice to tell of it.
 func TestGPUsOfNVIDIA(t *testing.T) {
+	const gone = "publishes none of the node's 1 GPU"
 	for name, tc := range map[string]struct {
-		slices []resourceapi.ResourceSlice
-		want   string
-		code   int
+		slices  []resourceapi.ResourceSlice
+		classes []string
+		want    string
+		code    int
 	}{
-		"all of them":     {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 1, 1)}, "1 device, kernel driver 570.86.15", 0},
-		"without a root":  {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 2, 1)}, "1 of 2 devices without resource.kubernetes.io/pcieRoot", exitWrong},
-		"of another node": {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-1", 1, 1)}, "publishes none of the node's 1 GPU", exitWrong},
-		"none":            {[]resourceapi.ResourceSlice{sliceOf("dra.net", "gpu-0", 2, 2)}, "publishes no GPU: a device plugin", 0},
+		"all of them":         {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 1, 1)}, nil, "1 device, kernel driver 570.86.15", 0},
+		"without a root":      {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 2, 1)}, nil, "1 of 2 devices without resource.kubernetes.io/pcieRoot", exitWrong},
+		"of another node":     {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-1", 1, 1)}, nil, gone, exitWrong},
+		"gone from all nodes": {[]resourceapi.ResourceSlice{}, []string{gpuDriver}, gone, exitWrong},
+		"none":                {[]resourceapi.ResourceSlice{sliceOf("dra.net", "gpu-0", 2, 2)}, []string{"dranet.net"}, "publishes no GPU of any node", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &api{slices: tc.slices}
+			a := &api{slices: tc.slices, classes: tc.classes}
 			a.add("gpu-0", recorded(t)["ready"])
 			for _, of := range [][]string{{"--node", "gpu-0"}, {"-A"}} {
 				text, code, err := a.run(t, append(of, "--all")...)
@@ -70,7 +74,8 @@ func TestTwoOwnersOfGPUs(t *testing.T) {
 		"both":                    {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 1, 1)}, corev1.ResourceList{"nvidia.com/gpu": quantities.MustParse("8"), "cpu": quantities.MustParse("4")}, "publishes 1 device, and a device plugin offers 8 nvidia.com/gpu", exitWrong},
 		"parts and shares":        {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 1, 1)}, corev1.ResourceList{"nvidia.com/mig-1g.18gb": quantities.MustParse("7"), "nvidia.com/gpu.shared": quantities.MustParse("2")}, "offers 2 nvidia.com/gpu.shared, 7 nvidia.com/mig-1g.18gb", exitWrong},
 		"a plugin that has gone":  {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-0", 1, 1)}, corev1.ResourceList{"nvidia.com/gpu": quantities.MustParse("0")}, "1 device, kernel driver 570.86.15", 0},
-		"the device plugin alone": {[]resourceapi.ResourceSlice{}, corev1.ResourceList{"nvidia.com/gpu": quantities.MustParse("8")}, "publishes no GPU: a device plugin", 0},
+		"the device plugin alone": {[]resourceapi.ResourceSlice{}, corev1.ResourceList{"nvidia.com/gpu": quantities.MustParse("8")}, "publishes no GPU of the node: a device plugin offers 8 nvidia.com/gpu", 0},
+		"the device plugin here":  {[]resourceapi.ResourceSlice{sliceOf(gpuDriver, "gpu-1", 1, 1)}, corev1.ResourceList{"nvidia.com/gpu": quantities.MustParse("8")}, "publishes no GPU of the node: a device plugin offers 8 nvidia.com/gpu", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &api{slices: tc.slices}
