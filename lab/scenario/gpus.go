@@ -6,6 +6,8 @@ package scenario
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,7 +37,7 @@ func (d Demo) publishedGPU(ctx context.Context) (bool, error) {
 	if err := yaml.UnmarshalStrict(tutorialGPU, &printed); err != nil {
 		return false, fmt.Errorf("read the tutorial's GPU: %w", err)
 	}
-	v := asPrinted(list.Items, printed)
+	v := asPrinted(list.Items, d.Node, printed)
 	fmt.Fprintf(d.Out, "  %s  %s: %s\n", claimcheck.Mark(v.OK), v.What, v.Why)
 	return v.OK, nil
 }
@@ -109,61 +111,103 @@ func (d Demo) closeSimulated(ctx context.Context, closed bool) error {
 	return err
 }
 
-// Of a GPU's attributes, those in which the driver may differ from the page: a UUID is a
-// board's own, and v0.5.0 is the first that knows the NUMA node.
+// attrUUID is the one attribute in which the driver may differ from the page: a UUID is a
+// board's own.
 const attrUUID resourceapi.QualifiedName = "uuid"
 
-// asPrinted wants a device in the slices that is as the page prints it.
-func asPrinted(published []resourceapi.ResourceSlice, printed resourceapi.Device) claimcheck.Result {
+// asPrinted wants one slice of a node, whose spec is as the page prints it, and in it the
+// page's device, field by field.
+func asPrinted(published []resourceapi.ResourceSlice, node string, printed resourceapi.Device) claimcheck.Result {
 	v := claimcheck.Result{What: printed.Name + " as the page prints it"}
-	for _, s := range published {
-		i := slices.IndexFunc(s.Spec.Devices, func(one resourceapi.Device) bool { return one.Name == printed.Name })
-		if i < 0 {
-			continue
-		}
-		wrong := differences(s.Spec.Devices[i], printed)
-		v.OK, v.Why = len(wrong) == 0, "every field but the uuid; numaNode besides, which the page's release did not know"
-		if !v.OK {
-			v.Why = strings.Join(wrong, "; ")
-		}
+	if len(published) != 1 {
+		v.Why = fmt.Sprintf("%d slices, printed one", len(published))
 		return v
 	}
-	v.Why = "no slice has it"
+	got := published[0].Spec
+	i := slices.IndexFunc(got.Devices, func(one resourceapi.Device) bool { return one.Name == printed.Name })
+	if i < 0 {
+		v.Why = "no slice has it"
+		return v
+	}
+	device := *got.Devices[i].DeepCopy()
+	if id := device.Attributes[attrUUID].StringValue; id != nil {
+		device.Attributes[attrUUID] = printed.Attributes[attrUUID]
+	}
+	// The page's node has all its GPUs in one slice, of the first generation: each start of the
+	// driver may add one.
+	got.Devices = nil
+	want := resourceapi.ResourceSliceSpec{
+		Driver: slicecodec.DriverGPU, NodeName: &node,
+		Pool: resourceapi.ResourcePool{Name: node, Generation: max(1, got.Pool.Generation), ResourceSliceCount: 1},
+	}
+	wrong, err := differences(device, printed)
+	if err == nil {
+		var more []string
+		more, err = differences(got, want)
+		wrong = append(wrong, more...)
+	}
+	switch {
+	case err != nil:
+		v.Why = err.Error()
+	case len(wrong) > 0:
+		v.Why = strings.Join(wrong, "; ")
+	default:
+		v.OK, v.Why = true, "every field of it and of its slice but the uuid; numaNode besides, which the page's release did not know"
+	}
 	return v
 }
 
-// differences are what of a published device is not as on the page.
-func differences(published, printed resourceapi.Device) []string {
+// differences are the fields in which a published object is not as the printed one.
+func differences(published, printed any) ([]string, error) {
+	got, err1 := fieldsOf(published)
+	want, err2 := fieldsOf(printed)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	all := maps.Clone(want)
+	maps.Copy(all, got)
 	var wrong []string
-	for _, name := range slices.Sorted(maps.Keys(printed.Attributes)) {
-		got, want := attributeText(published.Attributes, name), attributeText(printed.Attributes, name)
-		if name != attrUUID && got != want {
-			wrong = append(wrong, fmt.Sprintf("%s %s, printed %s", name, got, want))
+	for _, field := range slices.Sorted(maps.Keys(all)) {
+		g, there := got[field]
+		w, known := want[field]
+		switch {
+		case !known:
+			wrong = append(wrong, fmt.Sprintf("%s %s is not on the page", field, g))
+		case !there:
+			wrong = append(wrong, fmt.Sprintf("%s absent, printed %s", field, w))
+		case g != w:
+			wrong = append(wrong, fmt.Sprintf("%s %s, printed %s", field, g, w))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(published.Attributes)) {
-		if _, known := printed.Attributes[name]; !known && name != slicecodec.AttrNUMANode {
-			wrong = append(wrong, fmt.Sprintf("%s %s is not on the page", name, attributeText(published.Attributes, name)))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(printed.Capacity)) {
-		got, want := published.Capacity[name].Value, printed.Capacity[name].Value
-		if got.String() != want.String() {
-			wrong = append(wrong, fmt.Sprintf("capacity %s %s, printed %s", name, got.String(), want.String()))
-		}
-	}
-	return wrong
+	return wrong, nil
 }
 
-// attributeText is an attribute as kubectl would print it.
-func attributeText(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, name resourceapi.QualifiedName) string {
-	attribute, ok := attributes[name]
-	if !ok {
-		return "absent"
-	}
-	text, err := yaml.Marshal(attribute)
+// fieldsOf are the fields of an object as kubectl prints them, with their values.
+func fieldsOf(object any) (map[string]string, error) {
+	text, err := json.Marshal(object)
 	if err != nil {
-		return err.Error()
+		return nil, err
 	}
-	return strings.TrimSpace(string(text))
+	var parsed any
+	if err := json.Unmarshal(text, &parsed); err != nil {
+		return nil, err
+	}
+	fields := map[string]string{}
+	addFields(fields, "", parsed)
+	return fields, nil
+}
+
+func addFields(fields map[string]string, at string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, one := range value {
+			addFields(fields, strings.TrimPrefix(at+" "+name, " "), one)
+		}
+	case []any:
+		for i, one := range value {
+			addFields(fields, fmt.Sprintf("%s[%d]", at, i), one)
+		}
+	default:
+		fields[at] = fmt.Sprint(value)
+	}
 }
