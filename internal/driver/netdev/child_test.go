@@ -314,7 +314,7 @@ func TestKilledWithChildren(t *testing.T) {
 // newCrashingChildren is a lab with a claim of two shares of one NIC.
 func newCrashingChildren(t *testing.T) *crashing {
 	t.Helper()
-	c := &crashing{lab: sharedLab(t), pod: hosttest.NewNamespace(t), rdmaStays: true}
+	c := &crashing{lab: sharedLab(t), pod: hosttest.NewNamespace(t), rdmaInPod: "mlx5_0 host"}
 	fake := newFakeRDMA(t, rdmaState{Mode: rdma.Shared, Devices: []rdmaStateDevice{{Name: "mlx5_0", Namespace: inode(c.host.Fd())}}})
 	c.rdma = &fake
 	c.driver = c.newDriver(t)

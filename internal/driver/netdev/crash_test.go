@@ -60,9 +60,12 @@ func TestCrashHelper(t *testing.T) {
 		pf := &fakePF{path: *crashPF, step: step, namespaces: []int{3, 4}}
 		d.host.VFs, d.host.Sys = pf, pf.tree(t)
 	} else {
-		d.rdma = fakeRDMA{path: *crashRDMA}
-		d.host.Changed = step
-		d.host.OnChange(step)
+		fake := fakeRDMA{path: *crashRDMA}
+		d.rdma, d.host.Changed = fake, step
+		d.host.OnChange(func() {
+			fake.endSoftware(t, d.host.Fd())
+			step()
+		})
 	}
 	switch *crashDo {
 	case "stage":
@@ -90,8 +93,8 @@ type crashing struct {
 	before, empty, inside, rules string
 	// vfs are the virtual functions on the host, vfsInPod those in the pod.
 	vfs, vfsInPod []rtnl.VF
-	// rdmaStays: the RDMA device is that of a NIC which does not leave the host.
-	rdmaStays bool
+	// rdmaInPod is where the RDMA device is while the pod has the claim.
+	rdmaInPod string
 }
 
 // full is everything of a configuration that a host of namespaces has.
@@ -143,12 +146,19 @@ func newCrashingVF(t *testing.T) *crashing {
 }
 
 // After a kill at any change to the kernel, a new process that has only the record can
-// attach the pod's NICs, or restore the host's.
+// attach the pod's NICs, or restore the host's: with an RDMA device that moves itself, and
+// with one that the kernel ends and that is made again on the host.
 func TestKilledAnywhere(t *testing.T) {
 	for _, do := range []string{"stage", "attach", "detach", "unstage"} {
 		t.Run(do, func(t *testing.T) {
 			t.Parallel()
-			newCrashing(t).killEverywhere(t, do)
+			newCrashing(t, rdma.Exclusive, "", "mlx5_0 pod").killEverywhere(t, do)
+		})
+	}
+	for _, do := range []string{"attach", "detach"} {
+		t.Run(do+" with software", func(t *testing.T) {
+			t.Parallel()
+			newCrashing(t, rdma.Shared, "rxe", "").killEverywhere(t, do)
 		})
 	}
 }
@@ -177,10 +187,16 @@ func (c *crashing) killEverywhere(t *testing.T, do string) {
 	}
 }
 
-func newCrashing(t *testing.T) *crashing {
+// newCrashing is a lab with a claim of two NICs, one of which has an RDMA device, hardware
+// or of a kind of software, which is at a place while the pod has the claim.
+func newCrashing(t *testing.T, mode rdma.Mode, kind, inPod string) *crashing {
 	t.Helper()
-	c := &crashing{lab: newLab(t), pod: hosttest.NewNamespace(t)}
-	fake := newFakeRDMA(t, rdmaState{Mode: rdma.Exclusive, Devices: []rdmaStateDevice{{Name: "mlx5_0", Namespace: inode(c.host.Fd())}}})
+	c := &crashing{lab: newLab(t), pod: hosttest.NewNamespace(t), rdmaInPod: inPod}
+	nic, err := c.driver.host.LinkByName("nic0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := newFakeRDMA(t, rdmaState{Mode: mode, Devices: []rdmaStateDevice{{Name: "mlx5_0", Kind: kind, Namespace: inode(c.host.Fd()), On: nic.Index}}})
 	c.rdma = &fake
 	c.driver = c.newDriver(t)
 	c.host.Run(t, busy+neighbourly)
@@ -201,7 +217,7 @@ func newCrashing(t *testing.T) *crashing {
 	c.staged = c.stage(t)
 	c.attach(t, c.staged, c.pod)
 	c.inside = look(t, c.pod)
-	c.rdmaIn(t, "attached", "pod")
+	c.rdmaIn(t, "attached", c.rdmaInPod)
 	c.back(t, "before the first kill")
 	return c
 }
@@ -294,7 +310,7 @@ func (c *crashing) prove(t *testing.T, do string, k int) {
 	if c.pf != nil {
 		c.pf.expect(t, what+", then attached", c.vfsInPod)
 	}
-	c.rdmaIn(t, what+", then attached", "pod")
+	c.rdmaIn(t, what+", then attached", c.rdmaInPod)
 	c.back(t, what+", then attached")
 }
 
@@ -304,11 +320,8 @@ func (c *crashing) rdmaIn(t *testing.T, what, want string) {
 	if c.rdma == nil {
 		return
 	}
-	if c.rdmaStays {
-		want = "host"
-	}
-	if got := c.rdma.where(t, map[string]*hosttest.Namespace{"host": c.host, "pod": c.pod}); got != "mlx5_0 "+want {
-		t.Errorf("%s: RDMA devices: %s, want mlx5_0 %s", what, got, want)
+	if got := c.rdma.where(t, map[string]*hosttest.Namespace{"host": c.host, "pod": c.pod}); got != want {
+		t.Errorf("%s: RDMA devices: %q, want %q", what, got, want)
 	}
 }
 
@@ -326,7 +339,7 @@ func (c *crashing) back(t *testing.T, what string) {
 	if c.pf != nil {
 		c.pf.expect(t, what, c.vfs)
 	}
-	c.rdmaIn(t, what, "host")
+	c.rdmaIn(t, what, "mlx5_0 host")
 	if got := rulesOf(t, c.pod); got != c.rules {
 		t.Errorf("%s: the pod's rules are\n%s\nwant\n%s", what, got, c.rules)
 	}

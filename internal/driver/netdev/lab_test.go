@@ -67,6 +67,7 @@ func (l *lab) newDriver(t testing.TB) *Driver {
 	t.Cleanup(d.Close)
 	if l.rdma != nil {
 		d.rdma = *l.rdma
+		d.host.OnChange(func() { l.rdma.endSoftware(t, d.host.Fd()) })
 	}
 	if l.pf != nil {
 		d.host.VFs = l.pf
@@ -97,7 +98,7 @@ func (l *lab) machine(t testing.TB) *model.Machine {
 				Name: link.Name, Index: link.Index, MAC: link.MAC, Kind: link.Kind, Virtual: true,
 			}}
 			if l.rdma != nil && link.Name == "nic0" {
-				nic.RDMA = &model.RDMADevice{Name: "mlx5_0"}
+				nic.RDMA = &model.RDMADevice{Name: "mlx5_0", Software: l.rdma.isSoftware(t, "mlx5_0")}
 			}
 			parts.NICs = append(parts.NICs, nic)
 		}

@@ -179,7 +179,7 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 		return p.placeChild(a, c, plan)
 	}
 	plan.RDMA = p.facts.rdmaPlan(plan.NIC.RDMA)
-	if err = refuseIPoIB(plan); err != nil {
+	if err = errors.Join(refuseIPoIB(plan), p.refuseHalf(plan)); err != nil {
 		return err
 	}
 	if plan.NIC.Interface == nil {

@@ -19,6 +19,7 @@ import (
 	"plumbline.dev/plumbline/internal/host/rdma"
 	"plumbline.dev/plumbline/internal/host/sysfs"
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // rdmaSystem is the kernel's RDMA subsystem. It is a test's where the kernel has none.
@@ -44,6 +45,46 @@ func (kernelRDMA) Move(from int, name string, to int) error { return rdma.Move(f
 
 func (kernelRDMA) AddSoftware(namespace int, name, kind, ifname string) error {
 	return rdma.AddSoftware(namespace, name, kind, ifname)
+}
+
+// refuseHalf refuses to move an RDMA device with several ports from under the interface of
+// another port that does not go with it: the device is in one network namespace with all of
+// its ports, and serves no interface of another one (drivers/infiniband/core/device.c,
+// rdma_dev_change_netns). The inventory gives such a device to the first port's NIC.
+func (p planner) refuseHalf(plan *Plan) error {
+	if plan.RDMA == nil || !plan.RDMA.Exclusive || plan.NIC.PCI == nil {
+		return nil
+	}
+	var errs []error
+	for i := range p.m.NICs {
+		other := &p.m.NICs[i]
+		if other.PCI == nil || *other.PCI != *plan.NIC.PCI || other.Interface == nil || other.RDMA != nil {
+			continue
+		}
+		device := slicecodec.NICName(*other)
+		if place := p.elsewhere(device); place != "" {
+			errs = append(errs, fmt.Errorf("RDMA device %s: its other port is interface %s, device %s, which %s: want both in one claim, or a node in mode shared (rdma system set netns shared)",
+				plan.NIC.RDMA.Name, other.Interface.Name, device, place))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// elsewhere says where a NIC stays that does not go with the claim; empty where it does.
+func (p planner) elsewhere(device string) string {
+	isIt := func(name string) bool {
+		nic := slicecodec.FindNIC(p.m, name)
+		return nic != nil && slicecodec.NICName(*nic) == device
+	}
+	if slices.ContainsFunc(p.claim.Devices, func(a driver.Allocation) bool { return a.ShareID == nil && !a.AdminAccess && isIt(a.Device) }) {
+		return ""
+	}
+	for _, r := range p.held {
+		if r.Claim.UID != p.claim.UID && slices.ContainsFunc(r.Devices, func(d driver.DeviceRecord) bool { return !d.AdminAccess && isIt(d.Device) }) {
+			return fmt.Sprintf("claim %s holds", r.Claim)
+		}
+	}
+	return "stays on the host"
 }
 
 // managementFiles are the kinds of management device files, umad and issm, that a

@@ -19,6 +19,7 @@ import (
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/rdma"
+	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
@@ -128,13 +129,63 @@ func (f fakeRDMA) Move(from int, name string, to int) error {
 	return unix.ENODEV
 }
 
-func (f fakeRDMA) AddSoftware(namespace int, name, kind, _ string) error {
+func (f fakeRDMA) AddSoftware(namespace int, name, kind, ifname string) error {
 	s, err := f.read()
 	if err != nil || slices.ContainsFunc(s.Devices, func(d rdmaStateDevice) bool { return d.Name == name }) {
 		return err
 	}
-	s.Devices = append(s.Devices, rdmaStateDevice{Name: name, Kind: kind, Namespace: inode(namespace)})
+	conn, err := rtnl.Dial(namespace)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	link, err := conn.LinkByName(ifname)
+	if err == nil && link == nil {
+		err = unix.ENODEV
+	}
+	if err != nil {
+		return err
+	}
+	s.Devices = append(s.Devices, rdmaStateDevice{Name: name, Kind: kind, Namespace: inode(namespace), On: link.Index})
 	return f.write(s)
+}
+
+func (f fakeRDMA) isSoftware(t testing.TB, name string) bool {
+	t.Helper()
+	s, err := f.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(s.Devices, func(d rdmaStateDevice) bool { return d.Name == name && d.Kind != "" })
+}
+
+// endSoftware does what the kernel does to software devices of a namespace whose interface
+// has left it.
+func (f fakeRDMA) endSoftware(t testing.TB, namespace int) {
+	t.Helper()
+	s, err := f.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	isSoftware := func(d rdmaStateDevice) bool { return d.Kind != "" && d.Namespace == inode(namespace) }
+	if !slices.ContainsFunc(s.Devices, isSoftware) {
+		return
+	}
+	conn, err := rtnl.Dial(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	links, err := conn.Links()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Devices = slices.DeleteFunc(s.Devices, func(d rdmaStateDevice) bool {
+		return isSoftware(d) && !slices.ContainsFunc(links, func(l rtnl.Link) bool { return l.Index == d.On })
+	})
+	if err := f.write(s); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // where names the namespace of each device, of those given.
@@ -363,12 +414,16 @@ func TestModeOfRDMAChanges(t *testing.T) {
 		name     string
 		prepared Plan
 		mode     rdma.Mode
-		attached string // where the device is, or why nothing is attached
+		attached string    // where the device is, or why nothing is attached
+		ended    rdma.Mode // the mode after the pod's end; empty where the pod is still there
 	}{
-		{"exclusive", own, rdma.Exclusive, "mlx5_0 pod"},
-		{"shared", shared, rdma.Shared, "mlx5_0 host"},
-		{"exclusive, now shared", own, rdma.Shared, "mlx5_0 host"},
-		{"shared, now exclusive", shared, rdma.Exclusive, "RDMA devices were shared by network namespaces as the claim was prepared"},
+		{"exclusive", own, rdma.Exclusive, "mlx5_0 pod", ""},
+		{"shared", shared, rdma.Shared, "mlx5_0 host", ""},
+		{"exclusive, now shared", own, rdma.Shared, "mlx5_0 host", ""},
+		{"shared, now exclusive", shared, rdma.Exclusive, "RDMA devices were shared by network namespaces as the claim was prepared", ""},
+		{"exclusive, shared after the pod", own, rdma.Exclusive, "mlx5_0 pod", rdma.Shared},
+		{"exclusive, shared for the pod alone", own, rdma.Shared, "mlx5_0 host", rdma.Exclusive},
+		{"shared, exclusive after the pod", shared, rdma.Shared, "mlx5_0 host", rdma.Exclusive},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fake := newFakeRDMA(t, rdmaState{Mode: test.mode, Devices: []rdmaStateDevice{{Name: "mlx5_0", Namespace: inode(l.host.Fd())}}})
@@ -384,8 +439,17 @@ func TestModeOfRDMAChanges(t *testing.T) {
 					t.Errorf("attached: %q, want %q", got, test.attached)
 				}
 			}
+			path := pod.Path()
+			if test.ended != "" {
+				// Only then does the kernel change the mode, and with the namespace it takes
+				// the device home.
+				path = ""
+				if err := fake.write(rdmaState{Mode: test.ended, Devices: []rdmaStateDevice{{Name: "mlx5_0", Namespace: inode(l.host.Fd())}}}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for range 2 {
-				if err := l.driver.Detach(t.Context(), r, pod.Path()); err != nil {
+				if err := l.driver.Detach(t.Context(), r, path); err != nil {
 					t.Errorf("detach: %v", err)
 				}
 			}
@@ -488,6 +552,69 @@ func TestPlanMovesPKeyChild(t *testing.T) {
 		if _, err := known.Plan(claim(`{"rdma": {"umad": true}}`, device), m, nil); err == nil || !strings.Contains(err.Error(), "the NIC has no RDMA device") {
 			t.Errorf("exclusive %t: files of an RDMA device: %v", exclusive, err)
 		}
+	}
+}
+
+// The device of an HCA with two ports is the first one's, and does not leave from under the
+// interface of the second.
+func TestPlanRefusesHalfAnHCA(t *testing.T) {
+	first := hca(t, "mlx4_0", "0000:11:00.0")
+	first.Interface = &model.Interface{Name: "eth1", Index: 3, MAC: ptr("02:00:00:00:00:01")}
+	second := model.NIC{PCI: first.PCI, Port: ptr("p1"), Interface: &model.Interface{Name: "eth2", Index: 4, MAC: ptr("02:00:00:00:00:02")}}
+	m, err := model.New(model.Machine{
+		Roots:     []model.PCIRoot{{Name: "pci0000:10", Published: true}},
+		Functions: []model.PCIFunction{{Address: *first.PCI, Root: "pci0000:10"}},
+		NICs:      []model.NIC{first, second},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := slicecodec.NICName(first), slicecodec.NICName(second)
+	plan := func(exclusive bool, c driver.Claim, held ...driver.Record) (driver.Record, error) {
+		known := facts{exclusive: exclusive, nics: map[string]nicFacts{one: seenOf(first), two: seenOf(second)}}
+		return (&boundPlanner{bootID: "boot", facts: known}).Plan(c, m, held)
+	}
+	other := claim("", two)
+	other.Name = "other"
+	held, err := plan(true, other)
+	if err != nil {
+		t.Fatalf("the interface of the second port alone: %v", err)
+	}
+	watched := claim("", one, two)
+	watched.Devices[1].AdminAccess = true
+	both := claim(`{"interface": {"name": "net1"}}`, one)
+	both.Devices = append(both.Devices, claim(`{"interface": {"name": "net2"}}`, two).Devices...)
+	const refused = "RDMA device mlx4_0: its other port is interface eth2, device pci-0000-11-00-0-p1, which "
+	const wanted = ": want both in one claim, or a node in mode shared (rdma system set netns shared)"
+	for _, test := range []struct {
+		name      string
+		exclusive bool
+		claim     driver.Claim
+		held      []driver.Record
+		want      string // empty: not refused
+	}{
+		{"the second is on the host", true, claim("", one), nil, refused + "stays on the host" + wanted},
+		{"the second is another claim's", true, claim("", one), []driver.Record{held}, refused + "claim default/other holds" + wanted},
+		{"the second is only watched", true, watched, nil, refused + "stays on the host" + wanted},
+		{"both in one claim", true, both, nil, ""},
+		{"shared", false, claim("", one), nil, ""},
+		{"shared, and the second is another claim's", false, claim("", one), []driver.Record{held}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := plan(test.exclusive, test.claim, test.held...)
+			if test.want != "" {
+				if err == nil || !strings.HasSuffix(err.Error(), test.want) || driver.OnlyHeld(err) {
+					t.Errorf("%v, want %s", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, err := ReadPlan(r.Devices[0]); err != nil || (p.RDMA != nil && p.RDMA.Exclusive) != test.exclusive {
+				t.Errorf("plan of the RDMA device %+v, %v; moves: want %t", p.RDMA, err, test.exclusive)
+			}
+		})
 	}
 }
 
