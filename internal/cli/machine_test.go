@@ -127,13 +127,22 @@ func TestReadNCCLTopo(t *testing.T) {
 			documented(t, "nccl.md", "output", "azure", got)
 		}
 	}
+	// NVLink-C2C: the NUMA node alone, and no attribute.
+	const joined = "../nccltopo/testdata/gb200-c2c.xml"
+	got, _, err := runMachine(t, "read-nccl-topo", joined)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented(t, "nccl.md", "output", "c2c", got)
+	if got, _, err = runMachine(t, "read-nccl-topo", joined, "-o", "yaml"); err != nil || !strings.Contains(got, "\nattributes: {}\n") && !strings.HasPrefix(got, "attributes: {}\n") {
+		t.Errorf("%v, want no attributes in\n%s", err, got)
+	}
 	// A node without CPUs known, and with no pair on it.
 	bare := filepath.Join(t.TempDir(), "bare.xml")
 	if err := os.WriteFile(bare, []byte(`<system version="1"><cpu numaid="-1"><pci busid="0000:01:00.0" class="0x020000"/></cpu></system>`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := runMachine(t, "read-nccl-topo", bare)
-	if err != nil {
+	if got, _, err = runMachine(t, "read-nccl-topo", bare); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "nccl-topo-bare.txt", got)

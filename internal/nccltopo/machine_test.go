@@ -159,6 +159,39 @@ func TestPairsOfAzure(t *testing.T) {
 	}
 }
 
+// GPUs that NVLink-C2C joins to their CPU, as on GB200, have no switch above them and a NIC:
+// each NIC is as near to all GPUs of its NUMA node, and none is its own.
+func TestNoPairsOfC2C(t *testing.T) {
+	data, err := os.ReadFile("testdata/gb200-c2c.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	topology := decode(t, data)
+	gpus := 0
+	for i := range topology.CPUs {
+		for _, f := range topology.CPUs[i].Functions {
+			if f.IsGPU() {
+				gpus++
+				if f.GPU == nil || !f.GPU.C2C {
+					t.Errorf("GPU %s is not joined by NVLink-C2C", f.Address)
+				}
+			}
+		}
+	}
+	pairs := topology.Pairs()
+	if gpus != 4 || len(pairs) != 2*2*2 {
+		t.Errorf("%d GPUs, %d pairs, want 4 with the two NICs of their NUMA nodes", gpus, len(pairs))
+	}
+	for _, p := range pairs {
+		if node := int(p.GPU.Domain >> 4); p.Switch != nil || p.NUMANode == nil || *p.NUMANode != node || int(p.NIC.Domain>>4) != node {
+			t.Errorf("%s and %s have node %v and switch %v, want a node alone", p.GPU, p.NIC, p.NUMANode, p.Switch)
+		}
+	}
+	if own := nccltopo.OneToOne(pairs); len(own) > 0 {
+		t.Errorf("GPUs of NICs: %v, want none", own)
+	}
+}
+
 // The file of a claim has the claim's devices, what is above them, and no more.
 func TestFileOfAClaim(t *testing.T) {
 	m, gpus, nics := scan(t, "a3-ultragpu-8g")
