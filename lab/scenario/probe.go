@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -136,25 +137,26 @@ func examine(ctx context.Context, k Kubectl, namespace, podName, claimName strin
 				made.Status.Allocation.Devices.Results...)
 		}
 	}
-	published, err := publishedAddresses(ctx, k, o.Pod.Spec.NodeName)
+	published, err := publishedDevices(ctx, k, o.Pod.Spec.NodeName)
 	if err != nil {
 		return o, err
 	}
 	var insideErr, nodeErr error
 	o.Inside, insideErr = readInside(ctx, k, o.Pod)
 	o.OnNode, nodeErr = readOnNode(ctx, k, o.Pod)
+	o.Inside = o.Inside.PlacedBy(o.OnNode)
 	o.FromInside = claimcheck.Claim(o.Claim, published, o.Inside)
 	o.FromNode = claimcheck.Claim(o.Claim, published, o.OnNode)
 	return o, errors.Join(insideErr, nodeErr)
 }
 
-// publishedAddresses reads the PCI address of every device a node publishes.
-func publishedAddresses(ctx context.Context, k Kubectl, node string) (claimcheck.Published, error) {
+// publishedDevices reads every device with a PCI address that a node publishes.
+func publishedDevices(ctx context.Context, k Kubectl, node string) (claimcheck.Published, error) {
 	var list resourceapi.ResourceSliceList
 	if err := k.Get(ctx, &list, "resourceslices", "--field-selector", "spec.nodeName="+node); err != nil {
 		return nil, err
 	}
-	addresses := map[string]model.PCIAddress{}
+	devices := map[string]claimcheck.PublishedDevice{}
 	for _, s := range list.Items {
 		for _, d := range s.Spec.Devices {
 			id := d.Attributes[slicecodec.AttrPCIBusID].StringValue
@@ -165,11 +167,13 @@ func publishedAddresses(ctx context.Context, k Kubectl, node string) (claimcheck
 			if err != nil {
 				return nil, fmt.Errorf("slice %s, device %s: %w", s.Name, d.Name, err)
 			}
-			addresses[s.Spec.Driver+"/"+d.Name] = a
+			devices[s.Spec.Driver+"/"+d.Name] = claimcheck.PublishedDevice{
+				Address: a, Simulated: ptr.Deref(d.Attributes[slicecodec.AttrSimulated].BoolValue, false),
+			}
 		}
 	}
-	return func(driver, device string) (model.PCIAddress, bool) {
-		a, ok := addresses[driver+"/"+device]
-		return a, ok
+	return func(driver, device string) (claimcheck.PublishedDevice, bool) {
+		d, ok := devices[driver+"/"+device]
+		return d, ok
 	}, nil
 }

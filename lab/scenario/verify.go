@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,17 +101,20 @@ func (d Demo) Verify(ctx context.Context) (bool, error) {
 // addStrayDevice adds another GPU's device file to the aligned pod, checks that the
 // pod is flagged, and removes the file again.
 func (d Demo) addStrayDevice(ctx context.Context) ([]claimcheck.Result, error) {
-	d.heading("A second GPU's device file is added to the pod from the node")
+	d.heading("A second GPU's device files are added to the pod from the node")
 	file, err := d.strayDevice(ctx, "add")
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(d.Out, "  %s\n\n", strings.TrimSpace(file))
+	for line := range strings.Lines(file) {
+		fmt.Fprintf(d.Out, "  %s\n", strings.TrimSpace(line))
+	}
+	fmt.Fprintln(d.Out)
 	flagged, err := d.verifyPod(ctx, alignedPod, alignedClaim, expectFlagged)
 	if err != nil {
 		return nil, err
 	}
-	independent, err := d.probeFindsStrayDevice(ctx)
+	independent, err := d.probeFindsStrayDevice(ctx, planted(file))
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +253,20 @@ func (d Demo) strayDevice(ctx context.Context, what string) (string, error) {
 	return out, nil
 }
 
-// probeFindsStrayDevice runs the demo's own probe.
-func (d Demo) probeFindsStrayDevice(ctx context.Context) (claimcheck.Result, error) {
+// planted are the device files that the script says it made.
+func planted(said string) []string {
+	var paths []string
+	for line := range strings.Lines(said) {
+		if made, ok := strings.CutPrefix(line, "mknod "); ok {
+			path, _, _ := strings.Cut(made, " ")
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// probeFindsStrayDevice runs the demo's own probe, which is to name each file.
+func (d Demo) probeFindsStrayDevice(ctx context.Context, files []string) (claimcheck.Result, error) {
 	v := claimcheck.Result{What: "the demo's own probe finds the same"}
 	o, err := examine(ctx, d.Kubectl, "default", alignedPod, alignedClaim)
 	if err != nil {
@@ -258,11 +274,16 @@ func (d Demo) probeFindsStrayDevice(ctx context.Context) (claimcheck.Result, err
 	}
 	for _, f := range o.FromNode {
 		if f.What == "no other GPU" && !f.OK {
-			v.OK, v.Why = true, f.Why
+			v.OK, v.Why = len(files) > 0, f.Why
 		}
 	}
-	if !v.OK {
+	if v.Why == "" {
 		v.Why = fmt.Sprintf("it finds nothing wrong with the devices of %s", slicecodec.DriverGPU)
+	}
+	for _, file := range files {
+		if v.OK && !slices.Contains(strings.Fields(v.Why), file) {
+			v.OK, v.Why = false, fmt.Sprintf("%s; %s is not named", v.Why, file)
+		}
 	}
 	return v, nil
 }

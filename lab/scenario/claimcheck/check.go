@@ -25,8 +25,15 @@ type Result struct {
 	Why string
 }
 
-// Published finds the PCI address that a driver published for a device.
-type Published func(driver, device string) (model.PCIAddress, bool)
+// Published finds what a driver published of a device.
+type Published func(driver, device string) (PublishedDevice, bool)
+
+// PublishedDevice is what a slice says of a device.
+type PublishedDevice struct {
+	Address model.PCIAddress
+	// Simulated devices have no vendor's files.
+	Simulated bool
+}
 
 // Claim compares an allocated claim with what a probe read of the pod that holds it:
 // every allocated device is there and nothing else, and every constraint holds.
@@ -44,6 +51,9 @@ func Claim(claim *resourceapi.ResourceClaim, published Published, f Observation)
 			p, v = checkPCI(r, published, f.NICs, wantNICs)
 		case slicecodec.DriverGPU:
 			p, v = checkPCI(r, published, f.GPUs, wantGPUs)
+			if one, ok := published(r.Driver, r.Device); ok && !one.Simulated && v.OK {
+				v = checkNVIDIAFiles(v, one.Address, f.GPUs)
+			}
 		default:
 			v = Result{What: r.Request + " is " + r.Device, Why: "no reading for driver " + r.Driver}
 		}
@@ -52,7 +62,7 @@ func Claim(claim *resourceapi.ResourceClaim, published Published, f Observation)
 	}
 	results = append(results,
 		checkNothingElse("network interface", f.NICs, wantNICs),
-		checkNothingElse("GPU", f.GPUs, wantGPUs))
+		checkPlaced(checkNothingElse("GPU", f.GPUs, wantGPUs), f.Unplaced))
 	for _, c := range claim.Spec.Devices.Constraints {
 		results = append(results, checkConstraint(c, locations))
 	}
@@ -67,11 +77,12 @@ type location struct {
 
 func checkPCI(r resourceapi.DeviceRequestAllocationResult, published Published, found []Device, want map[model.PCIAddress]bool) (location, Result) {
 	v := Result{What: fmt.Sprintf("%s is %s", r.Request, r.Device)}
-	address, ok := published(r.Driver, r.Device)
+	said, ok := published(r.Driver, r.Device)
 	if !ok {
 		v.Why = "no slice publishes a PCI address for it"
 		return location{}, v
 	}
+	address := said.Address
 	want[address] = true
 	i := slices.IndexFunc(found, func(l Device) bool { return l.Address == address })
 	if i < 0 {
@@ -79,8 +90,30 @@ func checkPCI(r resourceapi.DeviceRequestAllocationResult, published Published, 
 		return location{}, v
 	}
 	l := found[i]
-	v.OK, v.Why = true, fmt.Sprintf("%s at %s, root %s, NUMA node %d", l.Name, l.Address, l.Root, l.NUMANode)
+	v.OK, v.Why = true, fmt.Sprintf("%s at %s, root %s, NUMA node %d", l.names(), l.Address, l.Root, l.NUMANode)
 	return location{root: l.Root, nodes: cpuset.New(l.NUMANode)}, v
+}
+
+// nvidiaFiles are where programs look for a GPU of NVIDIA's: in CUDA, and for its display.
+var nvidiaFiles = []string{"/dev/nvidia", "/dev/dri/card"}
+
+// checkNVIDIAFiles wants all files of a GPU that NVIDIA's driver serves.
+func checkNVIDIAFiles(v Result, address model.PCIAddress, found []Device) Result {
+	i := slices.IndexFunc(found, func(d Device) bool { return d.Address == address })
+	for _, prefix := range nvidiaFiles {
+		if !slices.ContainsFunc(found[i].Files, func(f File) bool { return strings.HasPrefix(f.Path, prefix) }) {
+			v.OK, v.Why = false, fmt.Sprintf("%s at %s has no %sN", found[i].names(), address, prefix)
+		}
+	}
+	return v
+}
+
+// checkPlaced finds files of which nothing says whose they are.
+func checkPlaced(v Result, unplaced []File) Result {
+	for _, f := range unplaced {
+		v.OK, v.Why = false, fmt.Sprintf("%s %s is of no GPU that the kernel names", f.Path, f.Number)
+	}
+	return v
 }
 
 func checkCPU(r resourceapi.DeviceRequestAllocationResult, f Observation) (location, Result) {
@@ -103,7 +136,7 @@ func checkNothingElse(kind string, found []Device, want map[model.PCIAddress]boo
 	v := Result{What: "no other " + kind, OK: true, Why: fmt.Sprintf("%d of %d claimed", len(want), len(found))}
 	for _, l := range found {
 		if !want[l.Address] {
-			v.OK, v.Why = false, fmt.Sprintf("%s at %s was not claimed", l.Name, l.Address)
+			v.OK, v.Why = false, fmt.Sprintf("%s at %s was not claimed", l.names(), l.Address)
 		}
 	}
 	return v

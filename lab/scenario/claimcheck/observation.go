@@ -6,6 +6,7 @@ package claimcheck
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,19 +21,71 @@ type Observation struct {
 	CPUs, Mems cpuset.CPUSet
 	NICs       []Device
 	GPUs       []Device
+	// Unplaced are files of NVIDIA's of which the probe does not see the GPU: a container has
+	// a /proc of its own.
+	Unplaced []File
 	// NodeCPUs are the CPUs of each NUMA node.
 	NodeCPUs map[int]cpuset.CPUSet
 }
 
 // Device is a device that was found and where it sits.
 type Device struct {
-	// Name is what the pod calls it: an interface or a device file.
+	// Name is what the pod calls it: an interface, or the first file of the device.
 	Name string
-	// DeviceNumber is a device file's major:minor; empty for an interface.
-	DeviceNumber string
-	Address      model.PCIAddress
-	Root         string
-	NUMANode     int
+	// Files are all files of the device; none of an interface.
+	Files    []File
+	Address  model.PCIAddress
+	Root     string
+	NUMANode int
+}
+
+// File is a device's file in a pod.
+type File struct {
+	Path string
+	// Number is its major:minor.
+	Number string
+}
+
+// names are those of all files, or the interface's.
+func (d Device) names() string {
+	if len(d.Files) == 0 {
+		return d.Name
+	}
+	var paths []string
+	for _, f := range d.Files {
+		paths = append(paths, f.Path)
+	}
+	return strings.Join(paths, " ")
+}
+
+// addGPU adds a file of a GPU to those of the same address.
+func (f *Observation) addGPU(d Device) {
+	i := slices.IndexFunc(f.GPUs, func(known Device) bool { return known.Address == d.Address })
+	if i < 0 {
+		f.GPUs = append(f.GPUs, d)
+		return
+	}
+	f.GPUs[i].Files = append(slices.Clone(f.GPUs[i].Files), d.Files...)
+}
+
+// PlacedBy is the observation with those files placed that the other one, of the same
+// container, has placed, by their numbers.
+func (f Observation) PlacedBy(other Observation) Observation {
+	placed := f
+	placed.GPUs, placed.Unplaced = slices.Clone(f.GPUs), nil
+	for _, file := range f.Unplaced {
+		i := slices.IndexFunc(other.GPUs, func(d Device) bool {
+			return slices.ContainsFunc(d.Files, func(known File) bool { return known.Number == file.Number })
+		})
+		if i < 0 {
+			placed.Unplaced = append(placed.Unplaced, file)
+			continue
+		}
+		d := other.GPUs[i]
+		d.Name, d.Files = file.Path, []File{file}
+		placed.addGPU(d)
+	}
+	return placed
 }
 
 // NUMANodes are the nodes the CPUs belong to.
@@ -79,11 +132,14 @@ func (f *Observation) line(what string, fields []string) (err error) {
 		var l Device
 		l, err = parseDevice(fields[0], fields[1], fields[2])
 		f.NICs = append(f.NICs, l)
+	case what == "gpu" && len(fields) == 2:
+		f.Unplaced = append(f.Unplaced, File{Path: fields[0], Number: fields[1]})
 	case what == "gpu" && len(fields) == 4:
 		var l Device
-		l, err = parseDevice(fields[0], fields[2], fields[3])
-		l.DeviceNumber = fields[1]
-		f.GPUs = append(f.GPUs, l)
+		if l, err = parseDevice(fields[0], fields[2], fields[3]); err == nil {
+			l.Files = []File{{Path: fields[0], Number: fields[1]}}
+			f.addGPU(l)
+		}
 	default:
 		err = fmt.Errorf("unknown word or number of fields")
 	}
