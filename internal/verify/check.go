@@ -62,13 +62,14 @@ func target(p expect.Pod) collect.Target {
 	}
 	for _, claim := range p.Claims {
 		for _, d := range claim.Devices {
-			if d.PCI == nil || d.Admin {
+			if d.Admin {
 				continue
 			}
-			if d.RDMAGiven {
-				t.RDMA = append(t.RDMA, *d.PCI)
+			t.Addresses = t.Addresses || d.Link != nil && len(d.Addresses) > 0
+			if function := d.Function(); function != nil && d.RDMAGiven {
+				t.RDMA = append(t.RDMA, *function)
 			}
-			if d.Network.SetsVF() {
+			if d.PCI != nil && d.Network.SetsVF() {
 				t.VirtualFunctions = append(t.VirtualFunctions, *d.PCI)
 			}
 		}

@@ -42,8 +42,14 @@ func (r *Reader) interfaces(pid int, links []link) ([]Interface, error) {
 				i.PCI = r.hostInterface(l.below)
 				i.Above = i.PCI != nil
 			}
+			if l.alias != "" {
+				i.Link = &Link{Alias: l.alias, Kind: l.kind, Parent: r.hostName(l.below), Up: l.up}
+			}
 		}
 		found = append(found, i)
+	}
+	if err := r.tags(pid, found); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(found, func(a, b Interface) int { return cmp.Compare(a.Name, b.Name) })
 	// Most pods have no NIC, and then it is not needed.
@@ -58,6 +64,29 @@ func (r *Reader) interfaces(pid int, links []link) ([]Interface, error) {
 		found[i].Default = found[i].PCI != nil && defaults[found[i].Name]
 	}
 	return found, nil
+}
+
+// kindVLAN is the type of devices that have a tag (net/8021q/vlan_dev.c).
+const kindVLAN = "vlan"
+
+// tags reads the tags of vlans, where there are any.
+func (r *Reader) tags(pid int, interfaces []Interface) error {
+	var known map[string]int
+	for i := range interfaces {
+		link := interfaces[i].Link
+		if link == nil || link.Kind != kindVLAN {
+			continue
+		}
+		if known == nil {
+			text, err := r.read(fmt.Sprintf("%d/net/vlan/config", pid))
+			if err != nil {
+				return fmt.Errorf("net/vlan/config: %w", err)
+			}
+			known = procfs.ParseVLANs(text)
+		}
+		link.VLANID = known[interfaces[i].Name]
+	}
+	return nil
 }
 
 // maxRoutes bounds how much text of routes is read, some 100,000.
@@ -99,6 +128,9 @@ type virtual struct {
 	// below is the index of the interface below it, where that is not its own.
 	below int
 	mac   string
+	// alias, kind and up are as of a Link.
+	alias, kind string
+	up          bool
 }
 
 // links reads the container's /sys/class/net, which has the device below each
@@ -199,8 +231,24 @@ func virtualOf(class *os.File, name string) virtual {
 	v := virtual{mac: readWord(dir, "address"), index: readNumber(dir, "ifindex")}
 	if lower := readNumber(dir, "iflink"); v.index != lower {
 		v.below = lower
+		if v.alias = readWord(dir, "ifalias"); v.alias == "" {
+			return v // as the veth of every pod
+		}
+		v.kind = deviceType(readWord(dir, "uevent"))
+		flags, err := strconv.ParseUint(readWord(dir, "flags"), 0, 32)
+		v.up = err == nil && flags&unix.IFF_UP != 0
 	}
 	return v
+}
+
+// deviceType is what a uevent says of the kind of device; empty where it says nothing.
+func deviceType(uevent string) string {
+	for line := range strings.Lines(uevent) {
+		if kind, ok := strings.CutPrefix(line, "DEVTYPE="); ok {
+			return strings.TrimSpace(kind)
+		}
+	}
+	return ""
 }
 
 func readNumber(dir *os.File, name string) int {
@@ -217,7 +265,7 @@ func readWord(dir *os.File, name string) string {
 		return ""
 	}
 	defer func() { _ = unix.Close(fd) }()
-	var buf [128]byte
+	var buf [512]byte // an alias has 256 bytes at most (IFALIASZ)
 	n, err := unix.Read(fd, buf[:])
 	if err != nil {
 		return ""
@@ -233,6 +281,24 @@ func (r *Reader) hostInterface(index int) *model.PCIAddress {
 		r.hostNICs = r.readHostNICs()
 	}
 	return r.hostNICs[index]
+}
+
+// hostName finds the name of the host's interface with an index; empty where it has none.
+func (r *Reader) hostName(index int) string {
+	if r.hostNames == nil {
+		r.hostNames = map[int]string{}
+		entries, _ := r.sys.ReadDir("class/net") // what cannot be read is not known
+		for _, e := range entries {
+			text, err := r.attribute("class/net/" + e.Name() + "/ifindex")
+			if err != nil {
+				continue
+			}
+			if index, err := strconv.Atoi(text); err == nil {
+				r.hostNames[index] = e.Name()
+			}
+		}
+	}
+	return r.hostNames[index]
 }
 
 // readHostNICs reads the host's interfaces that belong to PCI functions, by index.

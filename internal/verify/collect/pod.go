@@ -4,6 +4,8 @@
 package collect
 
 import (
+	"net/netip"
+
 	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/model"
@@ -16,6 +18,8 @@ type Target struct {
 	// RDMA are the PCI functions of whose RDMA devices is to be read what the pod has;
 	// VirtualFunctions those of which their physical functions are to be asked.
 	RDMA, VirtualFunctions []model.PCIAddress
+	// Addresses asks for those of the pod's interfaces.
+	Addresses bool
 }
 
 // TargetContainer is a running container of it.
@@ -41,6 +45,10 @@ type Network struct {
 	// Err says why Interfaces are not known.
 	Err        error
 	Interfaces []Interface
+	// Addresses are those of all interfaces, and AddressesErr says why they are not known.
+	// They are read where the Target asks for them.
+	Addresses    map[netip.Addr]bool
+	AddressesErr error
 }
 
 // Interface is a network interface that the pod's processes see.
@@ -54,9 +62,28 @@ type Interface struct {
 	// Above is true for a virtual interface on top of the host's interface of
 	// that PCI function, as a macvlan is.
 	Above bool
+	// Link is what the kernel tells of a virtual interface that has an alias and stands on
+	// one of another network namespace; nil for others.
+	Link *Link
 	// Default is true where the pod's default route leads through it; read of
 	// PCI functions alone.
 	Default bool
+}
+
+// Link is a virtual interface that stands on one of another network namespace, as a macvlan
+// does that was made there.
+type Link struct {
+	// Alias is what somebody has called it (ifalias).
+	Alias string
+	// Kind is the device's type, such as macvlan; empty where the kernel tells none.
+	Kind string
+	// Parent is the name of the host's interface that it stands on; empty where that is
+	// none of the host's.
+	Parent string
+	// VLANID is a vlan's tag; 0 where that is not told.
+	VLANID int
+	// Up is the administrator's, not the carrier.
+	Up bool
 }
 
 // Container is what the kernel says of one container.

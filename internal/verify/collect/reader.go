@@ -66,11 +66,12 @@ type Reader struct {
 	vfs     pendingVFs
 	// Of the scan at hand: whether it is one in detail, NVIDIA's GPUs by their
 	// minors, its capability files of parts of GPUs, the host's NICs by the index of
-	// their interfaces, and its files of RDMA; all but the first are nil until needed.
+	// their interfaces, the names of all of its interfaces, and its files of RDMA; all but the first are nil until needed.
 	detail    bool
 	gpus      map[int]model.PCIAddress
 	caps      *capabilities
 	hostNICs  map[int]*model.PCIAddress
+	hostNames map[int]string
 	rdmaFiles map[string]RDMAFile
 }
 
@@ -119,7 +120,7 @@ func (r *Reader) Scan(ctx context.Context, targets []Target, detail bool) []Pod 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.detail, r.gpus, r.caps, r.hostNICs = detail, r.gpuMinors(), nil, nil
-	r.rdmaFiles = nil
+	r.rdmaFiles, r.hostNames = nil, nil
 	r.pods.forget()
 	r.vfs.start(r.options, targets)
 	pids, err := r.listProcesses(targets)

@@ -5,6 +5,7 @@ package collect
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/utils/cpuset"
 
@@ -94,6 +95,10 @@ func (r *Reader) shown(p *Pod, t Target, views []view, err error) {
 			p.Network = r.network(c, v)
 			known, devices, rdmaErr = p.Network.Err == nil, v.rdma, v.rdmaErr
 		}
+	}
+	if t.Addresses && p.Network.Err == nil {
+		first, _ := firstProcesses(p.Containers)
+		p.Network.Addresses, p.Network.AddressesErr = r.localAddresses(slices.Max(first))
 	}
 	if len(t.RDMA) > 0 {
 		r.rdma(p, devices, rdmaErr)

@@ -135,7 +135,7 @@ func (e *evaluator) virtualFound() []Component {
 	for _, claim := range e.expected.Claims {
 		for i := range claim.Devices {
 			d := &claim.Devices[i]
-			if d.Kind != expect.NIC || d.PCI != nil || d.Admin {
+			if d.Kind != expect.NIC || d.Function() != nil || d.Admin {
 				continue
 			}
 			if name, _ := e.interfaceOf(d); name != "" {
@@ -164,7 +164,7 @@ func (e *evaluator) component(a model.PCIAddress, kind expect.Kind) Component {
 	}
 	for _, claim := range e.expected.Claims {
 		for _, d := range claim.Devices {
-			if d.PCI != nil && *d.PCI == a && !d.Admin {
+			if function := d.Function(); function != nil && *function == a && !d.Admin {
 				t.Claim, t.Request, t.Device = claim.Name, d.Request, d.Name
 			}
 		}

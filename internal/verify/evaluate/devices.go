@@ -20,8 +20,8 @@ func (e *evaluator) claim(claim *expect.Claim) {
 	for i := range claim.Devices {
 		d := &claim.Devices[i]
 		d.Kind = e.kindOf(d)
-		if d.PCI != nil {
-			e.claimed[*d.PCI] = d
+		if function := d.Function(); function != nil {
+			e.claimed[*function] = d
 		}
 		f := Finding{Claim: claim.Name, What: fmt.Sprintf("%s is %s", d.Request, d.Name)}
 		switch {
@@ -29,6 +29,8 @@ func (e *evaluator) claim(claim *expect.Claim) {
 			f.State, f.Why = StateNote, "for administration: looked at, not held"
 		case d.Kind == expect.CPUs:
 			continue
+		case d.Link != nil:
+			e.link(claim, d, &f)
 		case d.Kind == expect.NIC:
 			e.nic(claim, d, &f)
 		case d.Kind == expect.GPU:
@@ -130,6 +132,9 @@ func (e *evaluator) interfaceOf(d *expect.Device) (name string, known bool) {
 	}
 	if d.PCI != nil {
 		return "", true
+	}
+	if i := e.linkOf(d); i != nil {
+		return i.Name, true
 	}
 	return e.virtualOf(d), true
 }

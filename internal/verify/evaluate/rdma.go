@@ -24,7 +24,7 @@ const (
 // pod's network namespace, with a GID, and its files in the containers.
 func (e *evaluator) rdma(claim *expect.Claim, d *expect.Device) {
 	seen := e.observed.RDMA
-	if !d.RDMAGiven || d.PCI == nil || seen == nil {
+	if !d.RDMAGiven || d.Function() == nil || seen == nil {
 		return
 	}
 	f := Finding{Claim: claim.Name, What: fmt.Sprintf("%s has its RDMA device", d.Request), placeless: true}
@@ -39,7 +39,7 @@ func (e *evaluator) rdma(claim *expect.Claim, d *expect.Device) {
 	case len(there) > 0:
 	case len(files) == 0:
 		// One made of software ended as its interface moved, and nobody has to make another.
-		f.State, f.Why = StateNote, fmt.Sprintf("the node shows none of %s: it is of software, or its driver is gone", d.PCI)
+		f.State, f.Why = StateNote, fmt.Sprintf("the node shows none of %s: it is of software, or its driver is gone", d.Function())
 		e.add(f)
 		return
 	default:
@@ -63,7 +63,7 @@ func (e *evaluator) rdma(claim *expect.Claim, d *expect.Device) {
 func devicesAt(all []collect.RDMADevice, d *expect.Device) []collect.RDMADevice {
 	var at, named []collect.RDMADevice
 	for _, r := range all {
-		if r.PCI != *d.PCI {
+		if r.PCI != *d.Function() {
 			continue
 		}
 		at = append(at, r)
@@ -81,7 +81,7 @@ func devicesAt(all []collect.RDMADevice, d *expect.Device) []collect.RDMADevice 
 func filesAt(all map[string]collect.RDMAFile, d *expect.Device) []collect.RDMAFile {
 	var at, named []collect.RDMAFile
 	for _, f := range all {
-		if !isAt(f, *d.PCI) {
+		if !isAt(f, *d.Function()) {
 			continue
 		}
 		at = append(at, f)
@@ -108,8 +108,8 @@ func (e *evaluator) missingRDMA(f Finding, d *expect.Device, seen *collect.RDMA)
 	if len(there) > 0 {
 		observed = strings.Join(there, ", ")
 	}
-	why := fmt.Sprintf("the RDMA device of %s is not in the pod's network namespace, which has %s: delete the pod, so that another gets it", d.PCI, observed)
-	f.wrong(RDMAMissing, why, Difference{Of: deviceWords(d), Attribute: "RDMA device", Claimed: "that of " + d.PCI.String(), Observed: observed})
+	why := fmt.Sprintf("the RDMA device of %s is not in the pod's network namespace, which has %s: delete the pod, so that another gets it", d.Function(), observed)
+	f.wrong(RDMAMissing, why, Difference{Of: deviceWords(d), Attribute: "RDMA device", Claimed: "that of " + d.Function().String(), Observed: observed})
 	e.add(f)
 }
 

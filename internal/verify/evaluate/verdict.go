@@ -52,6 +52,11 @@ const (
 	// DeviceShared: a GPU, or an instance of one, that a claim has for itself is another
 	// pod's too.
 	DeviceShared Code = "DeviceShared"
+	// LinkWrong: the pod's link on a shared NIC is of another kind, with another tag, or
+	// down.
+	LinkWrong Code = "LinkWrong"
+	// AddressMissing: a link on a shared NIC has not the address that it was given.
+	AddressMissing Code = "AddressMissing"
 	// RDMAMissing: a pod does not see its RDMA device, or a container has no file of it.
 	RDMAMissing Code = "RDMAMissing"
 	// GIDMissing: an RDMA device has no RoCE v2 GID of an address of its interface.

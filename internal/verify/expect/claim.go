@@ -77,8 +77,33 @@ type Device struct {
 	// Shared is true where the driver lets several claims have the device at once, and
 	// this one has a share.
 	Shared bool
+	// Link is the pod's own on a NIC that is shared; nil of everything else, and where no
+	// slice says how the NIC is shared. PCI is nil then: the NIC stays on the host.
+	Link *ShareLink
 	// Attributes are as published; nil where no slice has the device.
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+}
+
+// ShareLink is the link that a claim has on a NIC that is shared.
+type ShareLink struct {
+	// Alias is the link's, by which it is found under whatever name.
+	Alias string
+	// Kind is macvlan, ipvlan or vlan.
+	Kind string
+	// Parent is the NIC's PCI function, nil of a bond; ParentName its interface on the host.
+	Parent     *model.PCIAddress
+	ParentName string
+	// VLANID is the tag that the claim's parameters ask for; 0 for none.
+	VLANID int
+}
+
+// Function is the PCI function that the device is, or that its link stands on; nil where
+// there is none, or none is published.
+func (d *Device) Function() *model.PCIAddress {
+	if d.Link != nil {
+		return d.Link.Parent
+	}
+	return d.PCI
 }
 
 // ClaimOf reads an allocated claim.
@@ -93,6 +118,7 @@ func ClaimOf(c *resourceapi.ResourceClaim, published Published) Claim {
 		}
 		d.fill()
 		d.fillNetwork(c, r)
+		d.fillLink(c, r)
 		if q, ok := r.ConsumedCapacity[slicecodec.CapacityCPU]; ok {
 			d.CPUCount = int(q.Value())
 		}
@@ -121,9 +147,6 @@ func (d *Device) fill() {
 		// slices of a GPU come with that one's file.
 	case read.Kind == slicecodec.KindNIC:
 		d.Kind = NIC
-		if d.Shared {
-			d.PCI = nil // the pod has a link on it, which is no PCI function
-		}
 	case read.Kind == slicecodec.KindGPU, read.Kind == slicecodec.KindAccelerator:
 		d.Kind = GPU
 	case read.Kind == slicecodec.KindCPU:

@@ -31,6 +31,8 @@ type Network struct {
 	// HardwareAddr is interface.hardwareAddr of a virtual function, lower case; empty
 	// for none.
 	HardwareAddr string
+	// VLANID is interface.vlanID of a link on a shared NIC; 0 for none.
+	VLANID int
 	// UMAD and ISSM say that the management files are asked for (rdma.umad, rdma.issm).
 	UMAD, ISSM bool
 }
@@ -89,6 +91,7 @@ func networkOf(all []resourceapi.DeviceAllocationConfiguration, r resourceapi.De
 			n.HardwareAddr = parsed.String()
 		}
 	}
+	n.VLANID = int(ptr.Deref(i.VLANID, 0))
 	if merged.RDMA != nil {
 		n.UMAD, n.ISSM = ptr.Deref(merged.RDMA.UMAD, false), ptr.Deref(merged.RDMA.ISSM, false)
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,6 +29,10 @@ type Pod struct {
 	// NICs are interfaces of PCI functions in its network namespace: name to
 	// number in the machine's list.
 	NICs map[string]int
+	// Links are its own on NICs that are shared, by name.
+	Links map[string]Link
+	// Addresses are those of all its interfaces.
+	Addresses []string
 	// Veth is true for a pod with eth0 of a veth pair.
 	Veth bool
 	// Files are device files: path to number.
@@ -38,6 +43,15 @@ type Pod struct {
 	NoRDMA  bool
 	GIDs    []string
 	Memlock string
+}
+
+// Link is a pod's own on a NIC that is shared.
+type Link struct {
+	// NIC is the number in the machine's list.
+	NIC         int
+	Alias, Kind string
+	VLANID      int
+	Down        bool
 }
 
 // Thread is one thread.
@@ -52,7 +66,7 @@ func (n *Node) NewPod(name string) *Pod {
 	sum := sha256.Sum256([]byte(name))
 	p := &Pod{
 		Namespace: "default", Name: name, UID: fmt.Sprintf("%x-%x-%x", sum[:4], sum[4:6], sum[6:12]), ContainerID: fmt.Sprintf("%x", sum),
-		PID: n.nextPID, EnvCPUs: map[string]cpuset.CPUSet{}, NICs: map[string]int{}, Veth: true, Files: map[string]string{"/dev/null": "1:3", "/dev/pts/0": "136:0"},
+		PID: n.nextPID, EnvCPUs: map[string]cpuset.CPUSet{}, NICs: map[string]int{}, Links: map[string]Link{}, Addresses: []string{Address}, Veth: true, Files: map[string]string{"/dev/null": "1:3", "/dev/pts/0": "136:0"},
 		Threads: []Thread{{CPU: 0, Ticks: 100}, {CPU: 0, Ticks: 5}},
 		GIDs:    []string{"IB/RoCE v1", "RoCE v2"}, Memlock: "unlimited",
 	}
@@ -152,6 +166,28 @@ func (n *Node) writeNetwork(t testing.TB, p *Pod, dir string) {
 	for name, i := range p.NICs {
 		names = append(names, name)
 		n.link(t, class+name, fmt.Sprintf("../../%s/net/%s", n.devicePath(*n.Machine.NICs[i].PCI), name))
+	}
+	vlans := ""
+	for name, l := range p.Links {
+		names = append(names, name)
+		own := dir + "/root/sys/devices/virtual/net/" + name + "/"
+		n.link(t, class+name, "../../devices/virtual/net/"+name)
+		flags := "0x1003"
+		if l.Down {
+			flags = "0x1002"
+		}
+		for file, text := range map[string]string{
+			"ifindex": "2", "iflink": strconv.Itoa(hostIndex(l.NIC)), "ifalias": l.Alias, "flags": flags, "address": "02:00:00:00:00:01",
+			"uevent": "DEVTYPE=" + l.Kind + "\nINTERFACE=" + name + "\nIFINDEX=2",
+		} {
+			n.write(t, own+file, text+"\n")
+		}
+		if l.Kind == "vlan" {
+			vlans += fmt.Sprintf("%-15s| %d  | %s\n", name, l.VLANID, "ens2f0")
+		}
+	}
+	if vlans != "" { // which the kernel has with the module alone
+		n.write(t, dir+"/net/vlan/config", "VLAN Dev name\t | VLAN ID\nName-Type: VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD\n"+vlans)
 	}
 	dev := "Inter-|   Receive |  Transmit\n face |bytes packets|bytes\n"
 	for _, name := range names {

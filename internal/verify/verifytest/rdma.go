@@ -5,6 +5,7 @@ package verifytest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -55,9 +56,19 @@ func limits(memlock string) string {
 func (n *Node) writeRDMA(t testing.TB, p *Pod, dir string) {
 	n.write(t, "proc/1/limits", limits(RuntimeMemlock))
 	n.write(t, dir+"/limits", limits(p.Memlock))
-	n.write(t, dir+"/net/fib_trie", "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n"+
-		"Local:\n  +-- 0.0.0.0/0 2 0 2\n     |-- "+Address+"\n        /32 host LOCAL\n")
-	for name, i := range p.NICs {
+	trie := "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\nLocal:\n  +-- 0.0.0.0/0 2 0 2\n"
+	for _, a := range p.Addresses {
+		trie += "     |-- " + a + "\n        /32 host LOCAL\n"
+	}
+	n.write(t, dir+"/net/fib_trie", trie)
+	seen := maps.Clone(p.NICs)
+	for name, l := range p.Links {
+		if seen == nil {
+			seen = map[string]int{}
+		}
+		seen[name] = l.NIC // whose RDMA device all network namespaces see
+	}
+	for name, i := range seen {
 		nic := n.Machine.NICs[i]
 		if nic.RDMA == nil || p.NoRDMA {
 			continue
