@@ -81,6 +81,8 @@ func TestShippedRules(t *testing.T) {
 		"update plumbline.dev/networkaddressblocks",
 		"delete plumbline.dev/networkaddressblocks",
 		"list resource.k8s.io/resourceclaims",
+		"list networking.k8s.io/servicecidrs",
+		"watch networking.k8s.io/servicecidrs",
 		// In its own namespace.
 		"create coordination.k8s.io/leases",
 		"get coordination.k8s.io/leases plumbline-operator",

@@ -20,7 +20,8 @@ type Subnet struct {
 	BlockBits int
 	// Gateway is the zero Addr where there is none.
 	Gateway netip.Addr
-	// Exclude are never given out.
+	// Exclude are never given out. What of them is outside of the subnet is of no
+	// consequence.
 	Exclude []netip.Prefix
 }
 
@@ -38,11 +39,6 @@ func (s Subnet) Validate() error {
 	if s.Gateway.IsValid() && !s.Prefix.Contains(s.Gateway) {
 		errs = append(errs, fmt.Errorf("gateway: %s: want an address of %s", s.Gateway, s.Prefix))
 	}
-	for i, e := range s.Exclude {
-		if !e.Overlaps(s.Prefix) {
-			errs = append(errs, fmt.Errorf("exclude[%d]: %s: is not in %s", i, e, s.Prefix))
-		}
-	}
 	return errors.Join(errs...)
 }
 
@@ -53,6 +49,51 @@ func (s Subnet) Blocks() int { return 1 << (s.BlockBits - s.Prefix.Bits()) }
 func (s Subnet) Block(number int) netip.Prefix {
 	step := new(big.Int).Lsh(big.NewInt(int64(number)), uint(s.Prefix.Addr().BitLen()-s.BlockBits))
 	return netip.PrefixFrom(plus(s.Prefix.Addr(), step), s.BlockBits)
+}
+
+// Touched are the numbers of the first and of the last block that share addresses with a
+// prefix; ok is false where none does.
+func (s Subnet) Touched(p netip.Prefix) (first, last int, ok bool) {
+	switch {
+	case !p.Overlaps(s.Prefix):
+		return 0, 0, false
+	case p.Bits() <= s.Prefix.Bits():
+		return 0, s.Blocks() - 1, true
+	}
+	p = p.Masked()
+	return s.number(p.Addr()), s.number(lastOf(p)), true
+}
+
+// number is that of the block with an address of the subnet.
+func (s Subnet) number(a netip.Addr) int {
+	offset := new(big.Int).SetBytes(a.AsSlice())
+	offset.Sub(offset, new(big.Int).SetBytes(s.Prefix.Addr().AsSlice()))
+	return int(offset.Rsh(offset, uint(s.Prefix.Addr().BitLen()-s.BlockBits)).Int64())
+}
+
+// Barren are the numbers of the blocks that have no address to give: those that exclude has
+// whole, and small ones of reserved addresses.
+func (s Subnet) Barren() map[int]bool {
+	barren, partly := map[int]bool{}, map[int]bool{s.number(s.Prefix.Addr()): true, s.number(lastOf(s.Prefix)): true}
+	if s.Gateway.IsValid() {
+		partly[s.number(s.Gateway)] = true
+	}
+	for _, e := range s.Exclude {
+		first, last, ok := s.Touched(e)
+		for number := first; ok && number <= last; number++ {
+			if e.Bits() <= s.BlockBits {
+				barren[number] = true
+			} else {
+				partly[number] = true
+			}
+		}
+	}
+	for number := range partly {
+		if _, ok := (Part{Subnet: s, Range: s.Block(number)}).pick("", func(netip.Addr) bool { return false }); !ok {
+			barren[number] = true
+		}
+	}
+	return barren
 }
 
 // Usable says whether an address may be given out.
@@ -75,11 +116,11 @@ func (s Subnet) reserved(a netip.Addr) bool {
 	if s.Prefix.Bits() >= s.Prefix.Addr().BitLen()-1 {
 		return false
 	}
-	return a == s.Prefix.Addr() || a.Is4() && a == last(s.Prefix)
+	return a == s.Prefix.Addr() || a.Is4() && a == lastOf(s.Prefix)
 }
 
-// last is the last address of a prefix.
-func last(p netip.Prefix) netip.Addr {
+// lastOf is the last address of a prefix.
+func lastOf(p netip.Prefix) netip.Addr {
 	bits := uint(p.Addr().BitLen() - p.Bits())
 	size := new(big.Int).Lsh(big.NewInt(1), bits)
 	return plus(p.Addr(), size.Sub(size, big.NewInt(1)))

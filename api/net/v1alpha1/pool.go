@@ -17,7 +17,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=nap
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name=Subnets,type=string,JSONPath=`.spec.subnets[*].cidr`
+// +kubebuilder:printcolumn:name=Subnets,type=string,JSONPath=`.status.subnets`
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name=Blocks,type=integer,JSONPath=`.status.blocks`
 // +kubebuilder:printcolumn:name=Free-Blocks,type=integer,JSONPath=`.status.freeBlocks`
@@ -58,6 +58,7 @@ type NetworkAddressPoolSpec struct {
 // +kubebuilder:validation:XValidation:rule="cidr(self.cidr) == cidr(self.cidr).masked()",message="cidr: want its first address, with no bits behind the prefix"
 // +kubebuilder:validation:XValidation:rule="self.blockSize >= cidr(self.cidr).prefixLength() && self.blockSize <= (cidr(self.cidr).ip().family() == 4 ? 32 : 128) && self.blockSize - cidr(self.cidr).prefixLength() <= 16",message="blockSize: want a prefix length from the subnet's to the family's, and at most 65536 blocks"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || cidr(self.cidr).containsIP(self.gateway)",message="gateway: want an address of the subnet"
+// +kubebuilder:validation:XValidation:rule="!has(self.exclude) || self.exclude.all(e, isIP(e) ? cidr(self.cidr).containsIP(e) : !isCIDR(e) || cidr(self.cidr).containsCIDR(e))",message="exclude: want addresses and subnets of the subnet"
 type AddressSubnet struct {
 	// CIDR is such as "192.168.111.0/24": interfaces have its prefix length.
 	//
@@ -85,6 +86,8 @@ type AddressSubnet struct {
 }
 
 // PoolRoute is a route through the interface.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || ip(self.gateway).family() == cidr(self.destination).ip().family()",message="gateway: want an address of the destination's family"
 type PoolRoute struct {
 	// Destination is a subnet such as "10.0.0.0/8".
 	//
@@ -112,6 +115,11 @@ type NetworkAddressPoolStatus struct {
 	FreeBlocks int64 `json:"freeBlocks"`
 	// Used are the addresses that claims have, as agents say.
 	Used int64 `json:"used"`
+	// InUseExcluded are those of Used that nobody gets any more: the gateway, and what
+	// exclude has.
+	InUseExcluded int64 `json:"inUseExcluded,omitempty"`
+	// Subnets are the spec's as one text, for people.
+	Subnets string `json:"subnets,omitempty"`
 }
 
 // NetworkAddressBlock is what one node has of a pool. The operator makes it, and nobody
@@ -158,6 +166,11 @@ type NetworkAddressBlockStatus struct {
 	//
 	// +kubebuilder:validation:Minimum=0
 	Used int64 `json:"used"`
+	// InUseExcluded are those of Used that nobody gets any more: the gateway, and what the
+	// pool's exclude has.
+	//
+	// +kubebuilder:validation:Minimum=0
+	InUseExcluded int64 `json:"inUseExcluded,omitempty"`
 	// GivenBack is true of a block that is being deleted once no claim has an address of
 	// it, and none will.
 	GivenBack bool `json:"givenBack,omitempty"`

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	nets "plumbline.dev/plumbline/api/net/v1alpha1"
@@ -43,7 +45,7 @@ var errKilled = errors.New("killed")
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, resourceapi.AddToScheme, hosts.AddToScheme, nets.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, networkingv1.AddToScheme, resourceapi.AddToScheme, hosts.AddToScheme, nets.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +90,7 @@ func newCluster(t *testing.T, objects ...client.Object) *cluster {
 // settle looks until nothing changes any more.
 func (c *cluster) settle(t *testing.T, pools ...string) {
 	t.Helper()
-	r := &reconciler{client: c.Client, claims: c.Client, now: func() time.Time { return c.now }}
+	r := &reconciler{client: c.Client, direct: c.Client, now: func() time.Time { return c.now }}
 	last := ""
 	for range 50 {
 		for _, pool := range pools {
@@ -145,6 +147,21 @@ func (c *cluster) byNode(t *testing.T) map[string]string {
 		}
 	}
 	return all
+}
+
+// apart asserts that no address is in two blocks.
+func (c *cluster) apart(t *testing.T) {
+	t.Helper()
+	var seen []netip.Prefix
+	for _, b := range c.blocks(t) {
+		for _, text := range b.Spec.Ranges {
+			prefix := netip.MustParsePrefix(text)
+			if slices.ContainsFunc(seen, prefix.Overlaps) {
+				t.Errorf("%s is in two blocks:\n%s", prefix, c.describe(t))
+			}
+			seen = append(seen, prefix)
+		}
+	}
 }
 
 func (c *cluster) ready(t *testing.T, pool string) *metav1.Condition {
@@ -246,6 +263,20 @@ func TestTooFewBlocks(t *testing.T) {
 	}
 }
 
+// A node has no block of which nobody could get an address.
+func TestExcludedBlocks(t *testing.T) {
+	p := pool("fabric", 0, "192.168.111.0/26") // four of 16
+	p.Spec.Subnets[0].Exclude = []string{"192.168.111.0/28", "192.168.111.32/29", "192.168.111.40/29", "192.168.111.48/29"}
+	c := newCluster(t, slices.Concat([]client.Object{p}, node("a", nil), node("b", nil), node("c", nil))...)
+	c.settle(t, "fabric")
+	if got := c.byNode(t); len(got) != 2 || got["a"] != "192.168.111.16/28" || got["b"] != "192.168.111.48/28" {
+		t.Errorf("blocks %v", got)
+	}
+	if r := c.ready(t, "fabric"); r.Reason != "Exhausted" || !strings.HasPrefix(r.Message, "1 of 3 nodes have no block, for there are 2 in all: c;") {
+		t.Errorf("condition %+v", r)
+	}
+}
+
 // The younger of two pools that overlap has no blocks, and says why.
 func TestOverlappingPools(t *testing.T) {
 	c := newCluster(t, slices.Concat([]client.Object{pool("old", 0, "192.168.0.0/20"), pool("new", 1, "192.168.8.0/24")}, node("a", nil))...)
@@ -265,7 +296,7 @@ func TestPoolIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.settle(t, "fabric")
-	if r := c.ready(t, "fabric"); r.Reason != "Deleting" || !strings.HasSuffix(r.Message, ": a, b") {
+	if r := c.ready(t, "fabric"); r.Reason != "Deleting" || r.Message != "waits for the claims that have addresses: a, b" {
 		t.Errorf("while claims have addresses: %+v", r)
 	}
 	c.give(t)
@@ -275,33 +306,274 @@ func TestPoolIsDeleted(t *testing.T) {
 	}
 }
 
-// Where a node is gone for good the claims decide.
+// Where a node is gone for good the claims decide, and where it has no agent any more. The pool
+// says what it waits for.
 func TestNodeIsGone(t *testing.T) {
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "default"}}
-	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "dra.net", Pool: "a"}}}}
-	c := newCluster(t, slices.Concat([]client.Object{pool("fabric", 0, "192.168.111.0/24"), claim}, node("a", nil))...)
+	for name, test := range map[string]struct {
+		gone   []client.Object
+		delete bool // the pool is deleted, too
+	}{
+		"the node is deleted":                      {gone: node("a", nil)},
+		"its agent is gone":                        {gone: node("a", nil)[1:]},
+		"its agent is gone, and the pool is going": {gone: node("a", nil)[1:], delete: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "default"}}
+			claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "dra.net", Pool: "a"}}}}
+			c := newCluster(t, slices.Concat([]client.Object{pool("fabric", 0, "192.168.111.0/24"), claim}, node("a", nil))...)
+			c.settle(t, "fabric")
+			says := func(want string) {
+				t.Helper()
+				if !test.delete {
+					return
+				}
+				if r := c.ready(t, "fabric"); r.Reason != "Deleting" || !strings.HasPrefix(r.Message, want) || !strings.HasSuffix(r.Message, "without an agent: a") {
+					t.Errorf("condition %+v, want %s", r, want)
+				}
+			}
+			for _, o := range test.gone {
+				if err := c.Delete(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.delete {
+				if err := c.Delete(t.Context(), pool("fabric", 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.settle(t, "fabric")
+			// The fake API server sets the time of its own clock.
+			c.now = time.Now().Add(nodeGoneFor - time.Minute)
+			c.settle(t, "fabric")
+			if len(c.blocks(t)) != 1 {
+				t.Fatal("the block has gone before its time")
+			}
+			says("waits until 2")
+			c.now = time.Now().Add(nodeGoneFor + time.Minute)
+			c.settle(t, "fabric")
+			if len(c.blocks(t)) != 1 {
+				t.Fatal("the block has gone, and a claim is allocated on its node")
+			}
+			says("waits for claims that are allocated on nodes")
+			if err := c.Delete(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			c.settle(t, "fabric")
+			if len(c.blocks(t)) != 0 {
+				t.Errorf("left: %s", c.describe(t))
+			}
+		})
+	}
+}
+
+// A node whose agent is gone has its block back with the agent, where that was not free yet.
+func TestAgentComesBack(t *testing.T) {
+	report := node("a", nil)[1]
+	c := newCluster(t, slices.Concat([]client.Object{pool("fabric", 0, "192.168.111.0/24")}, node("a", nil))...)
 	c.settle(t, "fabric")
-	if err := c.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {
+	if err := c.Delete(t.Context(), report); err != nil {
 		t.Fatal(err)
 	}
 	c.settle(t, "fabric")
-	// The fake API server sets the time of its own clock.
-	c.now = time.Now().Add(nodeGoneFor - time.Minute)
-	c.settle(t, "fabric")
-	if len(c.blocks(t)) != 1 {
-		t.Fatal("the block has gone before its time")
-	}
-	c.now = time.Now().Add(nodeGoneFor + time.Minute)
-	c.settle(t, "fabric")
-	if len(c.blocks(t)) != 1 {
-		t.Fatal("the block has gone, and a claim is allocated on its node")
-	}
-	if err := c.Delete(t.Context(), claim); err != nil {
+	if err := c.Create(t.Context(), node("a", nil)[1]); err != nil {
 		t.Fatal(err)
 	}
+	c.now = time.Now().Add(2 * nodeGoneFor)
 	c.settle(t, "fabric")
-	if len(c.blocks(t)) != 0 {
-		t.Errorf("left: %s", c.describe(t))
+	// It is the agent's again to give the old block back.
+	if got := c.byNode(t); len(c.blocks(t)) != 2 || got["a"] != "192.168.111.16/28" {
+		t.Errorf("blocks: %s", c.describe(t))
+	}
+}
+
+// Pools of one second have an order by name, and the later in name may have had its blocks
+// first: it keeps them, and the other carves beside them.
+func TestOverlappingPoolsOfOneSecond(t *testing.T) {
+	c := newCluster(t, slices.Concat([]client.Object{pool("z", 0, "192.168.0.0/26")}, node("n0", nil), node("n1", nil))...)
+	c.settle(t, "z")
+	if err := c.Create(t.Context(), pool("a", 0, "192.168.0.0/26")); err != nil {
+		t.Fatal(err)
+	}
+	// What the operator has read of blocks is older than z's.
+	stale := interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*nets.NetworkAddressBlockList); ok {
+				return nil
+			}
+			return w.List(ctx, list, opts...)
+		},
+	})
+	look := &reconciler{client: stale, direct: c.Client, now: func() time.Time { return c.now }}
+	for range 3 {
+		if _, err := look.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "a"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.apart(t)
+	for _, o := range node("n2", nil) {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.settle(t, "a", "z")
+	c.apart(t)
+	if got := len(c.blocks(t)); got != 4 {
+		t.Errorf("%d blocks, want the two of z and the two that are left: %s", got, c.describe(t))
+	}
+	if r := c.ready(t, "z"); r.Reason != "Invalid" || r.Message != "subnet 192.168.0.0/26 overlaps 192.168.0.0/26 of pool a: no more blocks are made" {
+		t.Errorf("z: %+v", r)
+	}
+	want := "1 of 3 nodes have no block, for there are 4 in all, and 2 of them have addresses of other pools' blocks (z.0, z.1): n2;"
+	if r := c.ready(t, "a"); r.Reason != "Exhausted" || !strings.HasPrefix(r.Message, want) {
+		t.Errorf("a: %+v, want %s", r, want)
+	}
+}
+
+// Two operators that know nothing of each other's last block: one has it, and the other's node
+// has none.
+func TestRaceForTheLastBlock(t *testing.T) {
+	c := newCluster(t, slices.Concat([]client.Object{pool("fabric", 0, "192.168.111.0/28")}, node("a", nil))...)
+	request := ctrl.Request{NamespacedName: types.NamespacedName{Name: "fabric"}}
+	first := &reconciler{client: c.Client, direct: c.Client, now: func() time.Time { return c.now }}
+	if _, err := first.Reconcile(t.Context(), request); err != nil { // the finalizer
+		t.Fatal(err)
+	}
+	// The second has read both before the first one writes.
+	raced := false
+	second := &reconciler{client: c.Client, now: first.now, direct: interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := w.List(ctx, list, opts...)
+			if _, ok := list.(*nets.NetworkAddressBlockList); ok && !raced {
+				raced = true
+				if _, err := first.Reconcile(ctx, request); err != nil {
+					t.Error(err)
+				}
+				for _, o := range node("b", nil) {
+					if err := c.Create(ctx, o); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			return err
+		},
+	})}
+	if _, err := second.Reconcile(t.Context(), request); err == nil || err.Error() != "block fabric.0 is there already" {
+		t.Errorf("the second: %v", err)
+	}
+	c.settle(t, "fabric")
+	if got := c.byNode(t); len(got) != 1 || got["a"] != "192.168.111.0/28" {
+		t.Errorf("blocks: %s", c.describe(t))
+	}
+	if r := c.ready(t, "fabric"); r.Reason != "Exhausted" || !strings.HasPrefix(r.Message, "1 of 2 nodes have no block, for there are 1 in all: b;") {
+		t.Errorf("condition %+v", r)
+	}
+}
+
+// A pool does not go while there is a block of it that the operator has not read yet.
+func TestPoolWaitsForUnreadBlocks(t *testing.T) {
+	c := newCluster(t, slices.Concat([]client.Object{pool("fabric", 0, "192.168.111.0/28")}, node("a", nil))...)
+	c.settle(t, "fabric")
+	if err := c.Delete(t.Context(), pool("fabric", 0)); err != nil {
+		t.Fatal(err)
+	}
+	unread := interceptor.NewClient(c.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*nets.NetworkAddressBlockList); ok {
+				return nil
+			}
+			return w.List(ctx, list, opts...)
+		},
+	})
+	look := &reconciler{client: unread, direct: c.Client, now: func() time.Time { return c.now }}
+	if _, err := look.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "fabric"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), types.NamespacedName{Name: "fabric"}, &nets.NetworkAddressPool{}); err != nil {
+		t.Errorf("the pool: %v", err)
+	}
+}
+
+// A pool has no addresses of the cluster's own networks. Blocks that nodes have stay.
+func TestPoolInTheNetworksOfTheCluster(t *testing.T) {
+	withNetworks := func(name string, internal string, pods ...string) client.Object {
+		n := node(name, nil)[0].(*corev1.Node)
+		n.Spec.PodCIDRs = pods
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: internal}}
+		return n
+	}
+	services := func(cidrs ...string) client.Object {
+		return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
+	}
+	for name, test := range map[string]struct {
+		comes   client.Object
+		exclude []string
+		want    string
+	}{
+		"Services":          {services("fd01::/108", "192.168.96.0/19"), nil, "subnet 192.168.111.0/24 overlaps 192.168.96.0/19 of ServiceCIDR kubernetes"},
+		"pods":              {withNetworks("b", "10.0.0.2", "fd01:1::/64", "192.168.0.0/16"), nil, "subnet 192.168.111.0/24 overlaps 192.168.0.0/16, the podCIDR of node b"},
+		"a node":            {withNetworks("b", "192.168.111.77"), nil, "subnet 192.168.111.0/24 has 192.168.111.77, the InternalIP of node b: want it in exclude"},
+		"a node, excluded":  {withNetworks("b", "192.168.111.77"), []string{"192.168.111.77"}, ""},
+		"another's network": {withNetworks("b", "192.168.112.7", "10.0.0.0/16"), nil, ""},
+		"other Services":    {services("10.96.0.0/16"), nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pool("fabric", 0, "192.168.111.0/24")
+			p.Spec.Subnets[0].Exclude = test.exclude
+			c := newCluster(t, slices.Concat([]client.Object{p}, node("a", nil))...)
+			c.settle(t, "fabric")
+			if err := c.Create(t.Context(), test.comes); err != nil {
+				t.Fatal(err)
+			}
+			c.settle(t, "fabric")
+			r := c.ready(t, "fabric")
+			if test.want == "" && r.Status != metav1.ConditionTrue || test.want != "" && (r.Reason != "Invalid" || r.Message != test.want+": no more blocks are made") {
+				t.Errorf("condition %+v, want %q", r, test.want)
+			}
+			if got := c.byNode(t); got["a"] != "192.168.111.0/28" {
+				t.Errorf("blocks: %s", c.describe(t))
+			}
+		})
+	}
+}
+
+// What agents say of addresses that nobody gets any more is counted in the pool.
+func TestInUseExcluded(t *testing.T) {
+	c := newCluster(t, slices.Concat([]client.Object{pool("fabric", 0, "192.168.111.0/24", "fd00::/64")}, node("a", nil), node("b", nil))...)
+	c.settle(t, "fabric")
+	for _, b := range c.blocks(t) {
+		b.Status.Used, b.Status.InUseExcluded = 5, 1
+		if err := c.Status().Update(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.settle(t, "fabric")
+	p := &nets.NetworkAddressPool{}
+	if err := c.Get(t.Context(), types.NamespacedName{Name: "fabric"}, p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Status.Used != 10 || p.Status.InUseExcluded != 2 || p.Status.Subnets != "192.168.111.0/24,fd00::/64" {
+		t.Errorf("status %+v", p.Status)
+	}
+	want := "2 nodes have a block; claims still have 2 addresses that nobody gets after them, for exclude has them or one is the gateway"
+	if r := c.ready(t, "fabric"); r.Status != metav1.ConditionTrue || r.Message != want {
+		t.Errorf("condition %+v, want %s", r, want)
+	}
+}
+
+// Heartbeats of nodes and agents make nobody look.
+func TestWhatIsLookedAtOfNodes(t *testing.T) {
+	before := node("a", map[string]string{"k": "v"})[0].(*corev1.Node)
+	for what, change := range map[string]func(*corev1.Node){
+		"":                  func(n *corev1.Node) { n.ResourceVersion = "8" },
+		"its labels":        func(n *corev1.Node) { n.Labels["k"] = "w" },
+		"its pods' network": func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.0.0.0/24"} },
+		"its addresses":     func(n *corev1.Node) { n.Status.Addresses = []corev1.NodeAddress{{Address: "10.0.0.2"}} },
+	} {
+		now := before.DeepCopy()
+		change(now)
+		if got := nodeDiffers(event.UpdateEvent{ObjectOld: before, ObjectNew: now}); got != (what != "") {
+			t.Errorf("%q changes: looked at %t", what, got)
+		}
 	}
 }
 
@@ -310,7 +582,7 @@ func TestNodeIsGone(t *testing.T) {
 func TestNoAddressTwice(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	c := newCluster(t, slices.Concat([]client.Object{pool("fabric", 0, "192.168.111.0/26")}, node("n0", nil), node("n1", nil))...)
-	look := &reconciler{client: c.Client, claims: c.Client, now: func() time.Time { return c.now }}
+	look := &reconciler{client: c.Client, direct: c.Client, now: func() time.Time { return c.now }}
 	for step := range 400 {
 		name := fmt.Sprintf("n%d", r.IntN(7))
 		switch r.IntN(6) {
@@ -329,15 +601,8 @@ func TestNoAddressTwice(t *testing.T) {
 		}
 		_, _ = look.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "fabric"}})
 		c.failAfter = 0
-		var seen []netip.Prefix
-		for _, b := range c.blocks(t) {
-			for _, text := range b.Spec.Ranges {
-				prefix := netip.MustParsePrefix(text)
-				if slices.ContainsFunc(seen, prefix.Overlaps) {
-					t.Fatalf("step %d: %s is in two blocks:\n%s", step, prefix, c.describe(t))
-				}
-				seen = append(seen, prefix)
-			}
+		if c.apart(t); t.Failed() {
+			t.Fatalf("at step %d", step)
 		}
 	}
 }

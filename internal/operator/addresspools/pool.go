@@ -4,9 +4,14 @@
 package addresspools
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	nets "plumbline.dev/plumbline/api/net/v1alpha1"
 	"plumbline.dev/plumbline/internal/addresspool"
@@ -35,6 +40,16 @@ func blockCount(subnets []addresspool.Subnet) int {
 	return n
 }
 
+// barrenOf are the numbers of blocks of which nobody could get an address.
+func barrenOf(subnets []addresspool.Subnet) map[int]bool {
+	barren := map[int]bool{}
+	for _, s := range subnets {
+		maps.Copy(barren, s.Barren())
+	}
+	maps.DeleteFunc(barren, func(number int, _ bool) bool { return number >= blockCount(subnets) })
+	return barren
+}
+
 // rangesOf are those of a block.
 func rangesOf(subnets []addresspool.Subnet, number int) []string {
 	var ranges []string
@@ -44,8 +59,13 @@ func rangesOf(subnets []addresspool.Subnet, number int) []string {
 	return ranges
 }
 
-// overlap says which older pool a pool shares addresses with, as a clause; empty for none.
-// Of two of one age the name decides.
+// wrongWith says why a pool gets no more blocks, as a clause; empty where it gets them.
+func wrongWith(pool *nets.NetworkAddressPool, subnets []addresspool.Subnet, pools []nets.NetworkAddressPool, nodes []corev1.Node, services []networkingv1.ServiceCIDR) string {
+	return cmp.Or(overlap(pool, pools), overlapService(subnets, services), overlapNode(subnets, nodes))
+}
+
+// overlap says which older pool a pool shares addresses with. Of two of one age the name
+// decides.
 func overlap(pool *nets.NetworkAddressPool, all []nets.NetworkAddressPool) string {
 	for i := range all {
 		other := &all[i]
@@ -54,10 +74,8 @@ func overlap(pool *nets.NetworkAddressPool, all []nets.NetworkAddressPool) strin
 		}
 		for _, mine := range pool.Spec.Subnets {
 			for _, theirs := range other.Spec.Subnets {
-				a, err := netip.ParsePrefix(mine.CIDR)
-				b, err2 := netip.ParsePrefix(theirs.CIDR)
-				if err == nil && err2 == nil && a.Overlaps(b) {
-					return fmt.Sprintf("subnet %s overlaps %s of pool %s", a, b, other.Name)
+				if overlapping(mine.CIDR, theirs.CIDR) {
+					return fmt.Sprintf("subnet %s overlaps %s of pool %s", mine.CIDR, theirs.CIDR, other.Name)
 				}
 			}
 		}
@@ -65,9 +83,78 @@ func overlap(pool *nets.NetworkAddressPool, all []nets.NetworkAddressPool) strin
 	return ""
 }
 
+func overlapping(a, b string) bool {
+	first, err := netip.ParsePrefix(a)
+	second, err2 := netip.ParsePrefix(b)
+	return err == nil && err2 == nil && first.Overlaps(second)
+}
+
 func older(a, b *nets.NetworkAddressPool) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name
 	}
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// overlapService says whether addresses of Services are a pool's: a pod that has one
+// answers for the Service.
+func overlapService(subnets []addresspool.Subnet, services []networkingv1.ServiceCIDR) string {
+	for _, s := range subnets {
+		for _, c := range services {
+			for _, text := range c.Spec.CIDRs {
+				if overlapping(s.Prefix.String(), text) {
+					return fmt.Sprintf("subnet %s overlaps %s of ServiceCIDR %s", s.Prefix, text, c.Name)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// overlapNode says whether the pods of a node's own network have addresses of a pool, or the
+// node one that would be given out. Nodes may have addresses of the subnet that exclude has:
+// the network of a pool is that of its NICs.
+func overlapNode(subnets []addresspool.Subnet, nodes []corev1.Node) string {
+	for _, s := range subnets {
+		for i := range nodes {
+			n := &nodes[i]
+			for _, text := range n.Spec.PodCIDRs {
+				if overlapping(s.Prefix.String(), text) {
+					return fmt.Sprintf("subnet %s overlaps %s, the podCIDR of node %s", s.Prefix, text, n.Name)
+				}
+			}
+			for _, a := range n.Status.Addresses {
+				if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP && s.Usable(ip) {
+					return fmt.Sprintf("subnet %s has %s, the InternalIP of node %s: want it in exclude", s.Prefix, ip, n.Name)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// takenBy are the numbers of blocks of which another pool's block has addresses, by that
+// block's name: there are some where pools that overlap were made in one second, and the
+// younger in name had its blocks first.
+func takenBy(pool string, subnets []addresspool.Subnet, blocks []nets.NetworkAddressBlock) map[int]string {
+	taken := map[int]string{}
+	for i := range blocks {
+		b := &blocks[i]
+		if b.Spec.Pool == pool {
+			continue
+		}
+		for _, text := range b.Spec.Ranges {
+			theirs, err := netip.ParsePrefix(text)
+			if err != nil {
+				continue
+			}
+			for _, s := range subnets {
+				first, last, ok := s.Touched(theirs)
+				for number := first; ok && number <= min(last, blockCount(subnets)-1); number++ {
+					taken[number] = b.Name
+				}
+			}
+		}
+	}
+	return taken
 }

@@ -353,8 +353,9 @@ func TestTrim(t *testing.T) {
 			Name: "n1", UID: "u1", ResourceVersion: "7", Labels: map[string]string{labelKernel: "6", "a": "b"},
 			Annotations: map[string]string{ownLabels: labelKernel, "nfd.node.kubernetes.io/x": "y", "c": "d"},
 		},
-		Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/24"},
+		Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/24", PodCIDRs: []string{"10.0.0.0/24"}},
 		Status: corev1.NodeStatus{
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.7"}},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}, {Type: HostReady}}, Images: []corev1.ContainerImage{{Names: []string{"i"}}},
 		},
 	}
@@ -367,7 +368,10 @@ func TestTrim(t *testing.T) {
 			Name: "n1", UID: "u1", ResourceVersion: "7", Labels: map[string]string{labelKernel: "6", "a": "b"},
 			Annotations: map[string]string{ownLabels: labelKernel, "nfd.node.kubernetes.io/x": "y"},
 		},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: HostReady}}},
+		Spec: corev1.NodeSpec{PodCIDRs: []string{"10.0.0.0/24"}},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: HostReady}}, Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.7"}},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

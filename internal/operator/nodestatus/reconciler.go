@@ -98,8 +98,8 @@ func (r *reconciler) update(ctx context.Context, node *corev1.Node, conditions [
 	return status != nil || metadata != nil, nil
 }
 
-// Trim keeps of a Node what is looked at here, and its labels, by which pools of addresses
-// choose: clusters have thousands.
+// Trim keeps of a Node what is looked at here, and what pools of addresses look at, labels by
+// which they choose, and networks that must not be theirs: clusters have thousands.
 func Trim(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -109,6 +109,12 @@ func Trim(object any) (any, error) {
 		Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion,
 		Labels: node.Labels, Annotations: kept(node.Annotations, ownLabels, discovered),
 	}}
+	small.Spec.PodCIDRs = node.Spec.PodCIDRs
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			small.Status.Addresses = append(small.Status.Addresses, a)
+		}
+	}
 	for _, c := range node.Status.Conditions {
 		if strings.HasPrefix(string(c.Type), prefix) {
 			small.Status.Conditions = append(small.Status.Conditions, c)
