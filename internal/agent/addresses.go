@@ -51,8 +51,8 @@ func (a *agent) followAddresses(ctx context.Context, config *rest.Config) error 
 	return nil
 }
 
-// inUse are the addresses that records give to interfaces. One record that cannot be read
-// may have any.
+// inUse are the addresses that records give to interfaces, those of earlier boots included: they
+// are their claims' until these end. One record that cannot be read may have any.
 func inUse(p *claims.Preparer) ([]netip.Addr, error) {
 	records, problems, err := p.Journal.List(p.Name())
 	if err != nil {
@@ -63,9 +63,6 @@ func inUse(p *claims.Preparer) ([]netip.Addr, error) {
 	}
 	var all []netip.Addr
 	for _, r := range records {
-		if r.BootID != p.BootID {
-			continue
-		}
 		addresses, err := netdev.Addresses(r)
 		if err != nil {
 			return nil, err

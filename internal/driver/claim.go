@@ -50,6 +50,10 @@ type Claim struct {
 	// GPUs are the claim's GPUs, of whatever driver, where ResourceSlices say their
 	// addresses; nil where nobody looked.
 	GPUs []model.PCIAddress
+	// Before are the records of this driver from before the node was started anew, of this
+	// claim and of others that have not ended. They hold no device, for the kernel has taken
+	// all back; what is a claim's until it ends, such as an address, is theirs.
+	Before []Record
 	// Object is the claim as read from the API server; nil when it was not read.
 	Object *resourceapi.ResourceClaim
 }

@@ -274,6 +274,46 @@ func TestRebootFreesWhatNobodyPreparesAgain(t *testing.T) {
 	}
 }
 
+// beforePlanner writes down of which claims it is shown records of earlier boots.
+type beforePlanner struct {
+	*agenttest.FakeDriver
+	shown []string
+}
+
+func (d *beforePlanner) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (driver.Record, error) {
+	d.shown = nil
+	for _, r := range c.Before {
+		d.shown = append(d.shown, r.Claim.Name)
+	}
+	return d.FakeDriver.Plan(c, m, held)
+}
+
+// What claims have until they end, drivers see in records of earlier boots, the claim's own
+// among them, until it is prepared again or unprepared.
+func TestRebootShowsWhatClaimsHad(t *testing.T) {
+	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
+	for _, name := range []string{"a", "b"} {
+		mustPrepare(t, n.start(d), agenttest.ClaimFor(name, "nic-"+name))
+	}
+	n.bootID = "second-boot"
+	p := n.start(d)
+	planner := &beforePlanner{FakeDriver: d}
+	p.Planner = planner
+	for _, step := range []struct{ prepared, want string }{{"c", "a b"}, {"a", "a b"}, {"d", "b"}} {
+		mustPrepare(t, p, agenttest.ClaimFor(step.prepared, "nic-"+step.prepared))
+		if got := strings.Join(planner.shown, " "); got != step.want {
+			t.Errorf("claim %s is planned beside records of %q, want %q", step.prepared, got, step.want)
+		}
+	}
+	if err := p.Unprepare(t.Context(), agenttest.ClaimFor("b", "nic-b").ClaimRef); err != nil {
+		t.Fatal(err)
+	}
+	mustPrepare(t, p, agenttest.ClaimFor("e", "nic-e"))
+	if len(planner.shown) > 0 {
+		t.Errorf("after its claim has ended a record of %q is shown", planner.shown)
+	}
+}
+
 func TestNewAllocationOfThePreparedClaim(t *testing.T) {
 	n, d := newNode(t), &agenttest.FakeDriver{DriverName: "dra.net"}
 	p := n.start(d)

@@ -75,13 +75,22 @@ func (p *Preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, err
 		return driver.Record{}, err
 	}
 	defer unlock()
-	held, problems, err := p.Journal.List(p.Name())
+	all, problems, err := p.Journal.List(p.Name())
 	if err != nil {
 		return driver.Record{}, err
 	}
 	// What claims held before a reboot the kernel has taken back; those that live on
 	// are prepared anew.
-	held = slices.DeleteFunc(held, func(r driver.Record) bool { return r.Claim.UID == c.UID || r.BootID != p.BootID })
+	var held []driver.Record
+	c.Before = nil
+	for _, r := range all {
+		switch {
+		case r.BootID != p.BootID:
+			c.Before = append(c.Before, r)
+		case r.Claim.UID != c.UID:
+			held = append(held, r)
+		}
+	}
 	if len(problems) > 0 && (slices.ContainsFunc(c.Devices, isShare) || p.FromPool != nil && p.FromPool(c)) {
 		// Whole devices are the scheduler's to give, which knows all claims. Which
 		// part of one is free, and which address of a pool, the records alone know.

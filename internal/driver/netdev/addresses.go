@@ -66,10 +66,17 @@ func (p planner) fromPool(a driver.Allocation, c *v1alpha1.NetworkConfig) (given
 	if a.ShareID != nil {
 		share = string(*a.ShareID)
 	}
-	key := fmt.Sprintf("%s/%s/%s/%s", p.claim.UID, a.Request, a.Device, share)
-	picked, err := known.block.Pick(key, func(x netip.Addr) bool { return p.addresses[x] })
-	if err != nil {
-		return nil, "", fmt.Errorf("interface.ipam.pool: %q: %w", name, err)
+	picked := p.kept(a, share, known.block)
+	if picked == nil {
+		// Those of before a reboot are their claims' until these end.
+		before, err := heldAddresses(slices.DeleteFunc(slices.Clone(p.claim.Before), func(r driver.Record) bool { return r.Claim.UID == p.claim.UID }))
+		if err != nil {
+			return nil, "", err
+		}
+		key := fmt.Sprintf("%s/%s/%s/%s", p.claim.UID, a.Request, a.Device, share)
+		if picked, err = known.block.Pick(key, func(x netip.Addr) bool { return p.addresses[x] || before[x] }); err != nil {
+			return nil, "", fmt.Errorf("interface.ipam.pool: %q: %w", name, err)
+		}
 	}
 	given = new(*c)
 	given.Interface.IPAM, given.Interface.Addresses = nil, nil
@@ -81,6 +88,31 @@ func (p planner) fromPool(a driver.Allocation, c *v1alpha1.NetworkConfig) (given
 		given.Routes = poolRoutes(known.block)
 	}
 	return given, known.block.Name, nil
+}
+
+// kept are the addresses of a block that the claim has for a device since before the node was
+// started anew; nil where it has none. They are its own until it ends, also where nobody else
+// would get them any more.
+func (p planner) kept(a driver.Allocation, share string, b addresspool.Block) []netip.Prefix {
+	for _, r := range p.claim.Before {
+		if r.Claim.UID != p.claim.UID {
+			continue
+		}
+		for _, d := range r.Devices {
+			if d.Request != a.Request || d.Device != a.Device || d.ShareID != share {
+				continue
+			}
+			plan, err := readBrief(d)
+			if err != nil || plan.Block != b.Name || plan.Pod == nil || len(plan.Pod.Addresses) != len(b.Parts) {
+				return nil
+			}
+			if slices.ContainsFunc(plan.Pod.Addresses, func(x netip.Prefix) bool { return p.addresses[x.Addr()] || !b.Contains(x.Addr()) }) {
+				return nil
+			}
+			return plan.Pod.Addresses
+		}
+	}
+	return nil
 }
 
 // poolRoutes are the routes of a pool, in the words of a claim.

@@ -88,6 +88,61 @@ func TestAddressesOfAPool(t *testing.T) {
 	}
 }
 
+// After a reboot an address is still its claim's: whoever is prepared first, nobody else gets it,
+// and the claim has it again, also where it is excluded meanwhile.
+func TestAddressesAfterAReboot(t *testing.T) {
+	l := sharedLab(t)
+	l.driver.pools = fabric(t)
+	offer := model.Share{Type: "macvlan", Slots: 16}
+	a := l.mustPlanShare(t, offer, shareOf("a", fromFabric, "nic0"))
+	b := l.mustPlanShare(t, offer, shareOf("b", fromFabric, "nic0"), a)
+	before := []driver.Record{a, b}
+	anew := func(name string, held ...driver.Record) (netip.Addr, error) {
+		t.Helper()
+		c := shareOf(name, fromFabric, "nic0")
+		c.Before = before
+		r, err := l.planShare(t, offer, c, held...)
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		addresses, err := Addresses(r)
+		if err != nil || len(addresses) != 1 {
+			t.Fatalf("claim %s: addresses %v, %v", name, addresses, err)
+		}
+		return addresses[0], nil
+	}
+	had := map[string]netip.Addr{}
+	for name, r := range map[string]driver.Record{"a": a, "b": b} {
+		addresses, err := Addresses(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		had[name] = addresses[0]
+	}
+	if c, err := anew("c"); err != nil || c == had["a"] || c == had["b"] {
+		t.Errorf("another claim has %s, %v; want neither of %v", c, err, had)
+	}
+	excluding := l.driver.pools.(pools)
+	block := excluding["fabric"]
+	block.Parts[0].Exclude = append(block.Parts[0].Exclude, netip.PrefixFrom(had["a"], 32))
+	for name, want := range had {
+		if got, err := anew(name); err != nil || got != want {
+			t.Errorf("claim %s has %s, %v; had %s", name, got, err, want)
+		}
+	}
+	// A claim that wrote the address itself, and was prepared first, has it.
+	static := l.mustPlanShare(t, offer, shareOf("s", fmt.Sprintf(`{"interface": {"name": "net1", "addresses": ["%s/24"]}}`, had["b"]), "nic0"))
+	if got, err := anew("b", static); err != nil || got == had["b"] {
+		t.Errorf("claim b has %s, %v; that is another's", got, err)
+	}
+	// In a block of another name nobody had anything.
+	block.Name = "fabric.2"
+	excluding["fabric"] = block
+	if got, err := anew("a"); err != nil || got == had["a"] {
+		t.Errorf("claim a has %s of another block, which excludes it, %v", got, err)
+	}
+}
+
 // In the pod the address has the subnet's prefix length, and the pool's routes are there.
 func TestPoolInThePod(t *testing.T) {
 	for _, whole := range []bool{false, true} {
