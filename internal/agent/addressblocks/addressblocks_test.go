@@ -14,9 +14,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -29,16 +32,22 @@ import (
 type apiServer struct {
 	mu   sync.Mutex
 	told map[string]nets.NetworkAddressBlockStatus
+	// uids are those of the blocks; one that is not there has whichever.
+	uids map[string]types.UID
 	// refuse answers with an error.
 	refuse bool
+	// asked counts requests.
+	asked int
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text, err := io.ReadAll(r.Body)
+	s.asked++
 	var patch struct {
-		Status nets.NetworkAddressBlockStatus
+		Metadata struct{ UID types.UID }
+		Status   nets.NetworkAddressBlockStatus
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &patch)
@@ -48,17 +57,21 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", http.StatusInternalServerError)
 		return
 	}
+	if uid, there := s.uids[name]; there && uid != patch.Metadata.UID {
+		http.Error(w, "another block of the name", http.StatusConflict)
+		return
+	}
 	s.told[name] = patch.Status
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"apiVersion": "plumbline.dev/v1alpha1", "kind": "NetworkAddressBlock"}`)
 }
 
-func serve(t *testing.T) (*apiServer, rest.Interface) {
+func serve(t testing.TB) (*apiServer, rest.Interface) {
 	t.Helper()
-	api := &apiServer{told: map[string]nets.NetworkAddressBlockStatus{}}
+	api := &apiServer{told: map[string]nets.NetworkAddressBlockStatus{}, uids: map[string]types.UID{}}
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
-	client, err := kube.OwnClient(&rest.Config{Host: server.URL})
+	client, err := kube.OwnClient(&rest.Config{Host: server.URL, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +84,7 @@ func open(t *testing.T, dir string) *Keeper {
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.patience = 0
 	return k
 }
 
@@ -86,6 +100,7 @@ func knows(t *testing.T, k *Keeper, blocks ...block) {
 	t.Helper()
 	err := k.know(func(now *known) {
 		now.Pools, now.Blocks = map[string]nets.NetworkAddressPoolSpec{"fabric": fabric, "storage": fabric}, blocks
+		now.poolsTold, now.blocksTold = true, true
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +138,7 @@ func TestBlock(t *testing.T) {
 		}
 	}
 	knows(t, k, block{Name: "fabric.1", Pool: "fabric", Ranges: []string{"10.0.0.0/28", "fd00::/80"}})
-	if _, err := k.Block("fabric"); err == nil || !strings.Contains(err.Error(), `block fabric.1: spec.ranges[0]: "10.0.0.0/28" is no block of 192.168.111.0/24`) {
+	if _, err := k.Block("fabric"); err == nil || !strings.Contains(err.Error(), `block fabric.1: spec.ranges: none of 10.0.0.0/28, fd00::/80 is a block of 192.168.111.0/24 with /28`) {
 		t.Errorf("a block that is none of its pool: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, knownFile), []byte("{"), 0o600); err != nil {
@@ -131,6 +146,113 @@ func TestBlock(t *testing.T) {
 	}
 	if _, err := Open(dir, "node-a"); err == nil || !strings.Contains(err.Error(), knownFile) {
 		t.Errorf("a file that cannot be read: %v", err)
+	}
+}
+
+// The subnets of a pool may be written in another order while nodes have blocks.
+func TestSubnetsInAnotherOrder(t *testing.T) {
+	k := open(t, t.TempDir())
+	knows(t, k, ofFabric("u", false))
+	before, err := k.Block("fabric")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.know(func(now *known) {
+		turned := fabric
+		turned.Subnets = []nets.AddressSubnet{fabric.Subnets[1], fabric.Subnets[0]}
+		now.Pools["fabric"] = turned
+	}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := k.Block("fabric")
+	if err != nil || len(after.Parts) != 2 || after.Parts[0].Range != before.Parts[1].Range || after.Parts[1].Range != before.Parts[0].Range {
+		t.Errorf("block %+v, %v; before %+v", after, err, before)
+	}
+}
+
+// An agent that has just started asks the API server before it goes by the disk: its block may be
+// another node's by now.
+func TestStartAsksFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		knows(t, open(t, dir), ofFabric("u", false))
+		for _, answers := range []bool{true, false} {
+			k, err := Open(dir, "node-a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answers {
+				go func() {
+					time.Sleep(firstAnswer / 2)
+					knows(t, k) // it has no block any more
+				}()
+			}
+			b, err := k.Block("fabric")
+			if answers && (err == nil || !strings.Contains(err.Error(), "node node-a has no block of it")) {
+				t.Errorf("the API server answers: block %+v, %v", b, err)
+			}
+			if !answers && err == nil {
+				t.Errorf("the API server said that there is no block, which is on the disk, and %+v is one", b)
+			}
+		}
+		knows(t, open(t, dir), ofFabric("u", false))
+		k, err := Open(dir, "node-a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := k.Block("fabric"); err != nil || b.Name != "fabric.1" {
+			t.Errorf("the API server is away: %+v, %v; want what is on the disk", b, err)
+		}
+	})
+}
+
+// Claims keep addresses that nobody gets any more, and the block says how many.
+func TestInUseExcluded(t *testing.T) {
+	api, client := serve(t)
+	o := Options{
+		Client: client, InUse: func() ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("192.168.111.19"), netip.MustParseAddr("192.168.111.20"), netip.MustParseAddr("192.168.111.21"), netip.MustParseAddr("fd00:0:0:0:1::7")}, nil
+		},
+		Lock: func(context.Context) (func(), error) { return func() {}, nil },
+	}
+	k := open(t, t.TempDir())
+	for _, step := range []struct {
+		gateway string
+		exclude []string
+		want    int64
+	}{
+		{"192.168.111.1", nil, 0},
+		{"192.168.111.1", []string{"192.168.111.20/31"}, 2},
+		{"192.168.111.19", []string{"192.168.111.20"}, 2},
+		{"192.168.111.1", []string{"192.168.111.30"}, 0},
+	} {
+		b := ofFabric("u", false)
+		b.status = api.told["fabric.1"]
+		knows(t, k, b)
+		if err := k.know(func(now *known) {
+			changed := fabric
+			changed.Subnets = slices.Clone(fabric.Subnets)
+			changed.Subnets[0].Gateway, changed.Subnets[0].Exclude = step.gateway, step.exclude
+			now.Pools["fabric"] = changed
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.look(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := api.told["fabric.1"], (nets.NetworkAddressBlockStatus{Used: 4, InUseExcluded: step.want}); got != want {
+			t.Errorf("gateway %s, exclude %s: told %+v, want %+v", step.gateway, step.exclude, got, want)
+		}
+		// Nobody else gets them.
+		joined, err := k.Block("fabric")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range step.exclude {
+			if p, err := netip.ParsePrefix(x); err == nil && joined.Parts[0].Usable(p.Addr()) {
+				t.Errorf("%s is given out", p.Addr())
+			}
+		}
 	}
 }
 
@@ -166,7 +288,7 @@ func TestGivingBack(t *testing.T) {
 		api.refuse = step.refuse
 		said := api.told["fabric.1"]
 		api.mu.Unlock()
-		step.block.used, step.block.givenBack = said.Used, said.GivenBack
+		step.block.status = said
 		k := open(t, dir) // each step is another process
 		knows(t, k, step.block)
 		isOpen, err := k.look(t.Context(), o)
@@ -248,7 +370,7 @@ func TestNothingIsUsedAfterGivingBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if used["fabric.1"] > 0 {
+			if used["fabric.1"].Used > 0 {
 				continue
 			}
 			// Given back: from here on nothing may be used.

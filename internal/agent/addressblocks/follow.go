@@ -94,7 +94,7 @@ func (k *Keeper) followPools(ctx context.Context, client rest.Interface) {
 				pools[p.Name] = p.Spec
 			}
 		}
-		k.take(ctx, func(now *known) { now.Pools = pools })
+		k.take(ctx, func(now *known) { now.Pools, now.poolsTold = pools, true })
 	})
 }
 
@@ -109,10 +109,10 @@ func (k *Keeper) followBlocks(ctx context.Context, client rest.Interface) {
 			}
 			blocks = append(blocks, block{
 				Name: b.Name, UID: b.UID, Pool: b.Spec.Pool, Ranges: b.Spec.Ranges, Deleting: b.DeletionTimestamp != nil,
-				used: b.Status.Used, givenBack: b.Status.GivenBack,
+				status: b.Status,
 			})
 		}
-		k.take(ctx, func(now *known) { now.Blocks = blocks })
+		k.take(ctx, func(now *known) { now.Blocks, now.blocksTold = blocks, true })
 	})
 }
 
@@ -141,9 +141,10 @@ func (k *Keeper) look(ctx context.Context, o Options) (open bool, err error) {
 		return false, err
 	}
 	for _, b := range blocks {
-		status := nets.NetworkAddressBlockStatus{Used: used[b.Name], GivenBack: b.Deleting && closed[b.Name] == b.UID && used[b.Name] == 0}
+		status := used[b.Name]
+		status.GivenBack = b.Deleting && closed[b.Name] == b.UID && status.Used == 0
 		open = open || b.Deleting && !status.GivenBack
-		if status.Used == b.used && status.GivenBack == b.givenBack {
+		if status == b.status {
 			continue
 		}
 		if err := tell(ctx, o.Client, b, status); err != nil {
@@ -155,7 +156,7 @@ func (k *Keeper) look(ctx context.Context, o Options) (open bool, err error) {
 
 // count closes the blocks that are deleted, and counts the addresses in use, both under the
 // allocation lock: no claim is given an address of a closed block after it was counted.
-func (k *Keeper) count(ctx context.Context, o Options, blocks []block) (used map[string]int64, closed map[string]types.UID, err error) {
+func (k *Keeper) count(ctx context.Context, o Options, blocks []block) (used map[string]nets.NetworkAddressBlockStatus, closed map[string]types.UID, err error) {
 	unlock, err := o.Lock(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -168,19 +169,25 @@ func (k *Keeper) count(ctx context.Context, o Options, blocks []block) (used map
 	if err != nil {
 		return nil, nil, err
 	}
-	used = map[string]int64{}
+	used = map[string]nets.NetworkAddressBlockStatus{}
 	for _, b := range blocks {
+		usable, status := k.usable(b), nets.NetworkAddressBlockStatus{}
 		for _, text := range b.Ranges {
 			part, err := netip.ParsePrefix(text)
 			if err != nil {
 				return nil, nil, fmt.Errorf("block %s: spec.ranges: %w", b.Name, err)
 			}
 			for _, a := range addresses {
-				if part.Contains(a) {
-					used[b.Name]++
+				if !part.Contains(a) {
+					continue
+				}
+				status.Used++
+				if !usable(a) {
+					status.InUseExcluded++
 				}
 			}
 		}
+		used[b.Name] = status
 	}
 	return used, closed, nil
 }
@@ -211,7 +218,7 @@ func (k *Keeper) close(blocks []block) (map[string]types.UID, error) {
 func tell(ctx context.Context, client rest.Interface, b block, status nets.NetworkAddressBlockStatus) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": b.UID},
-		"status":   map[string]any{"used": status.Used, "givenBack": status.GivenBack},
+		"status":   map[string]any{"used": status.Used, "inUseExcluded": status.InUseExcluded, "givenBack": status.GivenBack},
 	})
 	if err != nil {
 		return err

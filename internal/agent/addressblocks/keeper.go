@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,7 +35,14 @@ const (
 type known struct {
 	Pools  map[string]nets.NetworkAddressPoolSpec `json:"pools"`
 	Blocks []block                                `json:"blocks"`
+	// poolsTold and blocksTold say that this is not from the disk.
+	poolsTold, blocksTold bool
 }
+
+// firstAnswer is how long an agent that has just started waits for the API server before it
+// goes by what is on the disk: while it was away its block may have become another node's. A
+// claim that is prepared was read a moment ago, so that the API server answers in most cases.
+const firstAnswer = 3 * time.Second
 
 // block is one of the node's.
 type block struct {
@@ -43,9 +51,8 @@ type block struct {
 	Pool     string    `json:"pool"`
 	Ranges   []string  `json:"ranges"`
 	Deleting bool      `json:"deleting,omitempty"`
-	// used and givenBack are what the block's status says.
-	used      int64
-	givenBack bool
+	// status is what the block's says.
+	status nets.NetworkAddressBlockStatus
 }
 
 // Keeper knows the node's blocks. Its methods may be called concurrently.
@@ -54,14 +61,16 @@ type Keeper struct {
 
 	mu  sync.Mutex
 	now known
-	// asked says that the cluster has told since this process started.
-	asked bool
-	wake  chan struct{}
+	// told is closed when the cluster has told since this process started; patience is how
+	// long that is waited for.
+	told     chan struct{}
+	patience time.Duration
+	wake     chan struct{}
 }
 
 // Open reads what an earlier process knew.
 func Open(dir, node string) (*Keeper, error) {
-	k := &Keeper{node: node, dir: dir, wake: make(chan struct{}, 1)}
+	k := &Keeper{node: node, dir: dir, wake: make(chan struct{}, 1), told: make(chan struct{}), patience: firstAnswer}
 	if err := read(filepath.Join(dir, knownFile), &k.now); err != nil {
 		return nil, fmt.Errorf("read the node's blocks of addresses: %w", err)
 	}
@@ -93,10 +102,14 @@ func write(path string, value any) error {
 
 // Block is the node's block of a pool, or why it has none.
 func (k *Keeper) Block(pool string) (addresspool.Block, error) {
+	select {
+	case <-k.told:
+	case <-time.After(k.patience):
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	spec, there := k.now.Pools[pool]
-	if !there && !k.asked {
+	if !there && !k.now.poolsTold {
 		return addresspool.Block{}, fmt.Errorf("%q: which pools there are is not known yet: the API server has not answered this agent", pool)
 	}
 	if !there {
@@ -113,7 +126,8 @@ func (k *Keeper) Block(pool string) (addresspool.Block, error) {
 	return blockOf(k.now.Blocks[i], spec)
 }
 
-// blockOf joins a block with its pool.
+// blockOf joins a block with its pool. Which of its ranges is of which subnet the addresses say:
+// the pool's subnets may have another order by now.
 func blockOf(b block, pool nets.NetworkAddressPoolSpec) (addresspool.Block, error) {
 	out := addresspool.Block{Pool: b.Pool, Name: b.Name}
 	if len(b.Ranges) != len(pool.Subnets) {
@@ -125,9 +139,9 @@ func blockOf(b block, pool nets.NetworkAddressPoolSpec) (addresspool.Block, erro
 		if err != nil {
 			return out, fmt.Errorf("pool %s: spec.subnets[%d].%w", b.Pool, i, err)
 		}
-		part, err := netip.ParsePrefix(b.Ranges[i])
-		if err != nil || part.Bits() != subnet.BlockBits || !subnet.Prefix.Contains(part.Addr()) {
-			return out, fmt.Errorf("block %s: spec.ranges[%d]: %q is no block of %s", b.Name, i, b.Ranges[i], subnet.Prefix)
+		part, ok := partOf(b.Ranges, subnet)
+		if !ok {
+			return out, fmt.Errorf("block %s: spec.ranges: none of %s is a block of %s with /%d", b.Name, strings.Join(b.Ranges, ", "), subnet.Prefix, subnet.BlockBits)
 		}
 		gateways[subnet.Prefix.Addr().Is4()] = subnet.Gateway
 		out.Parts = append(out.Parts, addresspool.Part{Subnet: subnet, Range: part})
@@ -140,6 +154,16 @@ func blockOf(b block, pool nets.NetworkAddressPoolSpec) (addresspool.Block, erro
 		out.Routes = append(out.Routes, route)
 	}
 	return out, nil
+}
+
+func partOf(ranges []string, subnet addresspool.Subnet) (netip.Prefix, bool) {
+	for _, text := range ranges {
+		part, err := netip.ParsePrefix(text)
+		if err == nil && part.Bits() == subnet.BlockBits && subnet.Prefix.Contains(part.Addr()) {
+			return part, true
+		}
+	}
+	return netip.Prefix{}, false
 }
 
 func routeOf(r nets.PoolRoute, gateways map[bool]netip.Addr) (addresspool.Route, error) {
@@ -156,8 +180,9 @@ func routeOf(r nets.PoolRoute, gateways map[bool]netip.Addr) (addresspool.Route,
 	return out, nil
 }
 
-// Confirm refuses blocks that are being given back, whoever read them as open. It is called
-// with the driver's allocation lock, under which they are closed.
+// Confirm refuses blocks that are being given back or have gone, whoever read them as open. It is
+// called with the driver's allocation lock, under which they are closed. Which were closed is
+// forgotten when they have gone: then they are no block that is known.
 func (k *Keeper) Confirm(blocks []string) error {
 	if len(blocks) == 0 {
 		return nil
@@ -166,8 +191,12 @@ func (k *Keeper) Confirm(blocks []string) error {
 	if err != nil {
 		return err
 	}
+	open := map[string]bool{}
+	for _, b := range k.blocks() {
+		open[b.Name] = !b.Deleting && closed[b.Name] != b.UID
+	}
 	for _, name := range blocks {
-		if _, gone := closed[name]; gone {
+		if !open[name] {
 			return fmt.Errorf("block %s of addresses was given back meanwhile: it will be tried again with another", name)
 		}
 	}
@@ -188,8 +217,11 @@ func (k *Keeper) closed() (map[string]types.UID, error) {
 func (k *Keeper) know(change func(*known)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	before := k.now
 	change(&k.now)
-	k.asked = true
+	if k.now.poolsTold && k.now.blocksTold && (!before.poolsTold || !before.blocksTold) {
+		close(k.told)
+	}
 	select {
 	case k.wake <- struct{}{}:
 	default: // one is pending, and covers this change too
@@ -204,4 +236,19 @@ func (k *Keeper) blocks() []block {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.now.Blocks)
+}
+
+// usable says which addresses of a block somebody may still get; all of them, of a pool that
+// is not known.
+func (k *Keeper) usable(b block) func(netip.Addr) bool {
+	k.mu.Lock()
+	spec, there := k.now.Pools[b.Pool]
+	k.mu.Unlock()
+	joined, err := blockOf(b, spec)
+	if !there || err != nil {
+		return func(netip.Addr) bool { return true }
+	}
+	return func(a netip.Addr) bool {
+		return slices.ContainsFunc(joined.Parts, func(p addresspool.Part) bool { return p.Usable(a) })
+	}
 }
