@@ -74,6 +74,7 @@ func TestClaimPolicies(t *testing.T) {
 	t.Run("host policies", func(t *testing.T) { tryHostPolicies(t, restConfig) })
 	t.Run("host policies that disagree", func(t *testing.T) { tryDisagreeingHostPolicies(t, restConfig) })
 	t.Run("address pools", func(t *testing.T) { tryAddressPools(t, restConfig) })
+	t.Run("operator of address pools", func(t *testing.T) { tryPoolOperator(t, restConfig) })
 	client := dynamic.NewForConfigOrDie(restConfig)
 
 	var cases struct {
