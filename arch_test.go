@@ -88,7 +88,7 @@ var importTable = []struct {
 		"internal/printable",
 		"internal/kube", "internal/metrics", "internal/allocation", "internal/driver", "internal/explain/...",
 	}},
-	{"internal/operator/addresspools", []string{"api/hosts/...", "api/net/...", "internal/addresspool"}},
+	{"internal/operator/addresspools", []string{"api/hosts/...", "api/net/...", "internal/addresspool", "internal/plural"}},
 	{"internal/operator/uninstall", []string{"api/hosts/...", "api/net/...", "internal/operator/nodestatus", "internal/plural"}},
 	{"internal/operator/nodestatus", []string{"api/hosts/...", "internal/kube", "internal/plural", "internal/printable"}},
 	{"internal/operator/installation", []string{"api/hosts/...", "internal/kube", "internal/model/slicecodec"}},
