@@ -141,6 +141,24 @@ func (c *Cluster) AddImages(ctx context.Context, archive string) error {
 	return nil
 }
 
+// ImagesOnHost are the names that the node on this host gives the images of an archive. They
+// are brought to a namespace of containerd's that nothing runs from, and go again.
+func (c *Cluster) ImagesOnHost(ctx context.Context, archive string) ([]string, error) {
+	f, err := os.Open(archive)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	const script = `ctr -n "$1" images import - >/dev/null && ctr -n "$1" images ls -q; rc=$?
+ctr -n "$1" images rm --sync $(ctr -n "$1" images ls -q) >/dev/null; ctr namespaces rm "$1" >/dev/null; exit $rc`
+	var out, complaint bytes.Buffer
+	code, err := c.runOnHost(ctx, []string{"/bin/sh", "-c", script, "sh", "plumblab-archive"}, f, &out, &complaint)
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(out.String()), importError(code, complaint.String())
+}
+
 func importError(code int, complaint string) error {
 	if code == 0 {
 		return nil

@@ -85,6 +85,7 @@ func (g *global) installConfig(cmd *cobra.Command, options cluster.Options) (con
 	}
 	config.Cluster, config.Kubectl = s.on(cluster.HostNodeName), s.kubectl
 	config.Listen, config.Dial, config.Folder = c.ListenOnHost, c.DialOnHost, folder
+	config.ImagesOf = c.ImagesOnHost
 	prometheus, err := s.builder.Prometheus(cmd.Context())
 	if err != nil {
 		return config, err

@@ -19,13 +19,15 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
-// hostFiles prints each file, socket and link to one of the node, and each setting of its
-// network and its links. What containerd, the kubelet and the kernel change by themselves
-// is left out, and directories that are empty.
+// hostFiles prints each file, socket and link to one of the node, each setting of its
+// network, its links, and the settings of its kernel that a HostPolicy can want. What
+// containerd, the kubelet and the kernel change by themselves is left out, and directories
+// that are empty.
 const hostFiles = `find / \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /var/log \
 	-o -path /var/lib/containerd -o -path /run/containerd -o -path /run/netns -o -path /var/lib/cni \
 	-o -path /var/lib/kubelet/pods -o -path '/var/lib/kubelet/*_state' -o -path /var/lib/kubelet/image_manager -o -path /var/lib/kubelet/checkpoints \) -prune -o ! -type d -print 2>/dev/null
 grep -r . /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/core 2>/dev/null | grep -v '/veth'
+grep . /proc/sys/kernel/numa_balancing /proc/sys/vm/swappiness /proc/sys/vm/zone_reclaim_mode /proc/sys/net/ipv4/tcp_* 2>/dev/null
 ip -o link | grep -v ' veth' | sed 's/^[0-9]*: //'
 ip -o address | grep -v -e ' veth' -e 'scope link' | sed 's/^[0-9]*: //; s/valid_lft.*//'
 exit 0`

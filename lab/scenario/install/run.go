@@ -37,6 +37,8 @@ type Config struct {
 	Listen func(network, address string) (net.Listener, error)
 	// Dial connects to an address there.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// ImagesOf are the names that a node gives the images of an archive.
+	ImagesOf func(ctx context.Context, archive string) ([]string, error)
 	// StartPrometheus runs a Prometheus with its configuration and the files that this
 	// names, which listens on PrometheusAddress there; StopPrometheus ends it.
 	StartPrometheus   func(ctx context.Context, files map[string][]byte) error
@@ -80,6 +82,8 @@ type run struct {
 	// registry is the address of the run's own, on the host's and on the node's
 	// loopback.
 	registry string
+	// image is the name by which agents ask for theirs.
+	image string
 	// watcher is the Prometheus, while it runs.
 	watcher *watcher
 }
@@ -100,7 +104,7 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	defer closeRegistry()
-	for _, step := range []func(context.Context) error{r.install, r.pod, r.asTenant, r.scrape, r.breakHost, r.stopScraping, r.follow, r.stay} {
+	for _, step := range []func(context.Context) error{r.install, r.bundle, r.pod, r.asTenant, r.scrape, r.breakHost, r.stopScraping, r.follow, r.stay} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -160,6 +164,7 @@ func (r *run) pulled(ctx context.Context) error {
 			runs := slices.ContainsFunc(pods.Items[i].Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 				return s.Name == c.Name && strings.HasSuffix(s.ImageID, "/plumbline@"+digest)
 			})
+			r.image = c.Image
 			r.report.Finding(ours && strings.HasPrefix(digest, "sha256:") && runs, "agent's image", "%s", c.Image)
 		}
 	}

@@ -6,6 +6,7 @@ package install
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -42,6 +43,9 @@ func (r *run) asTenant(ctx context.Context) error {
 	first := strings.SplitN(out, "\n", 2)[0]
 	said := lineWith(out, "which the node's agent wrote")
 	r.report.Finding(err == nil && said != "" && strings.HasPrefix(first, namespace+"/"+podName), "plumbline verify of a tenant", "%s; %s", first, said)
+	out, err = r.typed(ctx, "KUBECONFIG="+kubeconfig+" plumbline explain pod/"+podName+" --namespace "+namespace)
+	fmt.Fprintln(r.Out, out)
+	r.report.Finding(err == nil, "plumbline explain of a tenant", "%s", strings.SplitN(out, "\n", 2)[0])
 	return nil
 }
 
