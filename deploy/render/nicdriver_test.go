@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // There is one DaemonSet for each kernel, on nodes with that kernel and NICs of the vendor,
@@ -30,6 +31,10 @@ func TestNICDriver(t *testing.T) {
 		first := pod.InitContainers[0]
 		if first.Command[1] != "driver-preflight" || len(first.SecurityContext.Capabilities.Add) > 0 || *first.SecurityContext.Privileged || *pod.AutomountServiceAccountToken {
 			t.Errorf("%s: %+v", ds.Name, first)
+		}
+		// The kubelet starts no container again without the preflight.
+		if policy := pod.Containers[0].RestartPolicy; policy == nil || *policy != corev1.ContainerRestartPolicyNever {
+			t.Errorf("%s: restart policy %v of the driver's container, want Never", ds.Name, policy)
 		}
 		if kernel == "6.1.0" && (len(pod.Containers[0].Command) != 3 || pod.Containers[0].Env[0].Name != "A") {
 			t.Errorf("%s: %+v", ds.Name, pod.Containers[0])

@@ -55,7 +55,7 @@ func (r *run) nicDriver(ctx context.Context) error {
 	if _, err := r.Kubectl.Run(ctx, "label", "node", r.Node, vendorLabel+"=true"); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.loads, r.refusedForWayOut, r.refusedForPod, r.unloads} {
+	for _, step := range []func(context.Context) error{r.loads, r.endsByItself, r.refusedForWayOut, r.refusedForPod, r.unloads} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -76,6 +76,23 @@ func (r *run) loaded(ctx context.Context, what string) error {
 	want := r.DriverModule + " mlxfw psample ready"
 	err := r.awaitDriver(ctx, want, func(p *corev1.Pod) bool { return p != nil && harness.IsReady(p) })
 	r.report.Finding(err == nil, what, "the pod is Ready, and the node has %s", want)
+	return err
+}
+
+// endsByItself has the driver's container end while its pod stays: nothing starts it again
+// unseen, and the next pod looks first.
+func (r *run) endsByItself(ctx context.Context) error {
+	ran, err := r.driverPod(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := r.Kubectl.Run(ctx, "exec", "--namespace", namespace, ran.Name, "--container", "driver", "--", "sh", "-c", "kill -TERM 1"); err != nil {
+		return err
+	}
+	err = r.awaitDriver(ctx, r.DriverModule+" mlxfw psample ready", func(p *corev1.Pod) bool {
+		return p != nil && p.UID != ran.UID && harness.IsReady(p)
+	})
+	r.report.Finding(err == nil, "its container ended", "another pod looked first, and loaded it again")
 	return err
 }
 
