@@ -5,7 +5,9 @@ package release
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -25,8 +27,13 @@ type Options struct {
 }
 
 // Write makes a release in the folder out, in the place of what was there, and
-// returns the image's digest. Until everything is made, out is as it was.
+// returns the image's digest. Until everything is made, out is as it was. A folder does
+// not take the place of another one in a single step: between the two renames of replace
+// the old release lies beside out, from where the next Write brings it back.
 func (s Source) Write(ctx context.Context, out string, o Options) (digest string, err error) {
+	if err := recoverOld(out); err != nil {
+		return "", err
+	}
 	unfinished := out + ".unfinished"
 	if err := os.RemoveAll(unfinished); err != nil {
 		return "", err
@@ -46,10 +53,40 @@ func (s Source) Write(ctx context.Context, out string, o Options) (digest string
 	if err := os.RemoveAll(work); err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(out); err != nil {
-		return "", err
+	return digest, replace(unfinished, out)
+}
+
+// oldOf is where the release that out had lies while the new one comes into its place.
+func oldOf(out string) string { return out + ".old" }
+
+// replace puts the folder made into the place of out. Whatever it is killed at, there is
+// a whole release in out or in oldOf(out).
+func replace(made, out string) error {
+	old := oldOf(out)
+	if err := os.Rename(out, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return digest, os.Rename(unfinished, out)
+	if err := os.Rename(made, out); err != nil {
+		return errors.Join(err, recoverOld(out))
+	}
+	return os.RemoveAll(old)
+}
+
+// recoverOld mends what a replace that was killed has left: a release that is nowhere else
+// comes back, and one whose successor is there goes.
+func recoverOld(out string) error {
+	old := oldOf(out)
+	_, err := os.Lstat(out)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(old, out); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(old)
 }
 
 func (s Source) write(ctx context.Context, dir, work string, o Options) (string, error) {

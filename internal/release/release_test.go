@@ -334,6 +334,64 @@ func TestKrewManifest(t *testing.T) {
 }
 
 // A version is the tag's, or the chart's with the commit.
+// TestReplaceKilled: wherever it was killed, there is a whole release in the folder or beside
+// it, and the next one begins with it and leaves nothing else.
+func TestReplaceKilled(t *testing.T) {
+	const made, out, old = "release.unfinished", "release", "release.old"
+	for name, tc := range map[string]struct {
+		// there are the folders that the kill left, with what release is in them.
+		there map[string]string
+		// want is the release of out once recovered.
+		want string
+	}{
+		"the first one":                  {nil, ""},
+		"nothing was killed":             {map[string]string{out: "1"}, "1"},
+		"while it was made":              {map[string]string{out: "1", made: "half of 2"}, "1"},
+		"the old one aside":              {map[string]string{old: "1", made: "2"}, "1"},
+		"the new one in":                 {map[string]string{old: "1", out: "2"}, "2"},
+		"while the old one was removed":  {map[string]string{old: "half of 1", out: "2"}, "2"},
+		"before there was one, and made": {map[string]string{made: "2"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			at := func(folder string) string { return filepath.Join(dir, folder) }
+			write := func(folder, release string) {
+				t.Helper()
+				if err := os.MkdirAll(at(folder), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(at(folder), "version"), []byte(release), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for folder, release := range tc.there {
+				write(folder, release)
+			}
+			release := func() string {
+				data, err := os.ReadFile(filepath.Join(at(out), "version"))
+				if err != nil && !os.IsNotExist(err) {
+					t.Fatal(err)
+				}
+				return string(data)
+			}
+			if err := recoverOld(at(out)); err != nil {
+				t.Fatal(err)
+			}
+			if got := release(); got != tc.want {
+				t.Errorf("release %q, want %q", got, tc.want)
+			}
+			write(made, "3")
+			if err := replace(at(made), at(out)); err != nil {
+				t.Fatal(err)
+			}
+			entries, err := os.ReadDir(dir)
+			if got := release(); err != nil || got != "3" || len(entries) != 1 {
+				t.Errorf("release %q, want 3; %v, %v", got, entries, err)
+			}
+		})
+	}
+}
+
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	source, err := Open(t.Context(), dir)
