@@ -29,7 +29,7 @@ const namespace = "plumbline-system"
 // policyName is the policy's name.
 const policyName = "plumblab-policies"
 
-// policy wants the module that prepare unloads, settings that are others, and a register.
+// policy wants the module that prepare unloads, and settings that are others.
 const policy = `apiVersion: plumbline.dev/v1alpha1
 kind: HostPolicy
 metadata: {name: ` + policyName + `}
