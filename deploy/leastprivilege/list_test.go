@@ -48,7 +48,7 @@ func TestShippedList(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{
-		"create events.v1.", "create leases.v1.coordination.k8s.io", "patch nodes.v1.", "patch nodes.v1./status",
+		"create events.v1.", "create leases.v1.coordination.k8s.io", "create networkaddressblocks.v1alpha1.plumbline.dev", "patch nodes.v1.", "patch nodes.v1./status",
 	}, slices.Sorted(maps.Keys(writes))); diff != "" {
 		t.Errorf("what the operator may write (-want +got):\n%s", diff)
 	}

@@ -4,6 +4,8 @@
 package installation
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -16,7 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
@@ -130,18 +134,91 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestReconcile: the Installation is made, written when something changed, and made again
-// when somebody deletes it.
-func TestReconcile(t *testing.T) {
+var errKilled = errors.New("killed")
+
+// cluster is a client of a node that serves, which fails writes from one on.
+type cluster struct {
+	client.Client
+	writes, failing int
+}
+
+func newCluster(t *testing.T, objects ...client.Object) *cluster {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, resourceapi.AddToScheme, hosts.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
+	c := &cluster{failing: -1}
+	write := func() error {
+		if c.writes++; c.failing >= 0 && c.writes > c.failing {
+			return errKilled
+		}
+		return nil
+	}
+	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&hosts.Installation{}).WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
+				if err := write(); err != nil {
+					return err
+				}
+				return w.Create(ctx, o, options...)
+			},
+			SubResourceUpdate: func(ctx context.Context, w client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {
+				if err := write(); err != nil {
+					return err
+				}
+				return w.SubResource(sub).Update(ctx, o, options...)
+			},
+		}).Build()
+	return c
+}
+
+// TestKilledAtEveryWrite: wherever an operator ends, the next one brings the Installation to
+// where it is to be, by no more writes than it takes, and then writes nothing.
+func TestKilledAtEveryWrite(t *testing.T) {
+	const all = 2 // it is made, and its status written
+	for at := range all {
+		serving := pod("n1", isReadyNow)
+		c := newCluster(t, agents(1), &serving, sliceOf("dra.net", "n1", 0, 8))
+		c.failing = at
+		operator := func() (err error) {
+			r := &reconciler{client: c, options: Options{Namespace: "ns", Version: "v1"}, now: metav1.Now}
+			for range all + 1 {
+				if _, failed := r.Reconcile(t.Context(), the); failed != nil {
+					return failed
+				}
+			}
+			return nil
+		}
+		if err := operator(); !errors.Is(err, errKilled) {
+			t.Fatalf("killed at write %d: %v", at, err)
+		}
+		c.failing, c.writes = -1, 0
+		for range 2 {
+			if err := operator(); err != nil {
+				t.Fatalf("killed at write %d, then: %v", at, err)
+			}
+		}
+		is := &hosts.Installation{}
+		if err := c.Get(t.Context(), the.NamespacedName, is); err != nil {
+			t.Fatal(err)
+		}
+		if s := is.Status; s.Version != "v1" || s.Nodes.Serving != 1 || len(s.Drivers) != 1 || s.Conditions[0].Status != metav1.ConditionTrue {
+			t.Errorf("killed at write %d, then: status %+v", at, s)
+		}
+		if c.writes != all-at {
+			t.Errorf("killed at write %d, then: %d writes, want %d", at, c.writes, all-at)
+		}
+	}
+}
+
+// TestReconcile: the Installation is made, written when something changed, and made again
+// when somebody deletes it.
+func TestReconcile(t *testing.T) {
 	serving := pod("n1", isReadyNow)
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&hosts.Installation{}).
-		WithObjects(agents(1), &serving, sliceOf("dra.net", "n1", 0, 8)).Build()
+	c := newCluster(t, agents(1), &serving, sliceOf("dra.net", "n1", 0, 8))
 	r := &reconciler{client: c, options: Options{Namespace: "ns", Version: "v1"}, now: metav1.Now}
 	look := func() *hosts.Installation {
 		t.Helper()
