@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Answer is what a command printed and how it ended.
@@ -25,6 +27,12 @@ func (a Answer) Ending() string {
 		return fmt.Sprintf("exit code %d", a.Code)
 	}
 	return fmt.Sprintf("exit code %d: %s", a.Code, a.Complaint)
+}
+
+// Says says whether the text of plumbline verify gives a question this answer, such as
+// "as claimed" with True.
+func (a Answer) Says(question string, status metav1.ConditionStatus) bool {
+	return answered(a.Out, question, string(status))
 }
 
 // Plumbline runs the command of that name as a user of the cluster.

@@ -10,6 +10,7 @@ import (
 
 	"plumbline.dev/plumbline/lab/cluster"
 	"plumbline.dev/plumbline/lab/image"
+	"plumbline.dev/plumbline/lab/scenario"
 	"plumbline.dev/plumbline/lab/scenario/rdma"
 )
 
@@ -22,11 +23,11 @@ func newRDMA(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rdma",
 		Short: "Start a node whose soft RoCE works in pods, and measure RDMA between two pods",
-		Long: `rdma does what up --guest rdma does. Then two pods claim a NIC with an RDMA device each
-and run ib_write_lat and ib_write_bw between them, and a pod with a CPU of its NIC's NUMA
-node and one with a CPU of the other run ib_write_lat against themselves. Counters of the
-claimed devices must show that it went over them, and the host must have its RDMA devices
-again when the pods are gone. Processors, NICs and RDMA are emulated: the figures mean
+		Long: `rdma does what up --guest rdma does. Then two pods claim a NIC with an RDMA device each, the
+agent is killed, and they run ib_write_lat and ib_write_bw; then a pod with a CPU of its
+NIC's NUMA node and one with a CPU of the other run ib_write_lat against themselves. Counters
+of the claimed devices must show that it went over them, plumbline verify must say where
+pods sit, and the host must have its RDMA devices again when they are gone. Processors, NICs and RDMA are emulated: the figures mean
 nothing beside real ones. Both NICs are of one node, joined by a hub of QEMU's: two nodes
 with emulated processors are too slow on one host.`,
 		Example: `  plumblab rdma
@@ -41,10 +42,17 @@ with emulated processors are too slow on one host.`,
 			if err != nil {
 				return err
 			}
+			program, err := s.builder.Program("plumbline")
+			if err != nil {
+				return err
+			}
 			fmt.Fprintf(s.out, "\nRDMA between two pods on %s, emulated\n\n", node.Name)
 			on := s.on(node.Name)
 			on.Image = image.Perftest
-			return rdma.Run(cmd.Context(), rdma.Config{Cluster: on, Kubectl: s.kubectl, Exclusive: options.ExclusiveRDMA})
+			return rdma.Run(cmd.Context(), rdma.Config{
+				Cluster: on, Kubectl: s.kubectl, Exclusive: options.ExclusiveRDMA,
+				Plumbline: scenario.Plumbline{Program: program, Kubeconfig: s.kubectl.Kubeconfig},
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&options.ExclusiveRDMA, "exclusive", false, "boot the node with RDMA devices that belong to one network namespace each (rdma system set netns exclusive)")

@@ -6,12 +6,15 @@ package rdma
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/cpuset"
 
+	"plumbline.dev/plumbline/lab/scenario"
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
@@ -29,7 +32,7 @@ var alignedPods = []struct {
 
 // alignment has ib_write_lat measure as the mission does, inside one pod against its own
 // address, with a CPU near the NIC and with a far one.
-func (r *run) alignment(ctx context.Context) error {
+func (r *run) alignment(ctx context.Context, before string) error {
 	if _, err := r.Kubectl.RunWithInput(ctx, alignmentManifests, "apply", "-n", namespace, "-f", "-"); err != nil {
 		return err
 	}
@@ -40,14 +43,35 @@ func (r *run) alignment(ctx context.Context) error {
 		if err := r.sits(ctx, pod.name, pod.aligned); err != nil {
 			return err
 		}
+		if err := r.verified(ctx, pod.name, pod.aligned); err != nil {
+			return err
+		}
 		if err := r.loopback(ctx, pod.name); err != nil {
 			return err
 		}
 	}
-	for _, pod := range alignedPods {
-		if err := harness.DeletePod(ctx, r.Client, namespace, pod.name, 1); err != nil {
-			return err
-		}
+	return r.returned(ctx, before, alignedPods[0].name, alignedPods[1].name)
+}
+
+// verified wants plumbline verify to say of a pod that it has what it claimed, and whether
+// it is aligned, once the agent has looked.
+func (r *run) verified(ctx context.Context, pod string, aligned bool) error {
+	status := metav1.ConditionFalse
+	if aligned {
+		status = metav1.ConditionTrue
+	}
+	var answer scenario.Answer
+	err := harness.WaitFor(ctx, poll, patience, func() (bool, error) {
+		var err error
+		answer, err = r.Plumbline.Run(ctx, "verify", "pod/"+pod, "-n", namespace)
+		return answer.Code == 0 && answer.Says("as claimed", metav1.ConditionTrue) && answer.Says("aligned", status), err
+	})
+	if err != nil && !errors.Is(err, harness.ErrTimeout) {
+		return err
+	}
+	r.report.Finding(err == nil, "  plumbline verify", "as claimed True, aligned %s (%s)", status, answer.Ending())
+	if err != nil {
+		fmt.Fprint(r.Out, answer.Out)
 	}
 	return nil
 }
@@ -84,21 +108,21 @@ type place struct {
 
 // parsePlace reads the NIC's NUMA node, the CPUs, and a line for each NUMA node.
 func parsePlace(out string) (place, error) {
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) < 3 {
+	said := lines(out)
+	if len(said) < 3 {
 		return place{}, fmt.Errorf("read where it is: %q", out)
 	}
 	p := place{}
 	var err error
-	if p.nic, err = strconv.Atoi(lines[0]); err != nil {
+	if p.nic, err = strconv.Atoi(said[0]); err != nil {
 		return p, fmt.Errorf("read the NUMA node of its NIC: %w", err)
 	}
-	if p.cpus, err = cpuset.Parse(lines[1]); err != nil {
+	if p.cpus, err = cpuset.Parse(said[1]); err != nil {
 		return p, fmt.Errorf("read its CPUs: %w", err)
 	}
-	for _, line := range lines[2:] {
+	for _, line := range said[2:] {
 		node, list, _ := strings.Cut(line, " ")
-		if node != lines[0] {
+		if node != said[0] {
 			continue
 		}
 		if p.near, err = cpuset.Parse(list); err != nil {
@@ -118,14 +142,12 @@ func (r *run) loopback(ctx context.Context, pod string) error {
 	if err != nil {
 		return err
 	}
+	r.devices[pod] = device
 	before, err := r.sentPackets(ctx, pod, device)
 	if err != nil {
 		return err
 	}
-	const measure = `timeout 600 $1 -d $2 >/tmp/server.log 2>&1 &
-i=0; until timeout 600 $1 -d $2 $3 >/tmp/client.log 2>&1; do [ $((i=i+1)) -lt 20 ] || break; sleep 1; done
-cat /tmp/client.log`
-	out, err := r.Kubectl.Shell(ctx, namespace, pod, measure, latency.command, device, loopbackAddress)
+	out, err := r.Kubectl.Shell(ctx, namespace, pod, latency.serve()+"\n"+latency.ask(), loopbackAddress)
 	if err != nil {
 		return err
 	}
@@ -133,13 +155,9 @@ cat /tmp/client.log`
 	if err != nil {
 		return err
 	}
-	row := result(out, latency.row)
-	r.report.Finding(row != "", "  "+latency.command, "%s", row)
-	if row == "" {
-		fmt.Fprint(r.Out, out)
-	}
-	// Either side sends a packet for each message.
-	r.report.Finding(after-before >= 2*latencyRounds, "  counted", "%d packets by %s", after-before, device)
+	r.row(out, latency)
+	// Both sides are this pod's.
+	r.report.Finding(after-before >= 2*latencyRounds, "  sent by "+pod, "%d packets by %s", after-before, device)
 	return nil
 }
 

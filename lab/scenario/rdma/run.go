@@ -54,7 +54,8 @@ var manifests string
 type Config struct {
 	harness.Cluster
 
-	Kubectl scenario.Kubectl
+	Kubectl   scenario.Kubectl
+	Plumbline scenario.Plumbline
 	// Exclusive says that RDMA devices belong to one network namespace each.
 	Exclusive bool
 }
@@ -95,15 +96,42 @@ func (r *run) steps(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.killAgent(ctx); err != nil {
+		return err
+	}
 	for _, m := range measurements {
 		if err := r.measure(ctx, m); err != nil {
 			return err
 		}
 	}
-	if err := r.alignment(ctx); err != nil {
+	if err := r.returned(ctx, before, server, client); err != nil {
 		return err
 	}
-	return r.returned(ctx, before)
+	return r.alignment(ctx, before)
+}
+
+// killAgent ends the agent under pods that are Ready, whose RDMA must not need it, and
+// waits for the next one.
+func (r *run) killAgent(ctx context.Context) error {
+	const kill = harness.FindProcess + `pid=$(find_agent) || { echo "no agent runs" >&2; exit 1; }
+kill -9 "$pid"
+while [ -e "/proc/$pid" ]; do sleep 0.1; done
+echo "$pid"`
+	killed, err := r.Shell(ctx, kill)
+	if err != nil {
+		return fmt.Errorf("kill the agent: %w", err)
+	}
+	var next string
+	err = harness.WaitFor(ctx, poll, patience, func() (bool, error) {
+		var err error
+		next, err = r.Shell(ctx, harness.FindProcess+`find_agent || true`)
+		return next != "" && next != killed, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for another agent after the killed one: %w", err)
+	}
+	r.report.Finding(true, "the agent was killed", "process %s, and %s runs", strings.TrimSpace(killed), strings.TrimSpace(next))
+	return nil
 }
 
 // mode says by the kernel whether RDMA devices belong to one network namespace each.
@@ -135,14 +163,31 @@ func (r *run) started(ctx context.Context, pod string) error {
 	if err != nil {
 		return err
 	}
-	r.devices[pod] = device
-	files, err := r.Kubectl.Shell(ctx, namespace, pod, "ls /dev/infiniband 2>&1")
-	if err != nil && files == "" {
+	// In the pod by name and numbers, on the host by RDMA device, name and numbers.
+	const (
+		inPod  = `cd /dev/infiniband && for f in *; do echo $f $((0x$(stat -c %t $f))):$((0x$(stat -c %T $f))); done`
+		onHost = `cd /sys/class/infiniband_verbs && for f in uverbs*; do echo $(cat $f/ibdev) $f $(cat $f/dev); done`
+	)
+	has, err := r.Kubectl.Shell(ctx, namespace, pod, inPod)
+	if err != nil {
 		return err
 	}
-	r.report.Finding(strings.Count(files, "uverbs") == 1, pod, "claimed %s, and has of /dev/infiniband: %s", device, strings.Join(strings.Fields(files), ", "))
+	all, err := r.Shell(ctx, onHost)
+	if err != nil {
+		return err
+	}
+	r.report.Finding(hasOwnFile(has, all, device), pod, "claimed %s, and has of /dev/infiniband: %s", device, strings.Join(lines(has), ", "))
 	return r.told(ctx, pod)
 }
+
+// hasOwnFile says whether the one file of verbs that a pod has is that of its RDMA device.
+func hasOwnFile(has, all, device string) bool {
+	verbs := slices.DeleteFunc(lines(has), func(file string) bool { return !strings.HasPrefix(file, "uverbs") })
+	return len(verbs) == 1 && slices.Contains(lines(all), device+" "+verbs[0])
+}
+
+// lines are those of a script's output.
+func lines(out string) []string { return strings.Split(strings.TrimSpace(out), "\n") }
 
 // told compares what the container was told with what its own /sys says.
 func (r *run) told(ctx context.Context, pod string) error {
@@ -151,7 +196,8 @@ echo $NCCL_IB_GID_INDEX
 ports=/sys/class/infiniband/$1/ports/1
 cat $ports/gids/$NCCL_IB_GID_INDEX $ports/gid_attrs/types/$NCCL_IB_GID_INDEX
 grep -c 'class="0x02' $NCCL_TOPO_FILE
-grep -l $1 /var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/rdma/nic/dra.net-metadata.json`
+grep -l $1 /var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/rdma/nic/dra.net-metadata.json
+ulimit -l`
 	out, err := r.Kubectl.Shell(ctx, namespace, pod, look, r.devices[pod])
 	if err != nil && out == "" {
 		return err
@@ -161,17 +207,17 @@ grep -l $1 /var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/r
 }
 
 // toldRight says whether a container's variables name the RDMA device and the interface,
-// and the index of a RoCE v2 GID of the address, and whether the files of the claim are
-// there.
+// and the index of a RoCE v2 GID of the address, whether the files of the claim are
+// there, and whether any amount of memory may be locked.
 func toldRight(out, device string, address netip.Addr) bool {
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) != 6 {
+	said := lines(out)
+	if len(said) != 7 {
 		return false
 	}
-	gid, err := netip.ParseAddr(lines[2])
-	return err == nil && gid.Unmap() == address && lines[3] == "RoCE v2" &&
-		lines[0] == fmt.Sprintf("=%[1]s:1 %[1]s:1 =%[2]s", device, ifname) &&
-		lines[4] == "1" && strings.HasSuffix(lines[5], "dra.net-metadata.json")
+	gid, err := netip.ParseAddr(said[2])
+	return err == nil && gid.Unmap() == address && said[3] == "RoCE v2" &&
+		said[0] == fmt.Sprintf("=%[1]s:1 %[1]s:1 =%[2]s", device, ifname) &&
+		said[4] == "1" && strings.HasSuffix(said[5], "dra.net-metadata.json") && said[6] == "unlimited"
 }
 
 // claimed is the RDMA device of the NIC that a pod's claim holds, as the slices say.
@@ -218,62 +264,127 @@ func rdmaDevice(published []resourceapi.ResourceSlice, nic string) (string, erro
 
 // measurement is one run of a command of perftest.
 type measurement struct {
-	// command is without the device and the server's address, as the mission has it;
-	// iterations are few, since processors are emulated.
+	// command is as docs/rdma.md has it, in the words of a pod's shell, and rounds are its
+	// iterations: few, since processors are emulated.
 	command string
-	// row begins the line of the result that is printed, bytes are the least that the
-	// claimed NIC must have sent, once for each message.
-	row   string
-	bytes int
+	rounds  int
+	// row begins the line of the result that is printed.
+	row string
+	// packets are the least that the pods' RDMA devices must send, and payload are the
+	// client's bytes in them.
+	packets map[string]int
+	payload int
 }
 
 const (
 	latencyRounds = 200
 	perSize       = 5
-	largest       = 8 << 20
+	// sizes are those of -a, from two bytes to the largest, each twice the one before.
+	sizes, largest = 23, 2 << (sizes - 1)
 )
 
-// latency measures that of a write.
-var latency = measurement{command: fmt.Sprintf("ib_write_lat -F -n %d", latencyRounds), row: "2", bytes: latencyRounds * 2}
+const (
+	// smallestPacket is one of RoCE v2 over IPv4 without payload: 14 bytes of Ethernet, 20
+	// of IPv4, 8 of UDP, 12 of the transport's header and 4 of its checksum.
+	smallestPacket = 58
+	// largestMTU is InfiniBand's.
+	largestMTU = 4096
+	// besides is how many bytes eth0 may send meanwhile: looking for routers and neighbours
+	// takes some, and none of the measurements as few.
+	besides = 4096
+)
 
-var measurements = []measurement{
-	latency,
-	{command: fmt.Sprintf("ib_write_bw -a -F --report_gbits -q 1 -n %d", perSize), row: strconv.Itoa(largest), bytes: perSize * (2*largest - 2)},
+// latency measures that of a write: either side sends one for each round.
+var latency = measurement{
+	command: "ib_write_lat -d ${UCX_NET_DEVICES%:*} -x $NCCL_IB_GID_INDEX -F", rounds: latencyRounds, row: "2",
+	packets: map[string]int{server: latencyRounds, client: latencyRounds},
 }
 
-// measure runs a command between the pods and looks at the claimed NIC's counters.
+// bandwidth is that of writes by the client, of which the server acknowledges each size at
+// least once.
+var bandwidth = measurement{
+	command: "ib_write_bw -d ${UCX_NET_DEVICES%:*} -a -F --report_gbits -q 1", rounds: perSize, row: strconv.Itoa(largest),
+	packets: map[string]int{server: sizes, client: perSize * (2*largest - 2) / largestMTU}, payload: perSize * (2*largest - 2),
+}
+
+var measurements = []measurement{latency, bandwidth}
+
+// shell is the command as a pod's shell gets it, but for the server's address.
+func (m measurement) shell() string { return fmt.Sprintf("timeout 600 %s -n %d", m.command, m.rounds) }
+
+// serve begins the server's side, and ask is the client's: the server may not listen yet.
+func (m measurement) serve() string { return m.shell() + " >/tmp/server.log 2>&1 &" }
+
+func (m measurement) ask() string {
+	return "i=0; until " + m.shell() + ` "$1" >/tmp/client.log 2>&1; do [ $((i=i+1)) -lt 20 ] || break; sleep 1; done; cat /tmp/client.log`
+}
+
+// measure runs a command between the pods and looks at the counters of what they claimed.
 func (r *run) measure(ctx context.Context, m measurement) error {
-	before, err := r.counters(ctx)
+	before, err := r.sentByAll(ctx)
 	if err != nil {
 		return err
 	}
-	const serve = `timeout 600 $1 -d $2 >/tmp/server.log 2>&1 &`
-	if _, err := r.Kubectl.Shell(ctx, namespace, server, serve, m.command, r.devices[server]); err != nil {
+	if _, err := r.Kubectl.Shell(ctx, namespace, server, m.serve()); err != nil {
 		return err
 	}
-	// The server may not listen yet.
-	const ask = `i=0; until timeout 600 $1 -d $2 $3 >/tmp/client.log 2>&1; do [ $((i=i+1)) -lt 20 ] || break; sleep 1; done; cat /tmp/client.log`
-	out, err := r.Kubectl.Shell(ctx, namespace, client, ask, m.command, r.devices[client], addresses[server].String())
+	out, err := r.Kubectl.Shell(ctx, namespace, client, m.ask(), addresses[server].String())
 	if err != nil {
 		return err
 	}
-	after, err := r.counters(ctx)
+	after, err := r.sentByAll(ctx)
 	if err != nil {
 		return err
 	}
+	r.row(out, m)
+	for _, pod := range []string{server, client} {
+		least := m.packets[pod] * smallestPacket
+		if pod == client {
+			least += m.payload
+		}
+		packets := after[pod].packets - before[pod].packets
+		sent, beside := after[pod].bytes[ifname]-before[pod].bytes[ifname], after[pod].bytes["eth0"]-before[pod].bytes["eth0"]
+		r.report.Finding(packets >= m.packets[pod] && sent >= least && beside <= besides, "  sent by "+pod,
+			"%d packets by %s, %d bytes by %s, %d by eth0", packets, r.devices[pod], sent, ifname, beside)
+	}
+	return nil
+}
+
+// row reports the result of a command, or all that it printed where it has none.
+func (r *run) row(out string, m measurement) {
 	row := result(out, m.row)
 	r.report.Finding(row != "", m.command, "%s", row)
 	if row == "" {
 		fmt.Fprint(r.Out, out)
 	}
-	sent, beside := after[ifname]-before[ifname], after["eth0"]-before["eth0"]
-	r.report.Finding(sent >= m.bytes && beside < sent, "  counted", "%d bytes by the claimed NIC, %d by eth0", sent, beside)
-	return nil
 }
 
-// counters are what the client's interfaces have sent, in bytes.
-func (r *run) counters(ctx context.Context) (map[string]int, error) {
-	out, err := r.Kubectl.Shell(ctx, namespace, client, `cd /sys/class/net; for i in *; do echo $i $(cat $i/statistics/tx_bytes); done`)
+// traffic is what a pod has sent: packets by its RDMA device, bytes by interface.
+type traffic struct {
+	packets int
+	bytes   map[string]int
+}
+
+// sentByAll is what server and client have sent.
+func (r *run) sentByAll(ctx context.Context) (map[string]traffic, error) {
+	all := map[string]traffic{}
+	for _, pod := range []string{server, client} {
+		packets, err := r.sentPackets(ctx, pod, r.devices[pod])
+		if err != nil {
+			return nil, err
+		}
+		bytes, err := r.sentBytes(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		all[pod] = traffic{packets, bytes}
+	}
+	return all, nil
+}
+
+// sentBytes is what a pod's interfaces have sent.
+func (r *run) sentBytes(ctx context.Context, pod string) (map[string]int, error) {
+	out, err := r.Kubectl.Shell(ctx, namespace, pod, `cd /sys/class/net; for i in *; do echo $i $(cat $i/statistics/tx_bytes); done`)
 	if err != nil {
 		return nil, err
 	}
@@ -305,9 +416,9 @@ func result(out, bytes string) string {
 	return ""
 }
 
-// returned deletes the pods and wants the host to have all RDMA devices again.
-func (r *run) returned(ctx context.Context, before string) error {
-	for _, pod := range []string{server, client} {
+// returned deletes pods and wants the host to have all RDMA devices again.
+func (r *run) returned(ctx context.Context, before string, pods ...string) error {
+	for _, pod := range pods {
 		if err := harness.DeletePod(ctx, r.Client, namespace, pod, 1); err != nil {
 			return err
 		}
@@ -321,6 +432,15 @@ func (r *run) returned(ctx context.Context, before string) error {
 	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return err
 	}
-	r.report.Finding(after == before, "the host has its RDMA devices again", "%s", strings.Join(strings.Split(strings.TrimSpace(after), "\n"), ", "))
+	for _, pod := range pods {
+		r.report.Finding(sameDevice(before, after, r.devices[pod]), pod, "the host has %s again", r.devices[pod])
+	}
+	r.report.Finding(after == before, "the host's RDMA devices", "%s", strings.Join(lines(after), ", "))
 	return nil
+}
+
+// sameDevice says whether the host has an RDMA device on the same interface as before.
+func sameDevice(before, after, device string) bool {
+	at := slices.IndexFunc(lines(before), func(line string) bool { return strings.HasPrefix(line, device+" on ") })
+	return at >= 0 && slices.Contains(lines(after), lines(before)[at])
 }

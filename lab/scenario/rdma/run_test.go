@@ -4,13 +4,14 @@
 package rdma
 
 import (
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
 
+	"plumbline.dev/plumbline/docs/docstest"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -39,6 +40,7 @@ func TestToldRight(t *testing.T) {
 RoCE v2
 1
 /var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/rdma/nic/dra.net-metadata.json
+unlimited
 `
 	for name, c := range map[string]struct {
 		from, to string
@@ -50,6 +52,7 @@ RoCE v2
 		"another GID":       {"ffff:0a63:0002", "ffff:0a63:0001", false},
 		"no topology file":  {"\n1\n/var", "\n0\n/var", false},
 		"no metadata":       {"dra.net-metadata.json", "", false},
+		"memory is limited": {"unlimited", "8192", false},
 		"nothing was said":  {right, "", false},
 		"another interface": {"=net1", "=eth0", false},
 	} {
@@ -73,15 +76,76 @@ func TestRDMADevice(t *testing.T) {
 	}
 }
 
-// What docs/rdma.md has readers apply is what runs here.
-func TestDocumentedManifests(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/rdma.md")
-	if err != nil {
-		t.Fatal(err)
+// The one file of verbs is the claimed device's by name and numbers, whatever else is there.
+func TestHasOwnFile(t *testing.T) {
+	const all = "rxe0 uverbs0 231:192\nrxe1 uverbs4 231:196\n"
+	for name, c := range map[string]struct {
+		has  string
+		want bool
+	}{
+		"its own":              {"rdma_cm 10:122\nuverbs4 231:196\n", true},
+		"its own alone":        {"uverbs4 231:196\n", true},
+		"another device's":     {"rdma_cm 10:122\nuverbs0 231:192\n", false},
+		"of other numbers":     {"uverbs4 231:192\n", false},
+		"another device's too": {"uverbs0 231:192\nuverbs4 231:196\n", false},
+		"none":                 {"rdma_cm 10:122\n", false},
+		"nothing":              {"", false},
+	} {
+		if got := hasOwnFile(c.has, all, "rxe1"); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
-	for part := range strings.SplitSeq(manifests+"---\n"+alignmentManifests, "---\n") {
-		if !strings.Contains(string(text), strings.TrimSpace(part)) {
-			t.Errorf("docs/rdma.md lacks\n%s", part)
+}
+
+func TestSameDevice(t *testing.T) {
+	const before = "rxe0 on enp2s0\nrxe1 on enp3s0\n"
+	for name, c := range map[string]struct {
+		after string
+		want  bool
+	}{
+		"as it was":            {before, true},
+		"the other is lost":    {"rxe1 on enp3s0\n", true},
+		"lost":                 {"rxe0 on enp2s0\n", false},
+		"on another interface": {"rxe0 on enp2s0\nrxe1 on enp4s0\n", false},
+	} {
+		if got := sameDevice(before, c.after, "rxe1"); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if sameDevice(before, before, "rxe") {
+		t.Error("a device that the host never had is back")
+	}
+}
+
+// What docs/rdma.md has readers apply is what runs here, and the other way round. Its jobs
+// are allocated in lab/controlplane.
+func TestDocumentedManifests(t *testing.T) {
+	documented := map[string]string{}
+	for _, b := range docstest.Blocks(t, "rdma.md") {
+		if b.Kind == "manifest" {
+			documented[b.Name] = b.Text
+		}
+	}
+	if all := strings.Count(docstest.Page(t, "rdma.md"), "```yaml\n"); all != len(documented) {
+		t.Errorf("docs/rdma.md has %d blocks of YAML, %d of them manifests with a name", all, len(documented))
+	}
+	delete(documented, "job")
+	want := map[string]string{"pods": manifests, "alignment": alignmentManifests}
+	if diff := cmp.Diff(want, documented); diff != "" {
+		t.Errorf("docs/rdma.md (-run here +documented):\n%s", diff)
+	}
+}
+
+// The commands of docs/rdma.md are those that run here, but for -n.
+func TestDocumentedCommands(t *testing.T) {
+	page := docstest.Page(t, "rdma.md")
+	for _, command := range []string{
+		bandwidth.command + "\n", bandwidth.command + " " + addresses[server].String() + "\n",
+		latency.command + "\n", latency.command + " " + addresses[server].String() + "\n",
+		latency.command + " &\n", latency.command + " " + loopbackAddress + "\n",
+	} {
+		if !strings.Contains(page, "\n    "+command) {
+			t.Errorf("docs/rdma.md does not have readers run %q", command)
 		}
 	}
 }
