@@ -4,6 +4,7 @@
 package rtnl
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/vishvananda/netlink/nl"
@@ -80,4 +81,39 @@ func (c Child) info() (*nl.RtAttr, error) {
 		return nil, fmt.Errorf("kind %q: want macvlan, ipvlan or vlan", c.Kind)
 	}
 	return info, nil
+}
+
+// childOfKind is a Child to read a link's data into; nil for links of other kinds.
+func childOfKind(kind string) *Child {
+	switch kind {
+	case "macvlan", "ipvlan", "vlan":
+		return &Child{Kind: kind}
+	}
+	return nil
+}
+
+// take reads one attribute of a link's data. What this build has no word for stays empty.
+func (c *Child) take(attribute uint16, value []byte) {
+	switch {
+	case c == nil:
+	case c.Kind == "macvlan" && attribute == nl.IFLA_MACVLAN_MODE && len(value) == 4:
+		c.Mode = word(macvlanModes, binary.NativeEndian.Uint32(value))
+	case len(value) != 2:
+	case c.Kind == "ipvlan" && attribute == nl.IFLA_IPVLAN_MODE:
+		c.Mode = word(ipvlanModes, binary.NativeEndian.Uint16(value))
+	case c.Kind == "ipvlan" && attribute == nl.IFLA_IPVLAN_FLAG:
+		c.Flag = word(ipvlanFlags, binary.NativeEndian.Uint16(value))
+	case c.Kind == "vlan" && attribute == nl.IFLA_VLAN_ID:
+		c.VLANID = binary.NativeEndian.Uint16(value)
+	}
+}
+
+// word is ip(8)'s for a number of the kernel's.
+func word[N comparable](words map[string]N, number N) string {
+	for word, n := range words {
+		if n == number {
+			return word
+		}
+	}
+	return ""
 }

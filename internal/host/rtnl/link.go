@@ -52,6 +52,8 @@ type Link struct {
 	// one, sorted: a VLAN's parent (IFLA_LINK), a VXLAN's (IFLA_VXLAN_LINK). The
 	// ports of a bridge or a bond are not among them: they have it as their Master.
 	Lower []int
+	// Child is how a macvlan, an ipvlan or a vlan stands on the link below; nil for others.
+	Child *Child
 	// Bus and BusAddress name the parent device, such as "pci" and
 	// "0000:8f:00.0" (IFLA_PARENT_DEV_BUS_NAME and _NAME, since Linux 5.14).
 	Bus, BusAddress *string
@@ -211,10 +213,15 @@ func (l *Link) takeInfo(kind uint16, value []byte, below *lowers) error {
 		l.SlaveKind = known(unix.ByteSliceToString(value))
 	case unix.IFLA_INFO_DATA:
 		// The kind comes before its data (net/core/rtnetlink.c).
-		if l.Kind == nil || *l.Kind != "vrf" && lowerData[*l.Kind] == nil {
+		if l.Kind == nil {
+			return nil
+		}
+		l.Child = childOfKind(*l.Kind)
+		if *l.Kind != "vrf" && lowerData[*l.Kind] == nil && l.Child == nil {
 			return nil
 		}
 		return EachAttribute(value, func(kind uint16, value []byte) error {
+			l.Child.take(kind, value)
 			if *l.Kind == "vrf" && kind == unix.IFLA_VRF_TABLE {
 				l.VRFTable = number(value)
 			}
