@@ -55,7 +55,7 @@ func (h heldInPods) Dropped(r driver.Record) {
 }
 
 // reportFaults has claims say what is wrong with their devices, until ctx ends.
-func reportFaults(ctx context.Context, w *devicehealth.Watcher, claims *status.Writer) {
+func reportFaults(ctx context.Context, w *devicehealth.Watcher, claims *status.Writer, machine func() *model.Machine) {
 	changed := w.Subscribe()
 	for {
 		select {
@@ -69,6 +69,6 @@ func reportFaults(ctx context.Context, w *devicehealth.Watcher, claims *status.W
 				klog.FromContext(ctx).Info("device is faulty", "device", device, "fault", f.Kind, "since", f.Since, "what", f.Message)
 			}
 		}
-		claims.SetFaults(slicecodec.DriverNet, faults)
+		claims.SetFaults(slicecodec.DriverNet, faultsOfTwins(machine(), faults))
 	}
 }

@@ -28,17 +28,21 @@ func (a *agent) newPublishLoop(ctx context.Context, scans <-chan inventory.Snaps
 	if err != nil {
 		return nil, fmt.Errorf("--filter: %w", err)
 	}
+	shares := &sharedNICs{offers: a.shares, held: a.heldShares, mode: func() (rdma.Mode, error) { return rdma.NamespaceMode(netns.Current) }}
 	a.merged.Withhold = func(m *model.Machine, held []model.NIC) *model.Machine {
-		return a.gate.Withhold(offer.Apply(m, held), held)
+		return a.gate.Withhold(offer.Apply(shares.withhold(m, held), held), held)
 	}
 	a.offer = hostreport.NewOffer(a.HostTaints)
 	byCloud := a.merged.Describe
-	a.merged.Describe = func(m *model.Machine) *model.Machine { return a.offer.Describe(a.describeShares(ctx, byCloud(m))) }
+	a.merged.Describe = func(m *model.Machine) *model.Machine { return a.offer.Describe(shares.describe(ctx, byCloud(m))) }
 	watcher := devicehealth.New(devicehealth.Options{})
 	context.AfterFunc(ctx, watcher.Close)
 	a.runtime.Observe(heldInPods{logger: klog.FromContext(ctx), watcher: watcher, nics: netdev.HeldNICs})
-	go reportFaults(ctx, watcher, a.status)
-	a.nicHealth = &registration.Health{Devices: watcher.Devices, Faults: watcher.Faults, Changed: watcher.Subscribe()}
+	go reportFaults(ctx, watcher, a.status, a.merged.Current)
+	a.nicHealth = &registration.Health{
+		Devices: func() []string { return withTwins(a.merged.Current(), watcher.Devices()) },
+		Faults:  func() map[string][]model.Fault { return faultsOfTwins(a.merged.Current(), watcher.Faults()) }, Changed: watcher.Subscribe(),
+	}
 	loop := &publish.Loop{
 		MergedMachine: a.merged, Scans: scans, Held: a.heldNICs, HeldChanged: a.heldChanged,
 		Described: a.clouds.cache.Changed(), HostChecked: a.offer.Changed(), Scanned: watcher.Scanned,
@@ -65,19 +69,6 @@ func (a *agent) heldNICs(ctx context.Context) ([]model.NIC, error) {
 		held = append(held, nics...)
 	}
 	return held, nil
-}
-
-// describeShares adds how NICs are shared.
-func (a *agent) describeShares(ctx context.Context, m *model.Machine) *model.Machine {
-	held, err := a.heldShares(ctx)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "not known which NICs claims share")
-	}
-	if len(held) == 0 && !a.shares.Any() {
-		return m
-	}
-	mode, err := rdma.NamespaceMode(netns.Current)
-	return a.shares.Describe(m, held, err == nil && mode == rdma.Exclusive)
 }
 
 // heldShares are what all records have of NICs that are shared.

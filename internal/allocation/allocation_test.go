@@ -90,6 +90,49 @@ func TestFill(t *testing.T) {
 	}
 }
 
+// twins publishes one piece of hardware as a device that many have and one that is had whole,
+// under one counter, which is in a slice of its own as the API wants it.
+func twins(node string) []*resourceapi.ResourceSlice {
+	devices, counters := slice(node), slice(node)
+	devices.Spec.Pool.ResourceSliceCount, counters.Spec.Pool.ResourceSliceCount = 2, 2
+	one := map[string]resourceapi.Counter{"one": {Value: resource.MustParse("1")}}
+	for i := range devices.Spec.Devices {
+		devices.Spec.Devices[i].ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: "hardware", Counters: one}}
+	}
+	counters.Name += "-counters"
+	counters.Spec.Devices, counters.Spec.SharedCounters = nil, []resourceapi.CounterSet{{Name: "hardware", Counters: one}}
+	return []*resourceapi.ResourceSlice{devices, counters}
+}
+
+// Of two devices that consume one counter the allocator gives one, also where one of them is
+// given many times: its first share consumes the counter, those after it do not. A driver
+// that offers hardware both ways relies on it.
+func TestSharedDeviceWithExclusiveTwin(t *testing.T) {
+	classes := map[string]*resourceapi.DeviceClass{"class": {ObjectMeta: metav1.ObjectMeta{Name: "class"}}}
+	for _, minor := range []int{36, allocation.NewestMinor} {
+		for _, order := range [][2]string{{"shared", "whole"}, {"whole", "shared"}} {
+			c := allocation.New(allocation.DefaultGates(minor), classes, twins("n1"), nil)
+			first, second := claim(order[0], false), claim(order[1], false)
+			second.UID = "uid-2"
+			want := map[string]int{"shared": 2, "whole": 1}[order[0]]
+			pods, full, err := c.Fill(t.Context(), node("n1"), 7, first)
+			if err != nil || len(pods) != want {
+				t.Fatalf("1.%d, %s: %d pods, want %d; %v", minor, order[0], len(pods), want, err)
+			}
+			held := full.With()
+			held.Claims = held.Claims[:1]
+			for what, at := range map[string]*allocation.Cluster{"all of it": full, "the first": held} {
+				if got, err := at.Allocate(t.Context(), node("n1"), second); err != nil || got != nil {
+					t.Errorf("1.%d: %s is given while %s of %s is held: %v, %v", minor, order[1], what, order[0], got, err)
+				}
+			}
+			if got, err := c.Allocate(t.Context(), node("n1"), first, second); err != nil || got != nil {
+				t.Errorf("1.%d: one pod is given %s and %s: %v, %v", minor, order[0], order[1], got, err)
+			}
+		}
+	}
+}
+
 // A claim that no node can serve is an error, and so is one of a class that is
 // not there.
 func TestMistakes(t *testing.T) {

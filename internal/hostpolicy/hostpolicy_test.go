@@ -175,16 +175,16 @@ func TestRole(t *testing.T) {
 			model.NIC{Interface: &model.Interface{Name: "bond0", Index: 10}}),
 	})
 	for role, want := range map[Role]string{RoleGPU: "eth0 eth1 eth2", RoleOther: "far"} {
-		found, by := LinkPolicy{Role: role}.find(with)
+		found, by, err := LinkPolicy{Role: role}.find(with)
 		var names []string
 		for _, l := range found {
 			names = append(names, l.Name)
 		}
-		if got := strings.Join(names, " "); got != want || by != "role "+string(role) {
+		if got := strings.Join(names, " "); err != nil || got != want || by != "role "+string(role) {
 			t.Errorf("%s: %s; want %s", by, got, want)
 		}
 	}
-	if found, _ := (LinkPolicy{Role: RoleGPU}).find(m); len(found) > 0 {
+	if found, _, err := (LinkPolicy{Role: RoleGPU}).find(m); err != nil || len(found) > 0 {
 		t.Errorf("a host without GPUs has links of role gpu: %v", found)
 	}
 }

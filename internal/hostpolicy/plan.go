@@ -142,21 +142,40 @@ func linkOf(n *model.NIC) (Link, bool) {
 	return l, true
 }
 
-// find returns the links that a policy means, and what it finds them by.
-func (l LinkPolicy) find(machine *model.Machine) (found []Link, by string) {
+// find returns the links that a policy means, and what it finds them by. The error is why it
+// cannot be said of one.
+func (l LinkPolicy) find(machine *model.Machine) (found []Link, by string, err error) {
+	by, _ = l.finder()
+	means := l.means
+	if l.CEL != "" {
+		selected, err := l.selector(machine)
+		if err != nil {
+			return nil, by, err
+		}
+		means = selected
+	}
 	for i := range machine.NICs {
-		if link, ok := linkOf(&machine.NICs[i]); ok && l.means(machine, &machine.NICs[i]) {
+		n := &machine.NICs[i]
+		link, ok := linkOf(n)
+		if !ok {
+			continue
+		}
+		meant, err := means(machine, n)
+		if err != nil {
+			return nil, by, fmt.Errorf("link %s: %w", link.Name, err)
+		}
+		if meant {
 			found = append(found, link)
 		}
 	}
-	by, _ = l.finder()
-	return found, by
+	return found, by, nil
 }
 
 // finder is what links are found by, as text, and how many of such there are.
 func (l LinkPolicy) finder() (by string, given int) {
 	for _, f := range [][2]string{
 		{"pciAddress", l.PCIAddress}, {"rdmaDevice", l.RDMADevice}, {"interface", l.Interface}, {"driver", l.Driver}, {"role", string(l.Role)},
+		{"selector.cel", l.CEL},
 	} {
 		if f[1] != "" {
 			by, given = f[0]+" "+f[1], given+1
@@ -165,22 +184,22 @@ func (l LinkPolicy) finder() (by string, given int) {
 	return by, given
 }
 
-// means says whether a policy means a NIC with an interface.
-func (l LinkPolicy) means(m *model.Machine, n *model.NIC) bool {
+// means says whether a policy means a NIC with an interface. It does not fail.
+func (l LinkPolicy) means(m *model.Machine, n *model.NIC) (bool, error) {
 	switch {
 	case l.RDMADevice != "":
-		return n.RDMA != nil && n.RDMA.Name == l.RDMADevice
+		return n.RDMA != nil && n.RDMA.Name == l.RDMADevice, nil
 	case l.Interface != "":
-		return n.Interface.Name == l.Interface
+		return n.Interface.Name == l.Interface, nil
 	case n.PCI == nil:
-		return false
+		return false, nil
 	case l.PCIAddress != "":
-		return n.PCI.String() == l.PCIAddress
+		return n.PCI.String() == l.PCIAddress, nil
 	case l.Role != "":
-		return roleOf(m, n) == l.Role
+		return roleOf(m, n) == l.Role, nil
 	}
 	i := slices.IndexFunc(m.Functions, func(f model.PCIFunction) bool { return f.Address == *n.PCI })
-	return i >= 0 && m.Functions[i].Driver != nil && *m.Functions[i].Driver == l.Driver
+	return i >= 0 && m.Functions[i].Driver != nil && *m.Functions[i].Driver == l.Driver, nil
 }
 
 func roleOf(m *model.Machine, n *model.NIC) Role {
@@ -193,15 +212,19 @@ func roleOf(m *model.Machine, n *model.NIC) Role {
 }
 
 func (p *planner) wishLinks(policy Policy, l LinkPolicy) {
-	all, by := l.find(p.machine)
+	all, by, err := l.find(p.machine)
 	wants := l.wants()
 	for _, field := range slices.Sorted(maps.Keys(wants)) {
 		found := all
-		if field == fieldNumVFs && (l.Driver != "" || l.Role != "") {
+		if field == fieldNumVFs && (l.Driver != "" || l.Role != "" || l.CEL != "") {
 			found = p.physical(all)
 		}
 		r := Result{Link: by, Field: field, Want: wants[field], State: Planned}
 		switch {
+		case err != nil:
+			r.State, r.Reason = Refused, err.Error()
+			p.add(policy, r)
+			continue
 		case len(found) == 0:
 			r.State, r.Reason = Pending, "the host has no such link now: it is not there, or a pod has it"
 			p.add(policy, r)

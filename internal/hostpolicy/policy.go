@@ -27,10 +27,12 @@ type Policy struct {
 }
 
 // LinkPolicy is what the links must be that exactly one of PCIAddress, RDMADevice,
-// Interface, Driver and Role finds. Nil leaves a setting as it is.
+// Interface, Driver, Role and CEL finds. Nil leaves a setting as it is.
 type LinkPolicy struct {
 	PCIAddress, RDMADevice, Interface, Driver string
 	Role                                      Role
+	// CEL is an expression over what a link is published with, as in a device class.
+	CEL string
 
 	Up  *bool
 	MTU *int
@@ -121,7 +123,7 @@ func (l LinkPolicy) validate() error {
 func (l LinkPolicy) validateFinder() error {
 	var errs []error
 	if _, given := l.finder(); given != 1 {
-		errs = append(errs, fmt.Errorf("has %d of pciAddress, rdmaDevice, interface, driver and role: want exactly one", given))
+		errs = append(errs, fmt.Errorf("has %d of pciAddress, rdmaDevice, interface, driver, role and selector: want exactly one", given))
 	}
 	if l.PCIAddress != "" {
 		if _, err := model.ParsePCIAddress(l.PCIAddress); err != nil {
@@ -135,6 +137,11 @@ func (l LinkPolicy) validateFinder() error {
 	}
 	if l.Role != "" && l.Role != RoleGPU && l.Role != RoleOther {
 		errs = append(errs, fmt.Errorf("role: %q: want %s or %s", l.Role, RoleGPU, RoleOther))
+	}
+	if l.CEL != "" {
+		if _, err := compile(l.CEL); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if l.Interface != "" && !ifname.MatchString(l.Interface) {
 		errs = append(errs, fmt.Errorf("interface: %q: want 1-15 letters, digits, '.', '_' and '-'", l.Interface))

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"plumbline.dev/plumbline/internal/atomicfile"
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -52,6 +54,9 @@ func validateShare(s *model.Share) error {
 	}
 	if s.Slots < 1 || s.Slots > MaxSlots {
 		errs = append(errs, fmt.Errorf("share.slots: %d: want 1-%d", s.Slots, MaxSlots))
+	}
+	if problems := validation.IsDNS1123Subdomain(s.Pool); s.Pool != "" && len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("share.ipam.pool: %q: want the name of a NetworkAddressPool: %s", s.Pool, problems[0]))
 	}
 	if s.Bandwidth < 0 {
 		errs = append(errs, fmt.Errorf("share.bandwidth: %d: want bits per second", s.Bandwidth))
@@ -173,10 +178,11 @@ func (s *Shares) save() error {
 	return nil
 }
 
-// Describe adds to a machine how its NICs are shared. A NIC that claims have shares of
-// stays as it was offered to them, whatever policies say by now: one that is not offered any
-// more has no slots but theirs. exclusive says that an RDMA device is seen in one network
-// namespace only, and so by no holder. The machine is not changed.
+// Describe adds to a machine how its NICs are shared. A NIC that claims have shares of, or
+// that one has whole by its twin, stays as it was offered to them, whatever policies say by
+// now: one that is not offered any more has no slots but theirs. exclusive says that an RDMA
+// device is seen in one network namespace only, and so by no holder. The machine is not
+// changed.
 func (s *Shares) Describe(m *model.Machine, held []model.HeldShare, exclusive bool) *model.Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,13 +197,40 @@ func (s *Shares) Describe(m *model.Machine, held []model.HeldShare, exclusive bo
 		if !ok {
 			continue
 		}
-		if n.Share = s.offerOf(link, held); n.Share != nil && exclusive {
-			n.RDMA = nil
+		if n.Share = s.offerOf(link, held); n.Share != nil {
+			n.Share.WithoutRDMA = exclusive
 		}
 	}
 	return &described
 }
 
+// Doubt is a machine whose NICs are kept from claims that no policy offers: it is not known
+// which of them pods share, and who has one whole would take it from under them. Those that
+// claims hold whole stay. The machine is not changed.
+func (s *Shares) Doubt(m *model.Machine, whole []model.NIC, why error) *model.Machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sure := map[string]bool{}
+	for key := range s.offers {
+		sure[key] = true
+	}
+	for i := range whole {
+		if link, ok := linkOf(&whole[i]); ok {
+			sure[link.Key] = true
+		}
+	}
+	doubted := *m
+	doubted.NICs = slices.Clone(m.NICs)
+	for i := range doubted.NICs {
+		n := &doubted.NICs[i]
+		if link, ok := linkOf(n); ok && !sure[link.Key] {
+			n.Withhold(fmt.Sprintf("may be shared by pods, and that is not known: %v", why))
+		}
+	}
+	return &doubted
+}
+
+// offerOf is how a link is offered: a copy, or nil.
 func (s *Shares) offerOf(link Link, held []model.HeldShare) *model.Share {
 	var taken *model.Share
 	var slots int64
@@ -214,12 +247,17 @@ func (s *Shares) offerOf(link Link, held []model.HeldShare) *model.Share {
 	case taken == nil:
 		return &offer
 	}
-	same := offer
-	same.Slots, same.Bandwidth = taken.Slots, taken.Bandwidth
-	if offered && same == *taken {
+	if offered && kindOf(offer) == kindOf(*taken) {
+		// Who has the NIC whole keeps it so until the claim ends.
+		offer.AlsoExclusive = offer.AlsoExclusive || slots == 0
 		return &offer
 	}
 	left := *taken
 	left.Slots = max(slots, 1)
 	return &left
+}
+
+// kindOf is what links on a NIC have in common; the rest may change while there are some.
+func kindOf(s model.Share) model.Share {
+	return model.Share{Type: s.Type, Mode: s.Mode, Flag: s.Flag, FirstVLAN: s.FirstVLAN, LastVLAN: s.LastVLAN}
 }

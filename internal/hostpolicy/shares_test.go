@@ -4,6 +4,7 @@
 package hostpolicy
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -174,6 +175,43 @@ func TestHeldSharesStay(t *testing.T) {
 	}
 }
 
+// A NIC that a claim has whole by its twin stays offered both ways, whatever policies say by
+// now, and is offered anew when the claim has ended.
+func TestHeldTwinStays(t *testing.T) {
+	m := machine(t)
+	both := macvlan
+	both.AlsoExclusive = true
+	held := m.NICs[0]
+	held.Share = &both
+	name := held.Interface.Name
+	whole := model.HeldShare{NIC: held}
+	one := both
+	one.Slots = 1 // which nobody gets: the NIC's counter is used up
+	for what, tt := range map[string]struct {
+		policies []Policy
+		want     model.Share
+	}{
+		"as offered":        {[]Policy{offering("rails", "0000:01:00.0", both)}, both},
+		"in shares alone":   {[]Policy{offering("rails", "0000:01:00.0", macvlan)}, both},
+		"not any more":      {nil, one},
+		"as something else": {[]Policy{offering("rails", "0000:01:00.0", model.Share{Type: model.ShareIPvlan, Slots: 16})}, one},
+	} {
+		n := &node{dir: t.TempDir()}
+		n.start(t)
+		n.follow(t, m, tt.policies...)
+		if diff := cmp.Diff(map[string]model.Share{name: tt.want}, n.offers(m, whole)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	n := &node{dir: t.TempDir()}
+	n.start(t)
+	n.follow(t, m, offering("rails", "0000:01:00.0", macvlan))
+	n.offers(m, whole)
+	if diff := cmp.Diff(map[string]model.Share{name: macvlan}, n.offers(m)); diff != "" {
+		t.Errorf("afterwards (-want +got):\n%s", diff)
+	}
+}
+
 func TestSharedNICsOfExclusiveRDMA(t *testing.T) {
 	m := machine(t)
 	m.NICs[0].RDMA = &model.RDMADevice{Name: "mlx5_0"}
@@ -183,12 +221,81 @@ func TestSharedNICsOfExclusiveRDMA(t *testing.T) {
 	n.follow(t, m, offering("rails", "0000:01:00.0", macvlan))
 	for exclusive, want := range map[bool]bool{false: true, true: false} {
 		got := n.shares.Describe(m, nil, exclusive)
-		if (got.NICs[0].RDMA != nil) != want || got.NICs[1].RDMA == nil {
-			t.Errorf("exclusive %t: RDMA devices %v and %v, want the shared NIC's %t, and the other's", exclusive, got.NICs[0].RDMA, got.NICs[1].RDMA, want)
+		if (got.NICs[0].InShares().RDMA != nil) != want || got.NICs[1].InShares().RDMA == nil {
+			t.Errorf("exclusive %t: shares have RDMA devices %v and %v, want the shared NIC's %t, and the other's",
+				exclusive, got.NICs[0].InShares().RDMA, got.NICs[1].InShares().RDMA, want)
 		}
 	}
 	if m.NICs[0].Share != nil || m.NICs[0].RDMA == nil {
 		t.Error("the scan has changed")
+	}
+}
+
+// While it is not known what pods share, no NIC is offered whole but those that claims hold
+// whole, and those that policies share stay offered so.
+func TestDoubtfulShares(t *testing.T) {
+	m := machine(t)
+	n := &node{dir: t.TempDir()}
+	n.start(t)
+	n.follow(t, m, offering("rails", "0000:01:00.0", macvlan))
+	doubted := n.shares.Doubt(n.shares.Describe(m, nil, false), m.NICs[1:2], errors.New("the disk is away"))
+	for i, want := range []bool{true, true, false} {
+		nic := &doubted.NICs[i]
+		if nic.Offered() != want || !want && *nic.Withheld != "may be shared by pods, and that is not known: the disk is away" {
+			t.Errorf("%s: offered %t, want %t; %v", nic, nic.Offered(), want, nic.Withheld)
+		}
+	}
+	if m.NICs[2].Withheld != nil {
+		t.Error("the scan has changed")
+	}
+}
+
+// Links are found by what they are published with, whether they are shared or not.
+func TestLinksFoundByCEL(t *testing.T) {
+	m := machine(t, 1)
+	m.NICs[0].RDMA, m.NICs[1].RDMA = nil, nil
+	m.NICs[2].Share = &macvlan
+	for expression, want := range map[string]string{
+		`device.attributes["dra.net"].rdma`:                                "eth2",
+		`device.driver == "dra.net" && !device.attributes["dra.net"].rdma`: "eth0 eth1",
+		`device.attributes["dra.net"].ifName.matches("^eth[01]$")`:         "eth0 eth1",
+		`"shared" in device.attributes["dra.net"]`:                         "",
+		`device.attributes["dra.net"].alias == "storage"`:                  "error: link eth0: selector.cel: ",
+	} {
+		p := Policy{Name: "p", Links: []LinkPolicy{{CEL: expression, Share: &macvlan}}}
+		if err := p.Validate(); err != nil {
+			t.Errorf("%s: %v", expression, err)
+		}
+		found, by, err := p.Links[0].find(m)
+		var names []string
+		for _, l := range found {
+			names = append(names, l.Name)
+		}
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = "error: " + err.Error()
+		}
+		if got != want && (!strings.HasPrefix(want, "error") || !strings.HasPrefix(got, want)) || by != "selector.cel "+expression {
+			t.Errorf("%s finds %q, want %q", by, got, want)
+		}
+		n := &node{dir: t.TempDir()}
+		n.start(t)
+		results, _ := n.follow(t, m, p)
+		for _, r := range results {
+			if refused := r.State == Refused; refused != (err != nil) || refused && r.Reason != err.Error() {
+				t.Errorf("%s: %+v, want it refused if and only if it fails: %v", expression, r, err)
+			}
+		}
+	}
+	for expression, want := range map[string]string{
+		`device.attributes["dra.net"].`: "selector.cel: ",
+		`device.driver`:                 "must evaluate to bool",
+		`nic.rdma`:                      "undeclared reference to 'nic'",
+	} {
+		err := Policy{Name: "p", Links: []LinkPolicy{{CEL: expression, Share: &macvlan}}}.Validate()
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `policy "p": links[0]: selector.cel: `) {
+			t.Errorf("%s: %v, want %s", expression, err, want)
+		}
 	}
 }
 
@@ -206,6 +313,8 @@ func TestShareIsValid(t *testing.T) {
 		{model.Share{Type: "vlan", Slots: 1}, "share.vlanIDs: 0-0: want tags of 1-4094 with type vlan"},
 		{model.Share{Type: "vlan", FirstVLAN: 9, LastVLAN: 5, Slots: 1}, "share.vlanIDs: 9-5"},
 		{model.Share{Type: "ipvlan", FirstVLAN: 5, LastVLAN: 9, Slots: 1}, "share.vlanIDs: 5-9: want tags of 1-4094 with type vlan, and none with another"},
+		{model.Share{Type: "macvlan", Slots: 1, Pool: "rdma-net", AlsoExclusive: true}, ""},
+		{model.Share{Type: "macvlan", Slots: 1, Pool: "RDMA net"}, `share.ipam.pool: "RDMA net": want the name of a NetworkAddressPool`},
 		{model.Share{Type: "macvlan"}, "share.slots: 0: want 1-1024"},
 		{model.Share{Type: "macvlan", Slots: MaxSlots + 1}, "share.slots: 1025"},
 	} {

@@ -29,15 +29,38 @@ type Share struct {
 	// Bandwidth is what claims can take of it, in bit/s: a figure to count with, which
 	// nothing enforces. 0 is none to take.
 	Bandwidth int64 `json:"bandwidth,omitempty"`
+	// Pool is the pool of addresses that links are given one of whose claims say nothing
+	// of addresses; empty for none.
+	Pool string `json:"pool,omitempty"`
+	// AlsoExclusive offers the NIC whole as well, as a device of another name: a claim that
+	// has it whole keeps those off that want shares, and they that.
+	AlsoExclusive bool `json:"alsoExclusive,omitempty"`
+	// WithoutRDMA says that the RDMA device is seen in one network namespace only, and so
+	// by no holder of a share.
+	WithoutRDMA bool `json:"withoutRDMA,omitempty"`
 }
 
 // HeldShare is what a claim has of a NIC that is shared.
 type HeldShare struct {
 	// NIC is as it was when the share was taken, with the offer of then.
 	NIC NIC
-	// Slots are how many of the NIC's the claim took.
+	// Slots are how many of the NIC's the claim took; none where it has the NIC whole,
+	// which is offered so too.
 	Slots int64
 }
+
+// InShares is a NIC as those that share it have it.
+func (n *NIC) InShares() *NIC {
+	if n.Share == nil || !n.Share.WithoutRDMA {
+		return n
+	}
+	shared := *n
+	shared.RDMA = nil
+	return &shared
+}
+
+// HasTwin says whether a NIC that is shared is offered whole as well.
+func (n *NIC) HasTwin() bool { return n.Share != nil && n.Share.AlsoExclusive && n.Withheld == nil }
 
 // Offered says whether claims can have the NIC: whole, or a share of it. What keeps a NIC
 // on the host does not keep it from being shared.

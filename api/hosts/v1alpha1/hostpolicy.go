@@ -70,9 +70,9 @@ type Module string
 type HostSysctlValue string
 
 // LinkPolicy is what the links must be that exactly one of pciAddress, rdmaDevice,
-// interface, driver and role finds. What is left out stays as it is.
+// interface, driver, role and selector finds. What is left out stays as it is.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.interface), has(self.driver), has(self.role)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice, interface, driver and role"
+// +kubebuilder:validation:XValidation:rule="[has(self.pciAddress), has(self.rdmaDevice), has(self.interface), has(self.driver), has(self.role), has(self.selector)].filter(x, x).size() == 1",message="want exactly one of pciAddress, rdmaDevice, interface, driver, role and selector"
 // +kubebuilder:validation:XValidation:rule="has(self.up) || has(self.mtu) || has(self.altName) || has(self.sysctls) || has(self.maxReadRequest) || has(self.relaxedOrdering) || has(self.numVFs) || has(self.share)",message="want at least one of up, mtu, altName, sysctls, maxReadRequest, relaxedOrdering, numVFs and share"
 type LinkPolicy struct {
 	// PCIAddress is such as "0000:91:00.0".
@@ -97,6 +97,8 @@ type LinkPolicy struct {
 	//
 	// +kubebuilder:validation:Enum=gpu;other
 	Role string `json:"role,omitempty"`
+	// Selector is of all links of which an expression is true.
+	Selector *LinkSelector `json:"selector,omitempty"`
 
 	// Up is whether the link is up.
 	Up *bool `json:"up,omitempty"`
@@ -171,11 +173,37 @@ type LinkShare struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	Slots int32 `json:"slots"`
+	// AlsoExclusive offers the link whole as well, by a device of its own whose name ends in
+	// -whole: a claim gets it while there is none with a share, and the other way round.
+	AlsoExclusive bool `json:"alsoExclusive,omitempty"`
+	// IPAM gives an address to the links of claims that say nothing of addresses.
+	IPAM *LinkIPAM `json:"ipam,omitempty"`
 	// Bandwidth is what claims can take of the link in bits per second, such as 100G. The
 	// scheduler counts it; nothing enforces it.
 	//
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,5}[MGT]$`
 	Bandwidth string `json:"bandwidth,omitempty"`
+}
+
+// LinkIPAM names where addresses come from.
+type LinkIPAM struct {
+	// Pool is the name of a NetworkAddressPool.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
+	Pool string `json:"pool"`
+}
+
+// LinkSelector chooses links.
+type LinkSelector struct {
+	// CEL is an expression as in a DeviceClass, over what the link would be published with if
+	// it were not shared, such as device.attributes["dra.net"].rdma. The agent refuses one
+	// that does not compile, or fails.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	CEL string `json:"cel"`
 }
 
 // VLANRange is a range of tags, both ends in it.

@@ -71,6 +71,9 @@ func fromAPI(policy *hosts.HostPolicy) hostpolicy.Policy {
 			Up: l.Up, AltName: l.AltName, Sysctls: texts(l.Sysctls), MTU: number(l.MTU), MaxReadRequest: number(l.MaxReadRequest), RelaxedOrdering: l.RelaxedOrdering, NumVFs: number(l.NumVFs),
 			Share: shareOf(l.Share),
 		}
+		if l.Selector != nil {
+			link.CEL = l.Selector.CEL
+		}
 		p.Links = append(p.Links, link)
 	}
 	return p
@@ -80,7 +83,10 @@ func shareOf(offer *hosts.LinkShare) *model.Share {
 	if offer == nil {
 		return nil
 	}
-	s := &model.Share{Type: offer.Type, Mode: offer.Mode, Flag: offer.Flag, Slots: int64(offer.Slots)}
+	s := &model.Share{Type: offer.Type, Mode: offer.Mode, Flag: offer.Flag, Slots: int64(offer.Slots), AlsoExclusive: offer.AlsoExclusive}
+	if offer.IPAM != nil {
+		s.Pool = offer.IPAM.Pool
+	}
 	if offer.VLANIDs != nil {
 		s.FirstVLAN, s.LastVLAN = int(offer.VLANIDs.First), int(offer.VLANIDs.Last)
 	}

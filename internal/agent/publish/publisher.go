@@ -86,6 +86,9 @@ func (p *Publisher) publish(ctx context.Context, m *model.Machine, faults map[st
 	for _, part := range slicecodec.Split(devices) {
 		pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: part})
 	}
+	for _, sets := range slicecodec.SharedCounters(devices) {
+		pool.Slices = append(pool.Slices, resourceslice.Slice{SharedCounters: sets})
+	}
 	err := p.Helper.PublishResources(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.Pool: pool}})
 	if err != nil {
 		return p.interval(), fmt.Errorf("publish %s: %w", p.Driver, err)

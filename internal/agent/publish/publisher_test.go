@@ -76,6 +76,18 @@ func TestPublishesChangesOnly(t *testing.T) {
 	})
 }
 
+// The counter of a NIC that is offered both ways is in a slice after those of devices.
+func TestPublishesCounters(t *testing.T) {
+	f := &fakeHelper{}
+	both := nic("eth0", 1, "up")
+	both.Share = &model.Share{Type: model.ShareMacvlan, Slots: 4, AlsoExclusive: true}
+	All(t.Context(), []*Publisher{netPublisher(f)}, machineWith(t, both, nic("eth1", 2, "up")), nil)
+	if len(f.last) != 2 || len(f.last[0].Devices) != 3 || len(f.last[0].SharedCounters) > 0 || len(f.last[1].Devices) > 0 ||
+		len(f.last[1].SharedCounters) != 1 || f.last[1].SharedCounters[0].Name != "eth0" {
+		t.Errorf("slices %+v, want three devices, then the counter of eth0", f.last)
+	}
+}
+
 // A change right after the first write is written at once, the next has to wait, and
 // a quiet time makes up for it.
 func TestFirstChangeGoesOutAtOnce(t *testing.T) {

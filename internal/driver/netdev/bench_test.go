@@ -4,6 +4,7 @@
 package netdev
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
 	"plumbline.dev/plumbline/internal/host/hosttest"
 	"plumbline.dev/plumbline/internal/host/rtnl"
+	"plumbline.dev/plumbline/internal/model"
 )
 
 // BenchmarkAttachOne and the others take what a node with one and with eight
@@ -65,6 +67,84 @@ func benchmark(b *testing.B, nics int, attach bool) {
 	} {
 		b.ReportMetric(float64(n)/float64(len(ours)), unit)
 	}
+}
+
+// between is how long a round waits for the kernel to be done with the one before it: a link
+// that was deleted is freed later.
+const between = 20 * time.Millisecond
+
+// BenchmarkAttachChild gives a pod a link of its own on a shared NIC, by turns with what the
+// kernel takes for one: a request that makes it in the pod's namespace, and an up.
+func BenchmarkAttachChild(b *testing.B) {
+	hosttest.NeedLink(b, "macvlan")
+	l := &lab{host: hosttest.NewNamespace(b)}
+	pod := hosttest.NewNamespace(b)
+	l.host.Run(b, `
+		ip link add nic0 type veth peer name port0
+		ip link set port0 up
+		ip link set nic0 up`)
+	l.driver = l.newDriver(b)
+	record, err := l.planShare(b, model.Share{Type: model.ShareMacvlan, Slots: 4}, shareOf("a", `{"interface": {"name": "net1"}}`, "nic0"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	plan, err := ReadPlan(record.Devices[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	host, in := open(b, l.host.Path()), open(b, pod.Path())
+	parent, err := host.LinkByName("nic0")
+	if err != nil || parent == nil {
+		b.Fatal(parent, err)
+	}
+	driven := func() time.Duration {
+		start := time.Now()
+		_, err := l.driver.Attach(b.Context(), record, pod.Path())
+		took := time.Since(start)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := l.driver.Detach(b.Context(), record, pod.Path()); err != nil {
+			b.Fatal(err)
+		}
+		return took
+	}
+	bare := func() time.Duration {
+		up := true
+		start := time.Now()
+		err := host.CreateChild(parent.Index, in.Fd(), "net1", plan.Child.Child, nil, plan.Pod.Settings.MAC)
+		link, found := in.LinkByName("net1")
+		if err = errors.Join(err, found); err != nil || link == nil {
+			b.Fatal(link, err)
+		}
+		if err := in.Set(link.Index, rtnl.Change{Up: &up}); err != nil {
+			b.Fatal(err)
+		}
+		took := time.Since(start)
+		if err := in.DeleteLink(link.Index); err != nil {
+			b.Fatal(err)
+		}
+		return took
+	}
+	var ours, floor []time.Duration
+	round := func() {
+		var a, z time.Duration
+		if len(ours)%2 == 0 {
+			z, a = bare(), driven()
+		} else {
+			a, z = driven(), bare()
+		}
+		ours, floor = append(ours, a), append(floor, z)
+		time.Sleep(between)
+	}
+	for b.Loop() {
+		round()
+	}
+	for len(ours) < leastRounds {
+		round()
+	}
+	b.ReportMetric(float64(hosttest.Median(ours)), "ns/op")
+	b.ReportMetric(float64(hosttest.Median(ours))/float64(hosttest.Median(floor)), "of-floor")
 }
 
 // course is a host with fabric NICs, a pod, and sockets in both.

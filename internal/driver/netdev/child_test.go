@@ -149,8 +149,8 @@ func TestVLANChild(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "interface.vlanID: 105: claim default/a has it on this NIC") || !driver.OnlyHeld(err) {
 		t.Errorf("one tag twice: %v; want a refusal that passes", err)
 	}
-	l.host.Run(t, "ip link add link nic0 name mine type vlan id 106")
 	other := l.mustPlanShare(t, offer, shareOf("c", `{"interface": {"name": "net1", "type": "vlan", "vlanID": 106}}`, "nic0"), r)
+	l.host.Run(t, "ip link add link nic0 name mine type vlan id 106")
 	second := hosttest.NewNamespace(t)
 	if _, err := l.driver.Attach(t.Context(), other, second.Path()); err == nil || !strings.Contains(err.Error(), "interface nic0 has a vlan of it already, made by somebody else") {
 		t.Errorf("a tag that the host has: %v", err)
@@ -213,6 +213,270 @@ func TestSharePlan(t *testing.T) {
 	if _, err := l.driver.Plan(shareOf("a", "", "nic2"), m, nil); err == nil || !strings.Contains(err.Error(), "nic2 is not shared any more: want a HostPolicy with links[].share for it") {
 		t.Errorf("a share of a NIC that is not shared: %v", err)
 	}
+}
+
+// What the host itself has on a NIC is not for a claim to meet when its pod starts.
+func TestHostsOwnLinks(t *testing.T) {
+	l := sharedLab(t)
+	ipvlan := model.Share{Type: "ipvlan", Slots: 4}
+	macvlan := model.Share{Type: "macvlan", Slots: 4}
+	vlan := model.Share{Type: "vlan", FirstVLAN: 100, LastVLAN: 110, Slots: 4}
+	for _, tt := range []struct {
+		add, parameters string
+		offer           model.Share
+		refusal         string
+	}{
+		{"type vlan id 106", `{"interface": {"type": "vlan", "vlanID": 106}}`, vlan, "interface.vlanID: 106: interface mine has it on nic0, made by somebody else: want another of 100-110"},
+		{"type vlan id 106", `{"interface": {"type": "vlan", "vlanID": 107}}`, vlan, ""},
+		{"type vlan id 106", "", macvlan, ""},
+		{"type macvlan mode bridge", "", ipvlan, "interface nic0 carries mine, of kind macvlan, made by somebody else, and the kernel has no ipvlan beside it: remove it, or offer the NIC as macvlan"},
+		{"type macvlan mode bridge", "", macvlan, ""},
+		{"type macvlan mode passthru", "", macvlan, "interface nic0 carries mine, a macvlan of mode passthru, which has it alone: remove that"},
+		{"type ipvlan mode l3 private", "", macvlan, "interface nic0 carries mine, of kind ipvlan, made by somebody else, and the kernel has no macvlan beside it"},
+		{"type ipvlan mode l3 private", "", ipvlan, "interface nic0 carries mine, an ipvlan of mode l3 private, made by somebody else, and all of a link have one"},
+		{"type ipvlan mode l3 private", "", model.Share{Type: "ipvlan", Mode: "l3", Flag: "private", Slots: 4}, ""},
+		{"type macvlan mode bridge", `{"interface": {"hardwareAddr": "02:00:00:00:00:77"}}`, macvlan, "interface.hardwareAddr: 02:00:00:00:00:77: interface mine of the host has it: give each its own, or leave it out"},
+		{"type macvlan mode bridge", `{"interface": {"hardwareAddr": "02:00:00:00:00:00"}}`, macvlan, "interface.hardwareAddr: 02:00:00:00:00:00: interface nic0 of the host has it"},
+	} {
+		t.Run(tt.add+", "+tt.offer.Type+" "+tt.parameters, func(t *testing.T) {
+			kind := strings.Fields(tt.add)[1]
+			hosttest.NeedLink(t, kind)
+			address := ""
+			if kind == "macvlan" && !strings.Contains(tt.add, "passthru") {
+				address = "address 02:00:00:00:00:77 "
+			}
+			l.host.Run(t, "ip link add link nic0 name mine "+address+tt.add)
+			defer l.host.Run(t, "ip link delete mine")
+			_, err := l.planShare(t, tt.offer, shareOf("a", tt.parameters, "nic0"))
+			if (err == nil) != (tt.refusal == "") || err != nil && (!strings.Contains(err.Error(), tt.refusal) || driver.OnlyHeld(err)) {
+				t.Errorf("%v, want %q", err, tt.refusal)
+			}
+		})
+	}
+}
+
+// What the links of a NIC have of it each alone is refused to the second claim that wants it,
+// and to the second request of one claim.
+func TestChildrenOfOneNIC(t *testing.T) {
+	l := sharedLab(t)
+	vlan := model.Share{Type: "vlan", FirstVLAN: 100, LastVLAN: 110, Slots: 4}
+	macvlan := model.Share{Type: "macvlan", Slots: 2}
+	const tagged, addressed = `{"interface": {"name": %q, "type": "vlan", "vlanID": 105}}`, `{"interface": {"name": %q, "hardwareAddr": "02:00:00:00:00:55"}}`
+	for _, tt := range []struct {
+		what, parameters string
+		offer            model.Share
+		refusal          string // with the holder for %s
+	}{
+		{"tag", tagged, vlan, "interface.vlanID: 105: %s has it on this NIC: want another of 100-110"},
+		{"hardware address", addressed, macvlan, "interface.hardwareAddr: 02:00:00:00:00:55: %s has it on this NIC: give each its own, or leave it out"},
+		{"hardware address of vlans", `{"interface": {"name": %[1]q, "type": "vlan", "vlanID": 10%.1[1]s, "hardwareAddr": "02:00:00:00:00:55"}}`, vlan, ""},
+		{"slots", `{"interface": {"name": %q}}`, model.Share{Type: "macvlan", Slots: 1}, "dra.net/slots of 1: the claim takes 1, and 1 are held, by %s: end one of them, or want more slots"},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			of := func(name, ifname string) driver.Claim {
+				return shareOf(name, fmt.Sprintf(tt.parameters, ifname), "nic0")
+			}
+			first := l.mustPlanShare(t, tt.offer, of("a", "1st"))
+			_, err := l.planShare(t, tt.offer, of("b", "2nd"), first)
+			refused(t, "another claim", err, tt.refusal, "claim default/a")
+			if err != nil && !driver.OnlyHeld(err) {
+				t.Errorf("%v does not pass", err)
+			}
+			both := of("c", "3rd")
+			second := of("d", "4th").Devices[0]
+			second.Request = "second"
+			both.Devices = append(both.Devices, second)
+			_, err = l.planShare(t, tt.offer, both)
+			if strings.HasPrefix(tt.what, "hardware address") { // of one pod
+				refused(t, "one claim", err, "interface.hardwareAddr: 02:00:00:00:00:55", "")
+				return
+			}
+			refused(t, "one claim", err, tt.refusal, "request nic of this claim")
+			if err != nil && driver.OnlyHeld(err) {
+				t.Errorf("%v would never pass", err)
+			}
+		})
+	}
+	three := shareOf("a", "", "nic0")
+	three.Devices[0].Consumed = map[string]resource.Quantity{slicecodec.CapacitySlots: resource.MustParse("3")}
+	_, err := l.planShare(t, macvlan, three)
+	refused(t, "more than there are by now", err, "dra.net/slots of 2: the claim takes 3: delete the claim, so that it is allocated anew", "")
+}
+
+func refused(t *testing.T, what string, err error, want, holder string) {
+	t.Helper()
+	if holder != "" {
+		want = strings.ReplaceAll(want, "%s", holder)
+	}
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: %v, want %q", what, err, want)
+	}
+}
+
+// A NIC that is offered both ways is had in one: whole, under its other name, or in shares.
+func TestTwins(t *testing.T) {
+	l := sharedLab(t)
+	offer := model.Share{Type: "macvlan", Slots: 4, AlsoExclusive: true}
+	twin := claim("", "nic0-whole")
+	whole := l.mustPlanShare(t, offer, twin)
+	share := l.mustPlanShare(t, offer, shareOf("a", "", "nic0"))
+	_, err := l.planShare(t, offer, shareOf("b", "", "nic0"), whole)
+	refused(t, "a share of what a claim has whole", err, "claim default/claim holds it whole", "")
+	_, err = l.planShare(t, offer, twin, share)
+	refused(t, "the whole of what a claim has a share of", err, "claim default/a holds it", "")
+	_, err = l.driver.Plan(twin, l.machine(t), nil)
+	refused(t, "the offer has gone", err, "is not offered both whole and in shares any more: delete the claim, so that it is allocated anew", "")
+	both := shareOf("c", "", "nic0")
+	both.Devices = append(both.Devices, twin.Devices...)
+	_, err = l.planShare(t, offer, both)
+	refused(t, "one claim", err, "the claim has the NIC whole and a share of it: want one of them", "")
+
+	pod := hosttest.NewNamespace(t)
+	pod.Run(t, quiet)
+	before := look(t, l.host)
+	if s := l.attach(t, whole, pod); len(s) != 1 || s[0].Device != "nic0-whole" || s[0].InterfaceName != "nic0" {
+		t.Errorf("status %+v, want nic0 in the pod", s)
+	}
+	if err := l.driver.Detach(t.Context(), whole, pod.Path()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "the host afterwards", before, l.host)
+
+	held, err := HeldShares(whole)
+	if err != nil || len(held) != 1 || held[0].Slots != 0 || held[0].NIC.Share == nil {
+		t.Errorf("held %+v, %v; want nic0 as it is offered, and no slots", held, err)
+	}
+	if nics, err := HeldNICs(whole); err != nil || len(nics) != 1 || nics[0].Share != nil {
+		t.Errorf("held whole %+v, %v", nics, err)
+	}
+}
+
+// Where a pod sees no RDMA device that stays on the host, a share has none, and the whole has.
+func TestTwinsOfExclusiveRDMA(t *testing.T) {
+	l := sharedLab(t)
+	fake := newFakeRDMA(t, rdmaState{Mode: rdma.Exclusive, Devices: []rdmaStateDevice{{Name: "mlx5_0", Namespace: inode(l.host.Fd())}}})
+	l.rdma = &fake
+	l.driver = l.newDriver(t)
+	offer := model.Share{Type: "macvlan", Slots: 4, AlsoExclusive: true, WithoutRDMA: true}
+	for device, want := range map[string]bool{"nic0": false, "nic0-whole": true} {
+		c := claim("", device)
+		if !want {
+			c = shareOf("a", "", device)
+		}
+		r := l.mustPlanShare(t, offer, c)
+		plan, err := ReadPlan(r.Devices[0])
+		if err != nil || r.Devices[0].RDMA != want || (plan.RDMA != nil) != want {
+			t.Errorf("%s: RDMA %t, %+v, %v; want %t", device, r.Devices[0].RDMA, plan.RDMA, err, want)
+		}
+	}
+}
+
+// A container has the files of the NIC that its pod has a share of, and of no other.
+func TestFilesOfSharedRDMA(t *testing.T) {
+	l := sharedLab(t)
+	fake := newFakeRDMA(t, rdmaState{Mode: rdma.Shared, Devices: []rdmaStateDevice{
+		{Name: "mlx5_0", Namespace: inode(l.host.Fd())}, {Name: "mlx5_1", Namespace: inode(l.host.Fd())},
+	}})
+	l.rdma = &fake
+	l.driver = l.newDriver(t)
+	m := l.machine(t)
+	for i, files := range [][]string{
+		{"/dev/infiniband/uverbs0", "/dev/infiniband/umad0", "/dev/infiniband/rdma_cm"},
+		{"/dev/infiniband/uverbs1", "/dev/infiniband/umad1", "/dev/infiniband/rdma_cm"},
+	} {
+		m.NICs[i].RDMA = &model.RDMADevice{Name: fmt.Sprint("mlx5_", i), CharDevices: files}
+	}
+	slicecodec.FindNIC(m, "nic0").Share = &model.Share{Type: "macvlan", Slots: 4}
+	for parameters, want := range map[string]string{
+		"":                         "/dev/infiniband/uverbs0 /dev/infiniband/rdma_cm",
+		`{"rdma": {"umad": true}}`: "/dev/infiniband/uverbs0 /dev/infiniband/umad0 /dev/infiniband/rdma_cm",
+	} {
+		r, err := l.driver.Plan(shareOf("a", parameters, "nic0"), m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, n := range r.Devices[0].Edits.DeviceNodes {
+			got = append(got, n.Path)
+		}
+		if strings.Join(got, " ") != want || !r.Devices[0].RDMA || !l.driver.MemlockFor(r) {
+			t.Errorf("%s: files %v, want %s and the right to lock memory", parameters, got, want)
+		}
+		pod := hosttest.NewNamespace(t)
+		if e, err := l.driver.ContainerEdits(t.Context(), []driver.Record{r}, pod.Path()); err != nil || len(e.CharDevices) != 0 {
+			t.Errorf("%s: %+v, %v; want no files beside those of CDI", parameters, e.CharDevices, err)
+		}
+	}
+}
+
+// The pool of an offer gives addresses to claims that say nothing of them.
+func TestPoolOfAnOffer(t *testing.T) {
+	l := sharedLab(t)
+	l.driver.pools = fabric(t)
+	offer := model.Share{Type: "macvlan", Slots: 4, Pool: "fabric"}
+	for parameters, want := range map[string]string{
+		"":                                "10.77.0.",
+		`{"interface": {"name": "net1"}}`: "10.77.0.",
+		`{"interface": {"addresses": ["10.99.0.2/24"]}}`: "10.99.0.2",
+		`{"interface": {"addressing": "unnumbered"}}`:    "",
+		`{"interface": {"ipam": {"pool": "another"}}}`:   `interface.ipam.pool: "another": there is no such NetworkAddressPool`,
+	} {
+		r, err := l.planShare(t, offer, shareOf("a", parameters, "nic0"))
+		if err != nil {
+			if want == "" || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", parameters, err, want)
+			}
+			continue
+		}
+		addresses, err := Addresses(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(addresses) > 0) != (want != "") || len(addresses) > 0 && !strings.HasPrefix(addresses[0].String(), want) {
+			t.Errorf("%s: addresses %v, want %q", parameters, addresses, want)
+		}
+	}
+}
+
+// A bond that cannot move is shared as a NIC is.
+func TestChildOnBond(t *testing.T) {
+	hosttest.NeedLink(t, "bond")
+	l := sharedLab(t)
+	l.fabric.Run(t, `
+		ip link add br0 type bridge
+		ip link set port1 master br0
+		ip link set port2 master br0
+		ip link set br0 up
+		ip address add 10.56.218.1/24 dev br0`)
+	l.host.Run(t, `
+		ip link set nic1 down
+		ip link set nic2 down
+		ip link add nicbond0 type bond mode active-backup miimon 50
+		ip link set nic1 master nicbond0
+		ip link set nic2 master nicbond0
+		ip link set nicbond0 up`)
+	pod := hosttest.NewNamespace(t)
+	pod.Run(t, quiet)
+	m := l.machine(t)
+	slicecodec.FindNIC(m, "nicbond0").Share = &model.Share{Type: "macvlan", Slots: 4}
+	r, err := l.driver.Plan(shareOf("a", `{"interface": {"name": "net1", "addresses": ["10.56.218.2/24"]}}`, "nicbond0"), m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := l.host.Run(t, "ip -o link show nicbond0")
+	l.attach(t, r, pod)
+	reach(t, pod, l.fabric, "10.56.218.1")
+	l.host.Run(t, "ip link set nic1 down") // the other port carries the packets
+	reach(t, pod, l.fabric, "10.56.218.1")
+	if err := l.driver.Detach(t.Context(), r, pod.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.host.Run(t, "ip -o link show nicbond0"); strings.Fields(got)[1] != strings.Fields(before)[1] {
+		t.Errorf("the bond: %s; before %s", got, before)
+	}
+	slicecodec.FindNIC(m, "nic1").Share = &model.Share{Type: "macvlan", Slots: 4}
+	_, err = l.driver.Plan(shareOf("b", "", "nic1"), m, nil)
+	refused(t, "a port of the bond", err, "interface nic1 is a port of nicbond0", "")
 }
 
 // Who has a NIC whole, and who has a share of it, keep each other away; shares do not.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/driver"
@@ -34,6 +35,9 @@ type planner struct {
 	away []*hoststate.State
 	// addresses are in use: those of held, and those that were chosen for this claim.
 	addresses map[netip.Addr]bool
+	// children are the links on shared NICs: those of held, and those that were planned for
+	// this claim.
+	children *[]heldChild
 }
 
 // plan is the whole record, or every reason why there is none.
@@ -55,6 +59,11 @@ func (p planner) plan() (driver.Record, error) {
 	if p.addresses, err = heldAddresses(p.held); err != nil {
 		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
 	}
+	children, err := heldChildren(p.held, p.claim)
+	if err != nil {
+		return driver.Record{}, fmt.Errorf("claim %s: %w", p.claim.ClaimRef, err)
+	}
+	p.children = &children
 	configs := make([]*v1alpha1.NetworkConfig, len(p.claim.Devices))
 	problems := make([]error, len(p.claim.Devices))
 	for i, a := range p.claim.Devices {
@@ -94,15 +103,19 @@ func (p planner) device(a driver.Allocation, c *v1alpha1.NetworkConfig, problem 
 	d := driver.DeviceRecord{Request: a.Request, Pool: a.Pool, Device: a.Device, AdminAccess: a.AdminAccess}
 	if a.ShareID != nil {
 		d.ShareID = string(*a.ShareID)
+		nic = nic.InShares()
 	}
 	plan := Plan{NIC: *nic, Alone: alone(p.m, nic)}
 	if !a.AdminAccess {
 		if err := p.mayTake(a, nic, taken); err != nil {
 			return driver.DeviceRecord{}, err
 		}
-		taken[key(a)] = true
+		taken[key(a, nic)] = true
 		if problem != nil {
 			return driver.DeviceRecord{}, problem
+		}
+		if a.ShareID != nil {
+			c = withOffer(c, nic.Share)
 		}
 		if err := p.placement(a, c, &plan); err != nil {
 			return driver.DeviceRecord{}, err
@@ -118,6 +131,9 @@ func (p planner) device(a driver.Allocation, c *v1alpha1.NetworkConfig, problem 
 			return driver.DeviceRecord{}, err
 		}
 	}
+	if plan.Child != nil {
+		*p.children = append(*p.children, childHeld(&plan, "request "+a.Request+" of this claim", false))
+	}
 	var err error
 	d.Plan, err = json.Marshal(plan)
 	return d, err
@@ -131,34 +147,55 @@ func alone(m *model.Machine, nic *model.NIC) bool {
 	})
 }
 
-// key tells allocations apart: of one device there is one, or one for each share.
-func key(a driver.Allocation) string {
+// key tells allocations apart: of one NIC there is one, or one for each share.
+func key(a driver.Allocation, nic *model.NIC) string {
 	if a.ShareID == nil {
-		return a.Device
+		return slicecodec.NICName(*nic)
 	}
-	return a.Device + "/" + string(*a.ShareID)
+	return slicecodec.NICName(*nic) + "/" + string(*a.ShareID)
+}
+
+// isOf says whether a device of a record is a NIC, or its twin.
+func isOf(d driver.DeviceRecord, nic *model.NIC) bool {
+	return d.Device == slicecodec.NICName(*nic) || d.Device == slicecodec.TwinName(*nic)
 }
 
 // mayTake refuses what must not be taken from the host or from another claim.
 func (p planner) mayTake(a driver.Allocation, nic *model.NIC, taken map[string]bool) error {
+	name := slicecodec.NICName(*nic)
+	whole := a.ShareID == nil
+	isTwin := a.Device != name
 	switch {
-	case taken[key(a)]:
+	case taken[key(a, nic)]:
 		return errors.New("the claim lists it twice")
-	case a.ShareID != nil:
+	case taken[name] || whole && anyStartsWith(taken, name+"/"):
+		return errors.New("the claim has the NIC whole and a share of it: want one of them")
+	case !whole:
 		return p.mayShare(a, nic)
 	case nic.Withheld != nil:
 		return fmt.Errorf("%s is not offered: it %s", nic, *nic.Withheld)
-	case nic.Share != nil:
+	case isTwin && (nic.Share == nil || !nic.Share.AlsoExclusive):
+		return fmt.Errorf("%s is not offered both whole and in shares any more: delete the claim, so that it is allocated anew", nic)
+	case !isTwin && nic.Share != nil:
 		return fmt.Errorf("%s is shared, and the claim was allocated all of it: delete the claim, so that it is allocated anew", nic)
 	}
 	for _, r := range p.held {
 		for _, d := range r.Devices {
-			if d.Device == a.Device && !d.AdminAccess && r.Claim.UID != p.claim.UID {
+			if isOf(d, nic) && !d.AdminAccess && r.Claim.UID != p.claim.UID {
 				return driver.HeldError{Err: fmt.Errorf("claim %s holds it", r.Claim)}
 			}
 		}
 	}
 	return nil
+}
+
+func anyStartsWith(keys map[string]bool, prefix string) bool {
+	for key := range keys {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // placement plans the interface, where the NIC has one, and the RDMA device.
@@ -414,6 +451,7 @@ func HeldNICs(r driver.Record) ([]model.NIC, error) {
 			return nil, fmt.Errorf("claim %s: %w", r.Claim, err)
 		}
 		if p.Child == nil {
+			p.NIC.Share = nil // that is said anew (HeldShares)
 			held = append(held, p.NIC)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,52 @@ func TestRDMAInPod(t *testing.T) {
 	index := l.nicIn(t, l.host, "02:00:00:00:00:00").Index
 	if on, err := rdma.On(l.host.Fd(), index); err != nil || len(on) != 1 || on[0].Name != onHost {
 		t.Errorf("on the host again: %+v, %v, want %s", on, err, onHost)
+	}
+}
+
+// A link on a shared NIC has its address among the GIDs of the NIC's RDMA device, as the pod
+// sees that, and the device stays.
+func TestRDMAOfAShare(t *testing.T) {
+	if !hosttest.OnGuest() {
+		t.Skip("RDMA devices are seen in all namespaces: made on the virtual machine only")
+	}
+	hosttest.NeedLink(t, "macvlan")
+	l, pod := newLab(t), hosttest.NewNamespace(t)
+	pod.Run(t, quiet)
+	if mode, err := rdma.NamespaceMode(l.host.Fd()); mode != rdma.Shared || err != nil {
+		t.Skipf("the mode of RDMA devices is %q (%v): want shared", mode, err)
+	}
+	const device = "plumbshare0"
+	l.host.Run(t, "ip link set nic0 up")
+	if err := rdma.AddSoftware(l.host.Fd(), device, "rxe", "nic0"); err != nil {
+		t.Fatal(err)
+	}
+	l.driver.sys = os.DirFS("/sys")
+	m := l.machine(t)
+	files := filesOfDevice(t, device)
+	if len(files) == 0 {
+		t.Fatalf("%s has no file of verbs", device)
+	}
+	path, _, _ := strings.Cut(files[0], " ")
+	m.NICs[0].RDMA = &model.RDMADevice{Name: device, Software: true, CharDevices: []string{path}}
+	m.NICs[0].Share = &model.Share{Type: model.ShareMacvlan, Slots: 4}
+	r, err := l.driver.Plan(shareOf("a", `{"interface": {"name": "net1", "addresses": ["10.91.0.3/24"]}}`, "nic0"), m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.attach(t, r, pod)
+	if got := r.Devices[0].Edits.DeviceNodes; len(got) != 1 || got[0].Path != path {
+		t.Errorf("the container's files are %+v, want %s", got, path)
+	}
+	if err := awaitRoCEGID(t.Context(), pod, device, netip.MustParseAddr("10.91.0.3")); err != nil {
+		t.Error(err)
+	}
+	if err := l.driver.Detach(t.Context(), r, pod.Path()); err != nil {
+		t.Fatal(err)
+	}
+	index := l.nicIn(t, l.host, "02:00:00:00:00:00").Index
+	if on, err := rdma.On(l.host.Fd(), index); err != nil || len(on) != 1 || on[0].Name != device {
+		t.Errorf("on the host afterwards: %+v, %v, want %s", on, err, device)
 	}
 }
 

@@ -62,6 +62,9 @@ func (d *Driver) Read(ctx context.Context, c driver.Claim, m *model.Machine) (dr
 		}
 		usesRDMA = usesRDMA || nic.RDMA != nil
 		if merged, err := merge(a.Configs); err == nil { // Plan says what is wrong
+			if a.ShareID != nil {
+				merged = withOffer(merged, nic.Share)
+			}
 			d.readBlock(merged, k.blocks)
 		}
 		if nic.Interface == nil {

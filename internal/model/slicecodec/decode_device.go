@@ -43,8 +43,15 @@ func (d *decoder) nic(id model.DeviceID, read Reading, device resourceapi.Device
 		n.Simulated = ptr.To("stand-in")
 	}
 	n.Share = r.share(device.Capacity)
+	base, twins := hasTwin(id.Driver, device)
+	if !twins {
+		base = id.Name
+	}
+	if n.Share != nil {
+		n.Share.AlsoExclusive = twins
+	}
 	if n.PCI != nil {
-		if port, ok := strings.CutPrefix(id.Name, NICName(model.NIC{PCI: n.PCI})+"-"); ok {
+		if port, ok := strings.CutPrefix(base, NICName(model.NIC{PCI: n.PCI})+"-"); ok {
 			n.Port = &port
 		}
 	}

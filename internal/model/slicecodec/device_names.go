@@ -34,6 +34,11 @@ func NICName(n model.NIC) string {
 	return ""
 }
 
+// TwinName is the device name under which a NIC that is shared is offered whole as well.
+func TwinName(n model.NIC) string { return NICName(n) + twinSuffix }
+
+const twinSuffix = "-whole"
+
 // IDOfNIC is the device that a NIC is published as; for one that was read from a slice,
 // the device of that slice, which may be another driver's.
 func IDOfNIC(n model.NIC) model.DeviceID {
@@ -64,14 +69,22 @@ func gpuIndex(name string) (int, bool) {
 	return n, ok && err == nil && n >= 0 && strconv.Itoa(n) == digits
 }
 
-// FindNIC returns the NIC a device name stands for, or nil.
+// FindNIC returns the NIC a device name stands for, or nil. It may be the name of its twin.
 func FindNIC(m *model.Machine, device string) *model.NIC {
+	base, isTwin := strings.CutSuffix(device, twinSuffix)
+	var twin *model.NIC
 	for i := range m.NICs {
-		if NICName(m.NICs[i]) == device {
+		switch NICName(m.NICs[i]) {
+		case device:
 			return &m.NICs[i]
+		case base:
+			twin = &m.NICs[i]
 		}
 	}
-	return nil
+	if !isTwin {
+		return nil
+	}
+	return twin
 }
 
 // FindGPU returns the GPU a device name stands for, or nil.

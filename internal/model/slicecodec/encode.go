@@ -32,6 +32,9 @@ func Explain(m *model.Machine, driver string, cpus CPUOptions) ([]resourceapi.De
 			if n.Offered() {
 				l.add(encodeNIC(m, n))
 			}
+			if n.HasTwin() {
+				l.add(encodeTwin(m, n))
+			}
 		}
 	case DriverCPU:
 		for _, d := range CPUDevices(m, cpus) {
@@ -72,6 +75,12 @@ func (l *list) add(b *builder) {
 	}
 }
 
+// EncodeNIC is the device of one NIC as if it were offered whole, whatever keeps it from that.
+func EncodeNIC(m *model.Machine, n model.NIC) resourceapi.Device {
+	n.Share = nil
+	return encodeNIC(m, n).build()
+}
+
 // MaxDevices is the most devices a slice holds: the API's limit once any device
 // of it carries a taint, kept from the start so that a taint never forces a
 // new split.
@@ -84,4 +93,21 @@ func Split(devices []resourceapi.Device) [][]resourceapi.Device {
 		return [][]resourceapi.Device{nil}
 	}
 	return slices.Collect(slices.Chunk(devices, MaxDevices))
+}
+
+// SharedCounters are the counter sets that devices consume of, cut as slices hold them: the
+// API wants them in slices without devices (KEP-4815). Every set is one NIC, which is had
+// whole, or in shares by as many as there are.
+func SharedCounters(devices []resourceapi.Device) [][]resourceapi.CounterSet {
+	var sets []resourceapi.CounterSet
+	seen := map[string]bool{}
+	for _, d := range devices {
+		for _, c := range d.ConsumesCounters {
+			if !seen[c.CounterSet] {
+				seen[c.CounterSet] = true
+				sets = append(sets, resourceapi.CounterSet{Name: c.CounterSet, Counters: c.Counters})
+			}
+		}
+	}
+	return slices.Collect(slices.Chunk(sets, resourceapi.ResourceSliceMaxCounterSets))
 }

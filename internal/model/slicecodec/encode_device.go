@@ -15,7 +15,18 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
+// encodeTwin is the whole of a NIC that is shared as well.
+func encodeTwin(m *model.Machine, n model.NIC) *builder {
+	name, set := TwinName(n), NICName(n)
+	n.Share = nil
+	b := encodeNIC(m, n)
+	b.device.Name = name
+	b.consumeNIC(set)
+	return b
+}
+
 func encodeNIC(m *model.Machine, n model.NIC) *builder {
+	n = *n.InShares()
 	b := newBuilder(NICName(n))
 	b.place(m, n.NUMANode)
 	b.rdma(n.RDMA)
@@ -43,6 +54,9 @@ func encodeNIC(m *model.Machine, n model.NIC) *builder {
 		b.flag(AttrSimulated, true)
 	}
 	b.share(n.Share)
+	if n.HasTwin() {
+		b.consumeNIC(NICName(n))
+	}
 	b.cloudAttributes(n.Attributes)
 	return b
 }

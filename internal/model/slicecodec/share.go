@@ -30,6 +30,25 @@ func (b *builder) share(s *model.Share) {
 	}
 }
 
+// counterNIC is the one counter of a NIC that is offered in shares and whole, of which there
+// is one. A device that is shared consumes it with its first share, and its twin whole.
+const counterNIC = "nic"
+
+func (b *builder) consumeNIC(set string) {
+	one := map[string]resourceapi.Counter{counterNIC: {Value: *resource.NewQuantity(1, resource.DecimalSI)}}
+	b.device.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: one}}
+}
+
+// hasTwin says whether a published device of ours consumes the counter of a NIC, and base is
+// the name of the NIC that it is then the whole of, or the shares.
+func hasTwin(driver string, d resourceapi.Device) (base string, ok bool) {
+	if driver != DriverNet || len(d.ConsumesCounters) != 1 {
+		return d.Name, false
+	}
+	base = d.ConsumesCounters[0].CounterSet
+	return base, d.Name == base || d.Name == base+twinSuffix
+}
+
 // shareOptions are those of the kind of link; empty for none.
 func shareOptions(s *model.Share) string {
 	switch s.Type {

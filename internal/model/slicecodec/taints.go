@@ -31,12 +31,16 @@ var taintKeys = map[model.FaultKind]string{
 var hostFaults = []model.FaultKind{model.FaultRDMAPort, model.FaultRDMAFiles}
 
 // Taint returns the devices with a taint for each of their faults, which are
-// listed by device name. NoSchedule keeps new pods away from a device; NoExecute
+// listed by device name; those of a NIC that is shared are also its twin's. NoSchedule keeps new pods away from a device; NoExecute
 // also evicts those that hold it, but for faults that checks of the host found.
 func Taint(devices []resourceapi.Device, faults map[string][]model.Fault, effect resourceapi.DeviceTaintEffect) []resourceapi.Device {
 	tainted := slices.Clone(devices)
 	for i := range tainted {
-		of := slices.SortedFunc(slices.Values(faults[tainted[i].Name]), model.CompareFaults)
+		name := tainted[i].Name
+		if base, twins := hasTwin(DriverNet, tainted[i]); twins {
+			name = base
+		}
+		of := slices.SortedFunc(slices.Values(faults[name]), model.CompareFaults)
 		for _, f := range of {
 			key, known := taintKeys[f.Kind]
 			if !known {
