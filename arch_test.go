@@ -142,11 +142,11 @@ var importTable = []struct {
 	{"internal/explain/...", []string{"internal/printable", "internal/plural", "internal/allocation", "internal/explain/...", "internal/model/...", "internal/selector", "internal/suggest"}},
 	{"internal/explain/mus", nil},
 	{"internal/explain/solver", nil},
-	{"internal/explain/explaintest", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/model/slicecodec", "internal/nodeslices", "deploy"}},
+	{"internal/explain/explaintest", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/model/...", "internal/nodeslices", "deploy"}},
 	{"internal/cli/cmdutil", nil},
-	{"internal/doctor", []string{"internal/host/pciconfig", "internal/model", "internal/model/affinity", "internal/plural", "internal/printable", "internal/suggest", "api/hosts/..."}},
+	{"internal/doctor", []string{"internal/host/kmsg", "internal/host/pciconfig", "internal/model", "internal/model/affinity", "internal/plural", "internal/printable", "internal/suggest", "api/hosts/..."}},
 	{"internal/cli/doctor", []string{
-		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/netns", "internal/inventory", "internal/kube", "internal/model/slicecodec", "internal/machine", "internal/version",
+		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/kmsg", "internal/host/netns", "internal/inventory", "internal/kube", "internal/model/slicecodec", "internal/machine", "internal/version",
 	}},
 	{"internal/cli/uninstall", []string{"api/hosts/...", "internal/cdi", "internal/cli/cmdutil", "internal/model/slicecodec", "internal/plural", "internal/printable"}},
 	{"internal/cli/explain", []string{
@@ -158,6 +158,8 @@ var importTable = []struct {
 		"internal/allocation", "internal/explain/...", "internal/simulate",
 		// lint asks the driver what it would say of a claim's parameters.
 		"internal/driver/netdev",
+		// And the agent and the operator of HostPolicies and pools.
+		"internal/agent/hostpolicies", "internal/addresspool", "internal/kube",
 		"internal/suggest",
 		"internal/vendorconfig/...",
 		"api/...", "deploy",

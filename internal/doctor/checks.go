@@ -51,10 +51,12 @@ func Checks() []Check {
 		{"numa-balancing", "pages that the kernel moves by itself", hosts.Performance, numaBalancing},
 		{"mtu", "MTU of RDMA NICs", hosts.Performance, mtu},
 		{"qos", "priorities of RoCE packets of like NICs", hosts.Performance, qos},
-		{"rdma-namespaces", "whether RDMA devices belong to one network namespace", hosts.Information, rdmaNamespaces},
+		{"rdma-namespaces", "whether RDMA devices belong to one network namespace (told, never wrong)", hosts.Information, rdmaNamespaces},
 		{"hugepages", "huge pages beside GPUs and NICs", hosts.Information, hugePages},
 		{"data-direct", "whose Data Direct functions there are", hosts.Information, dataDirect},
 		{"firmware", "firmware of like NICs", hosts.Information, firmware},
+		{"kernel-log", "messages of the kernel about GPUs, NICs and their modules", hosts.Information, kernelLog},
+		{"driver-reload", "what hangs from the drivers of NICs (told, never wrong)", hosts.Information, driverReload},
 		{"pcie-errors", "errors that PCIe devices counted", hosts.Information, pcieErrors},
 		{"port-errors", "errors that RDMA ports counted", hosts.Information, portErrors},
 	}

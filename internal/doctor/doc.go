@@ -4,7 +4,8 @@
 // Package doctor checks whether a host is ready for pods with GPUs and NICs on one
 // PCIe root: kernel modules, PCIe links and their settings, RDMA devices and ports,
 // interfaces, the container runtime and the kubelet. It reads files of /sys, /proc, /etc,
-// /boot, /dev, /run and /var/lib/kubelet, and nothing else; it changes nothing, and knows no cluster.
+// /boot, /dev, /run and /var/lib/kubelet, and the kernel's log where it is given that, and
+// nothing else; it changes nothing, and knows no cluster.
 //
 // Each check says what is so, from which file, and where that is not right, what would
 // be and how to get there. What cannot be read is neither right nor wrong.
@@ -18,5 +19,5 @@
 //	peers.go         hosts of one kind against each other
 //	profile_file.go  profiles as files
 //	modules.go, gpus.go, pcie.go, data_direct.go, rdma.go, qos.go, interfaces.go, memory.go,
-//	runtime.go: what they look at
+//	runtime.go, kernel_log.go, reload.go: what they look at
 package doctor

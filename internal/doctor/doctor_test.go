@@ -6,11 +6,13 @@ package doctor
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -19,6 +21,7 @@ import (
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/host/pciconfig"
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 func address(t testing.TB, s string) model.PCIAddress {
@@ -155,6 +158,8 @@ func readyFiles() map[string]string {
 		"run/nri/nri.sock":                         "",
 		"sys/fs/cgroup/kubepods.slice/rdma.max":    "mlx5_0 hca_handle=max hca_object=max\nmlx5_1 hca_handle=max hca_object=max\n",
 		"dev/infiniband/rdma_cm":                   "",
+		"sys/class/infiniband_verbs/abi_version":   "6\n",
+		"dev/kmsg":                                 "6,1,0,-;Linux version 6.8.0-1007\n6,2,1000000,-;mlx5_core 0000:06:00.0: firmware version: 28.39.1002\n SUBSYSTEM=pci\n",
 		"sys/module/ib_core/parameters/netns_mode": "Y\n",
 	}
 	for _, module := range []string{"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_core", "mlx5_ib"} {
@@ -203,6 +208,9 @@ func readyFiles() map[string]string {
 			files["proc/sys/net/ipv4/conf/"+conf+"/"+setting] = value + "\n"
 		}
 	}
+	for _, a := range []string{nicA, nicB} {
+		files["sys/bus/pci/devices/"+a+"/driver"] = linked + "../../../../bus/pci/drivers/mlx5_core"
+	}
 	for _, a := range []string{gpu, nicA, nicB} {
 		files["sys/bus/pci/devices/"+a+"/iommu_group/type"] = "identity\n"
 		files["sys/bus/pci/devices/"+a+"/aer_dev_fatal"] = "Undefined 0\nDLP 0\nTOTAL_ERR_FATAL 0\n"
@@ -228,10 +236,38 @@ const unreadable = "\x00unreadable"
 type someUnreadable struct{ fstest.MapFS }
 
 func (f someUnreadable) Open(name string) (fs.File, error) {
+	if file, ok := f.MapFS[name]; ok {
+		switch string(file.Data) {
+		case unreadable, hidden:
+			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+		case failing:
+			return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EIO}
+		}
+	}
+	return f.MapFS.Open(name)
+}
+
+// hidden stands for a file in a folder that is closed to all but root.
+const hidden = "\x00hidden"
+
+// linked, before a target, stands for a symbolic link.
+const linked = "\x00linked "
+
+// failing stands for a file of which the device, or its driver, gives an error.
+const failing = "\x00failing"
+
+func (f someUnreadable) Stat(name string) (fs.FileInfo, error) {
+	if file, ok := f.MapFS[name]; ok && string(file.Data) == hidden {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrPermission}
+	}
+	return f.MapFS.Stat(name)
+}
+
+func (f someUnreadable) ReadDir(name string) ([]fs.DirEntry, error) {
 	if file, ok := f.MapFS[name]; ok && string(file.Data) == unreadable {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	}
-	return f.MapFS.Open(name)
+	return f.MapFS.ReadDir(name)
 }
 
 // absent takes a file away.
@@ -251,11 +287,14 @@ func hostWith(t testing.TB, machine func(*model.Machine), edits map[string]strin
 	maps.Copy(files, edits)
 	tree := fstest.MapFS{}
 	for name, text := range files {
-		if text != absent {
+		if target, is := strings.CutPrefix(text, linked); is {
+			tree[name] = &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+		} else if text != absent {
 			tree[name] = &fstest.MapFile{Data: []byte(text)}
 		}
 	}
-	return Host{Machine: m, Files: someUnreadable{tree}}
+	of := someUnreadable{tree}
+	return Host{Machine: m, Files: of, Log: func() (io.ReadCloser, error) { return of.Open("dev/kmsg") }}
 }
 
 func TestReadyHost(t *testing.T) {
@@ -273,6 +312,21 @@ func TestReadyHost(t *testing.T) {
 	}
 }
 
+// kernelSays is a log of the kernel with a message each minute.
+func kernelSays(messages ...string) string {
+	var log strings.Builder
+	for i, m := range messages {
+		fmt.Fprintf(&log, "4,%d,%d,-;%s\n SUBSYSTEM=pci\n", i, (i+1)*60_000_000, m)
+	}
+	return log.String()
+}
+
+// portDown are the files of an RDMA device's port, and of its interface, that are down.
+func portDown(device, ifname string) map[string]string {
+	port := "sys/class/infiniband/mlx5_" + device + "/ports/1/"
+	return map[string]string{"sys/class/net/" + ifname + "/operstate": "down\n", port + "state": "1: DOWN\n", port + "phys_state": "3: Disabled\n"}
+}
+
 // nicsElsewhere puts the NICs below another root than the GPU, and leaves the Data Direct
 // function there.
 func nicsElsewhere(m *model.Machine) {
@@ -284,16 +338,21 @@ func nicsElsewhere(m *model.Machine) {
 	}
 }
 
-// TestChecks breaks a ready host in one way at a time: the check that looks there says
-// so of the right thing, and no other says anything new.
-func TestChecks(t *testing.T) {
-	sysfs := "sys/bus/pci/devices/"
-	for name, tc := range map[string]struct {
-		machine func(*model.Machine)
-		edits   map[string]string
-		// want are "check verdict subject: found" of what is not OK.
-		want []string
-	}{
+// brokenHost is a ready host with something else about it.
+type brokenHost struct {
+	machine func(*model.Machine)
+	edits   map[string]string
+	// want are "check verdict subject: found" of what is not OK.
+	want []string
+}
+
+// brokenHosts are ready hosts broken in one way at a time, by what is so.
+func brokenHosts(t *testing.T) map[string]brokenHost {
+	const sysfs = "sys/bus/pci/devices/"
+	return map[string]brokenHost{
+		"modules that nobody may see": {
+			nil, map[string]string{"sys/module/rdma_cm": hidden, "sys/module/rdma_cm/taint": absent}, []string{"rdma-modules unknown : may not be read"},
+		},
 		"a module is missing": {nil, map[string]string{"sys/module/rdma_ucm/taint": absent}, []string{"rdma-modules wrong : not loaded: rdma_ucm"}},
 		"modules of two builds": {
 			nil, map[string]string{"sys/module/mlx5_core/taint": "OE\n"},
@@ -373,6 +432,10 @@ func TestChecks(t *testing.T) {
 		},
 		"no uverbs":             {nil, map[string]string{"dev/infiniband/uverbs1": absent}, []string{"rdma-devices wrong 0000:07:00.0 eth2 mlx5_1: is not there"}},
 		"no connection manager": {nil, map[string]string{"dev/infiniband/rdma_cm": absent}, []string{"rdma-devices wrong : is not there"}},
+		"verbs that nobody may see": {
+			nil, map[string]string{"dev/infiniband/uverbs1": hidden}, []string{"rdma-devices unknown 0000:07:00.0 eth2 mlx5_1: may not be read"},
+		},
+		"a connection manager that nobody may see": {nil, map[string]string{"dev/infiniband/rdma_cm": hidden}, []string{"rdma-devices unknown : may not be read"}},
 		"port down": {
 			nil, map[string]string{"sys/class/infiniband/mlx5_0/ports/1/phys_state": "3: Disabled\n", "sys/class/infiniband/mlx5_0/ports/1/state": "1: DOWN\n"},
 			[]string{"rdma-ports wrong 0000:06:00.0 eth1 mlx5_0: DOWN, Disabled"},
@@ -446,11 +509,55 @@ func TestChecks(t *testing.T) {
 			}, nil,
 		},
 		"interface down": {nil, map[string]string{"sys/class/net/eth2/operstate": "down\n"}, []string{"links wrong 0000:07:00.0 eth2 mlx5_1: down"}},
+		"a NIC that nobody has set up": {
+			func(m *model.Machine) {
+				m.NICs[1].Interface.Addresses, m.NICs[1].Interface.Up = nil, new(false)
+			},
+			portDown("1", "eth2"), nil,
+		},
+		"a NIC that is set up, and has no carrier": {
+			func(m *model.Machine) { m.NICs[1].Interface.Addresses, m.NICs[1].Interface.Up = nil, new(true) },
+			portDown("1", "eth2"),
+			[]string{"links wrong 0000:07:00.0 eth2 mlx5_1: down", "rdma-ports wrong 0000:07:00.0 eth2 mlx5_1: DOWN, Disabled"},
+		},
+		"a NIC with an address that is down": {
+			func(m *model.Machine) { m.NICs[1].Interface.Up = new(false) }, portDown("1", "eth2"),
+			[]string{"links wrong 0000:07:00.0 eth2 mlx5_1: down", "rdma-ports wrong 0000:07:00.0 eth2 mlx5_1: DOWN, Disabled"},
+		},
+		"a NIC that the host needs, and that is down": {
+			func(m *model.Machine) {
+				m.NICs[1].Interface.Addresses, m.NICs[1].Interface.Up, m.NICs[1].Withheld = nil, new(false), new("is part of bond0")
+			},
+			portDown("1", "eth2"),
+			[]string{"links wrong 0000:07:00.0 eth2 mlx5_1: down", "rdma-ports wrong 0000:07:00.0 eth2 mlx5_1: DOWN, Disabled"},
+		},
+		"a port of InfiniBand whose interface nobody has set up": {
+			func(m *model.Machine) {
+				m.NICs[1].Interface.Addresses, m.NICs[1].Interface.Up = nil, new(false)
+				m.NICs[1].RDMA.LinkLayer = new("InfiniBand")
+			},
+			portDown("1", "eth2"), []string{"rdma-ports wrong 0000:07:00.0 eth2 mlx5_1: DOWN, Disabled"},
+		},
+		"an interface that says nothing": {
+			nil, map[string]string{"sys/class/net/eth2/operstate": absent}, []string{"links unknown 0000:07:00.0 eth2 mlx5_1: is not there"},
+		},
+		"a carrier that nobody counts": {nil, map[string]string{"sys/class/net/eth2/carrier_changes": absent}, nil},
+		"a carrier of which nobody may read": {
+			nil, map[string]string{"sys/class/net/eth2/carrier_changes": unreadable}, []string{"links unknown 0000:07:00.0 eth2 mlx5_1: may not be read"},
+		},
 		"answers for others": {
 			nil, map[string]string{
 				"proc/sys/net/ipv4/conf/eth1/arp_ignore": "0\n", "proc/sys/net/ipv4/conf/all/arp_ignore": "0\n", "proc/sys/net/ipv4/conf/eth2/rp_filter": "1\n",
 			},
 			[]string{"arp wrong 0000:06:00.0 eth1 mlx5_0: arp_ignore 0", "arp wrong 0000:07:00.0 eth2 mlx5_1: rp_filter 1"},
+		},
+		"answers of which nobody tells": {
+			nil, map[string]string{"proc/sys/net/ipv4/conf/eth1/arp_announce": absent, "proc/sys/net/ipv4/conf/all/rp_filter": "on\n"},
+			[]string{
+				"arp unknown 0000:06:00.0 eth1 mlx5_0: is not there",
+				`arp unknown 0000:06:00.0 eth1 mlx5_0: strconv.Atoi: parsing "on": invalid syntax`,
+				`arp unknown 0000:07:00.0 eth2 mlx5_1: strconv.Atoi: parsing "on": invalid syntax`,
+			},
 		},
 		"networks of their own": {
 			func(m *model.Machine) { m.NICs[1].Interface.Addresses[0] = netip.MustParsePrefix("10.0.1.2/24") },
@@ -612,12 +719,94 @@ func TestChecks(t *testing.T) {
 			nil, map[string]string{pagesOf(1) + "/hugepages-2048kB/nr_hugepages": unreadable},
 			[]string{"hugepages unknown : may not be read"},
 		},
-		"pages that move":       {nil, map[string]string{"proc/sys/kernel/numa_balancing": "1\n"}, []string{"numa-balancing wrong : 1"}},
+		"pages that move":             {nil, map[string]string{"proc/sys/kernel/numa_balancing": "1\n"}, []string{"numa-balancing wrong : 1"}},
+		"pages of which nobody tells": {nil, map[string]string{"proc/sys/kernel/numa_balancing": unreadable}, []string{"numa-balancing unknown : may not be read"}},
+		"translation of which nobody tells": {
+			nil, map[string]string{sysfs + nicA + "/iommu_group/type": unreadable}, []string{"iommu unknown 0000:06:00.0 eth1 mlx5_0: may not be read"},
+		},
 		"a device of no node":   {func(m *model.Machine) { m.Functions[6].NUMANode = nil }, nil, []string{"numa wrong 0000:07:00.0 eth2 mlx5_1: -1"}},
 		"small packets":         {func(m *model.Machine) { *m.NICs[0].Interface.MTU = 1500 }, nil, []string{"mtu wrong 0000:06:00.0 eth1 mlx5_0: 1500"}},
 		"an exclusive mode":     {nil, map[string]string{"sys/module/ib_core/parameters/netns_mode": "N\n"}, nil},
 		"a mode nobody tells":   {nil, map[string]string{"sys/module/ib_core/parameters/netns_mode": absent}, []string{"rdma-namespaces unknown : is not there"}},
 		"firmware of two kinds": {nil, map[string]string{"sys/class/infiniband/mlx5_1/fw_ver": "28.41.1000\n"}, []string{"firmware wrong MT_0000000838: 28.39.1002 on mlx5_0; 28.41.1000 on mlx5_1"}},
+		"firmware that a NIC does not tell": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_1/fw_ver": failing}, []string{"firmware unknown 0000:07:00.0 eth2 mlx5_1: read sys/class/infiniband/mlx5_1/fw_ver: input/output error"},
+		},
+		"a board that a NIC does not tell": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_1/board_id": failing}, []string{"firmware unknown 0000:07:00.0 eth2 mlx5_1: read sys/class/infiniband/mlx5_1/board_id: input/output error"},
+		},
+		"a board that nobody may read": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_1/board_id": unreadable}, []string{"firmware unknown 0000:07:00.0 eth2 mlx5_1: may not be read"},
+		},
+		"a driver that names no board": {
+			nil, map[string]string{"sys/class/infiniband/mlx5_1/board_id": absent, "sys/class/infiniband/mlx5_1/fw_ver": unreadable}, nil,
+		},
+		"a bus whose errors nobody may read": {
+			nil, map[string]string{sysfs + nicA + "/aer_dev_fatal": unreadable}, []string{"pcie-errors unknown 0000:06:00.0 eth1 mlx5_0: may not be read"},
+		},
+		"a bus that does not answer": {
+			nil, map[string]string{sysfs + nicA + "/aer_dev_nonfatal": failing},
+			[]string{"pcie-errors unknown 0000:06:00.0 eth1 mlx5_0: read " + sysfs + nicA + "/aer_dev_nonfatal: input/output error"},
+		},
+		"a kernel that counts no errors": {nil, map[string]string{sysfs + nicA + "/aer_dev_fatal": absent}, nil},
+		"errors that were corrected":     {nil, map[string]string{sysfs + nicA + "/aer_dev_correctable": "RxErr 7\nTOTAL_ERR_COR 7\n"}, nil},
+		"an Xid and a NIC's health": {
+			nil, map[string]string{"dev/kmsg": kernelSays("NVRM: Xid (PCI:0000:05:00): 79, pid=1, GPU has fallen off the bus.",
+				"NVRM: Xid (PCI:0000:05:00): 31, pid=2, a program's own fault", "mlx5_core 0000:07:00.0: poll_health:1: device's health compromised - reached miss count",
+				"mlx5_core 0000:07:00.0: poll_health:1: Fatal error 3 detected")},
+			[]string{
+				"kernel-log wrong 0000:05:00.0: 1 message, the last 1m0s after the start of the kernel: NVRM: Xid (PCI:0000:05:00): 79, pid=1, GPU has fallen off the bus.",
+				"kernel-log wrong 0000:07:00.0 eth2 mlx5_1: 2 messages, the last 4m0s after the start of the kernel: mlx5_core 0000:07:00.0: poll_health:1: Fatal error 3 detected",
+			},
+		},
+		"errors on the way to a NIC, and of its slot and cable": {
+			nil, map[string]string{"dev/kmsg": kernelSays("pcieport 0000:03:00.0: AER: Uncorrected (Non-Fatal) error received: 0000:06:00.0",
+				"pcieport 0000:03:00.0: AER: Corrected error received: 0000:06:00.0", "mlx5_core 0000:06:00.0: mlx5_pcie_event:299: Detected insufficient power on the PCIe slot (27W).",
+				"mlx5_core 0000:06:00.0: mlx5_pcie_event:299: PCIe slot advertised sufficient power (27W).",
+				"mlx5_core 0000:06:00.0: Port module event: module 0, Cable plugged", "mlx5_core 0000:ee:00.0: Port module event[error]: module 0, Cable error, Bus stuck")},
+			[]string{
+				"kernel-log wrong 0000:06:00.0 eth1 mlx5_0: 1 message, the last 1m0s after the start of the kernel: pcieport 0000:03:00.0: AER: Uncorrected (Non-Fatal) error received: 0000:06:00.0",
+				"kernel-log wrong 0000:06:00.0 eth1 mlx5_0: 1 message, the last 3m0s after the start of the kernel: mlx5_core 0000:06:00.0: mlx5_pcie_event:299: Detected insufficient power on the PCIe slot (27W).",
+				"kernel-log wrong : 1 message, the last 6m0s after the start of the kernel: mlx5_core 0000:ee:00.0: Port module event[error]: module 0, Cable error, Bus stuck",
+			},
+		},
+		"modules that do not fit": {
+			nil, map[string]string{"dev/kmsg": kernelSays("nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",
+				"nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing")},
+			[]string{
+				"kernel-log wrong : 1 message, the last 1m0s after the start of the kernel: nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client",
+				"kernel-log wrong : 1 message, the last 2m0s after the start of the kernel: nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing",
+			},
+		},
+		"what a program wrote into the kernel's log": {
+			nil, map[string]string{"dev/kmsg": "12,1,0,-;NVRM: Xid (PCI:0000:05:00): 79, a joke\n"}, nil,
+		},
+		"a message that would move a terminal's cursor": {
+			nil, map[string]string{"dev/kmsg": "4,1,0,-;NVRM: Xid (PCI:0000:05:00): 79, \x1b[2J\r" + strings.Repeat("é", 200) + "\n"},
+			[]string{"kernel-log wrong 0000:05:00.0: 1 message, the last 0s after the start of the kernel: NVRM: Xid (PCI:0000:05:00): 79, \ufffd[2J\ufffd" + strings.Repeat("é", 129) + "…"},
+		},
+		"a log that root alone may read": {nil, map[string]string{"dev/kmsg": unreadable}, []string{"kernel-log unknown : may not be read"}},
+		"a log that is none":             {nil, map[string]string{"dev/kmsg": "hello\n"}, []string{`kernel-log unknown : line 1 of the kernel's log: "hello": want PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`}},
+		"a log without an end": {
+			nil, map[string]string{"dev/kmsg": strings.Repeat("6,1,0,-;nothing\n", maxLog/16+1)},
+			[]string{"kernel-log unknown : the log is longer than 4 MiB, and the rest was not read"},
+		},
+		"a NIC's driver that nobody tells": {
+			nil, map[string]string{sysfs + nicA + "/driver": failing},
+			[]string{"driver-reload unknown 0000:06:00.0 eth1 mlx5_0: readlink " + sysfs + nicA + "/driver: invalid argument"},
+		},
+		"a program that root alone may look at": {
+			nil, map[string]string{"proc/812/fd": unreadable}, []string{"driver-reload unknown : may not be read"},
+		},
+		"a program that root alone may look at, while nothing of verbs is open": {
+			nil, map[string]string{
+				"proc/812/fd": unreadable, "sys/module/ib_uverbs/refcnt": "1\n", "sys/module/ib_uverbs/holders/mlx5_ib": "",
+			}, nil,
+		},
+		"storage of which nobody tells": {
+			nil, map[string]string{"sys/module/nvme_rdma/refcnt": "many\n"},
+			[]string{`driver-reload unknown : what hangs from module mlx5_core: strconv.Atoi: parsing "many": invalid syntax`},
+		},
 		"errors on the bus": {
 			nil, map[string]string{sysfs + nicA + "/aer_dev_nonfatal": "Undefined 0\nCmpltTO 3\nTOTAL_ERR_NONFATAL 3\n"},
 			[]string{"pcie-errors wrong 0000:06:00.0 eth1 mlx5_0: CmpltTO 3 since the device was found"},
@@ -691,7 +880,13 @@ func TestChecks(t *testing.T) {
 			func(m *model.Machine) { m.Functions[6].Device = 0x1021 }, map[string]string{"sys/class/net/eth2/qos/trust": "pcp\n"}, nil,
 		},
 		"one of which nobody made the folder": {nil, map[string]string{"sys/kernel/config/rdma_cm/mlx5_1/ports/1/default_roce_tos": absent}, nil},
-	} {
+	}
+}
+
+// TestChecks: the check that looks where a host is broken says so of the right thing, and no
+// other says anything new.
+func TestChecks(t *testing.T) {
+	for name, tc := range brokenHosts(t) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, f := range Run(hostWith(t, tc.machine, tc.edits)) {
@@ -711,11 +906,76 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// exceptions are the checks that say one verdict never, with the reason.
+var exceptions = map[string]string{
+	"rdma-namespaces wrong": "which mode is right only the pods know",
+	"driver-reload wrong":   "that the host needs its driver is no fault",
+	"gpu-driver unknown":    "the inventory has read it; a link that it could not read is no driver",
+	"pcie-link unknown":     "the inventory has read it; of a link without figures there is nothing to say",
+	"numa unknown":          "the inventory has read it; no node is what is wrong",
+	"mtu unknown":           "the inventory has read it; of an interface without one there is nothing to say",
+}
+
+// TestEveryCheckIsBroken: a check without a host on which it finds something wrong, and
+// without one on which it cannot tell, is one of the exceptions, and those are needed.
+func TestEveryCheckIsBroken(t *testing.T) {
+	said := map[string]bool{}
+	for _, tc := range brokenHosts(t) {
+		for _, want := range tc.want {
+			words := strings.Fields(want)
+			said[words[0]+" "+words[1]] = true
+		}
+	}
+	left := maps.Clone(exceptions)
+	for _, c := range Checks() {
+		for _, v := range []hosts.Verdict{hosts.Wrong, hosts.Unknown} {
+			key := c.Name + " " + string(v)
+			_, excepted := exceptions[key]
+			delete(left, key)
+			if said[key] == excepted {
+				t.Errorf("%s: a host where it is so: %v, an exception: %v; want one of them", key, said[key], excepted)
+			}
+		}
+	}
+	for key := range left {
+		t.Errorf("the exception %s is of no check", key)
+	}
+}
+
+// TestNotices: what is told and not judged is not said of a host where it is otherwise.
+func TestNotices(t *testing.T) {
+	spare := func(m *model.Machine) {
+		m.NICs[1].Interface.Addresses, m.NICs[1].Interface.Up = nil, new(false)
+		m.NICs[0].Interface.SpeedMbps = new(400000)
+	}
+	edits := portDown("1", "eth2")
+	edits["sys/class/net/eth1/carrier_changes"] = "3\n"
+	edits["sys/bus/pci/devices/"+nicA+"/aer_dev_correctable"] = "RxErr 7\nBadTLP 0\nTOTAL_ERR_COR 7\n"
+	found := map[string]string{}
+	for _, f := range Run(hostWith(t, spare, edits)) {
+		if f.Verdict == hosts.OK {
+			found[f.Check+" "+f.Subject] += f.Found + "\n"
+		}
+	}
+	for of, want := range map[string]string{
+		"links 0000:06:00.0 eth1 mlx5_0":       "up, 400 Gbit/s, 3 changes of its carrier\n",
+		"links 0000:07:00.0 eth2 mlx5_1":       "down: nobody has set it up; a claim that gets it does\n",
+		"rdma-ports 0000:07:00.0 eth2 mlx5_1":  "DOWN, Disabled: nobody has set it up; a claim that gets it does\n",
+		"pcie-errors 0000:06:00.0 eth1 mlx5_0": "none\nRxErr 7 since the device was found, all corrected\n",
+		"kernel-log ":                          "nothing of GPUs, NICs and their modules in 2 messages\n",
+		"driver-reload ":                       "nothing of the host hangs from module mlx5_core\n",
+	} {
+		if found[of] != want {
+			t.Errorf("%s: %q, want %q", of, found[of], want)
+		}
+	}
+}
+
 // A host without GPUs and RDMA is asked only what every node must have.
 func TestPlainHost(t *testing.T) {
 	h := hostWith(t, func(m *model.Machine) { m.NICs, m.Functions = nil, nil }, nil)
 	for _, f := range Run(h) {
-		if f.Check != "runtime" && f.Check != "numa-balancing" {
+		if f.Check != "runtime" && f.Check != "numa-balancing" && f.Check != "kernel-log" {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -729,6 +989,22 @@ func FuzzConfigSpace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h := hostWith(t, nil, map[string]string{"sys/bus/pci/devices/" + nicA + "/config": string(data), "sys/bus/pci/devices/" + portOfGPU + "/config": string(data)})
 		Run(h)
+	})
+}
+
+// Drivers put into the kernel's log what devices say.
+func FuzzKernelLog(f *testing.F) {
+	f.Add(kernelSays("NVRM: Xid (PCI:0000:05:00): 79, pid=1", "mlx5_core 0000:06:00.0: Port module event: module 0, Cable unplugged"))
+	f.Add("4,1,0,-;pcieport 0000:03:00.0: AER: Uncorrected \x1b]0;\x07\n KEY=\n")
+	f.Add("4,1,0;" + strings.Repeat("mlx5_core health compromised ", 40))
+	f.Fuzz(func(t *testing.T, log string) {
+		r := &report{}
+		kernelLog(hostWith(t, nil, map[string]string{"dev/kmsg": log}), r)
+		for _, f := range r.findings {
+			if printable.Text(f.Found) != f.Found && f.Verdict == hosts.Wrong || len(f.Found) > 2*maxMessage {
+				t.Errorf("%q", f.Found)
+			}
+		}
 	})
 }
 

@@ -67,6 +67,7 @@ var deviceFields = withQoS(map[string]meaning{
 	settingFirmware: {hosts.Information, "/sys/class/infiniband/DEVICE/fw_ver", "install that firmware", ""},
 	settingLink:     {hosts.Performance, "/sys/bus/pci/devices/ADDRESS/max_link_{speed,width}", "reseat the card; try another slot or riser", ""},
 	settingMTU:      {hosts.Performance, "/sys/class/net/INTERFACE/mtu", "ip link set INTERFACE mtu VALUE, and the same where the network is configured", ""},
+	settingSpeed:    {hosts.Performance, "/sys/class/net/INTERFACE/speed", "look at cable, optics and the speed that the switch port is set to", ""},
 	settingNUMA:     {hosts.Performance, "/sys/bus/pci/devices/ADDRESS/numa_node", "update the firmware, which does not say where the slot is (ACPI _PXM)", "known"},
 })
 

@@ -23,6 +23,9 @@ type Host struct {
 	Machine *model.Machine
 	// Files is the root of the host's file system: "sys/…", "proc/…".
 	Files fs.FS
+	// Log opens the kernel's log, whose reading comes to an end; nil where nobody is to
+	// look into it, as in an agent's container, to which the device is closed.
+	Log func() (io.ReadCloser, error)
 
 	// spaces are the configuration spaces that checks have read so far, which takes the
 	// kernel about a millisecond each; nil reads each time anew.

@@ -4,14 +4,18 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"path"
 
 	"plumbline.dev/plumbline/internal/model"
+	"plumbline.dev/plumbline/internal/plural"
 )
 
-// links wants the interfaces of RDMA NICs up, with a carrier.
+// links wants the interfaces of RDMA NICs up, with a carrier, where anybody has set them
+// up or needs them. How fast they are and how often the carrier came and went is told.
 func links(h Host, r *report) {
 	for _, n := range h.rdmaNICs() {
 		if n.Interface == nil {
@@ -23,12 +27,44 @@ func links(h Host, r *report) {
 		case err != nil:
 			r.unknown(subjectOf(n), "/"+file, err)
 		case state == "up":
-			r.ok(subjectOf(n), "/"+file, state)
+			h.goodLink(n, r)
+		case spare(n):
+			r.ok(subjectOf(n), "/"+file, state+": "+whySpare)
 		default:
 			r.wrong(subjectOf(n), "/"+file, state, "up", "ip link set INTERFACE up; with no carrier look at cable, optics and switch port")
 		}
 	}
 }
+
+const whySpare = "nobody has set it up; a claim that gets it does"
+
+// spare says whether a NIC is free and nobody has set its interface up: neither an
+// administrator, nor a HostPolicy with up, nor what gives it addresses. That is how a host
+// leaves the NICs that are there for claims. Where nobody knows, it is not.
+func spare(n model.NIC) bool {
+	i := n.Interface
+	return i != nil && i.Up != nil && !*i.Up && len(i.Addresses) == 0 && n.Withheld == nil
+}
+
+// goodLink tells of a link that is up. From one look nobody knows whether it flaps.
+func (h Host) goodLink(n model.NIC, r *report) {
+	found := "up"
+	if n.Interface.SpeedMbps != nil {
+		found += ", " + speed(*n.Interface.SpeedMbps)
+	}
+	file := path.Join("sys/class/net", n.Interface.Name, "carrier_changes")
+	changes, err := h.number(file)
+	switch {
+	case err == nil:
+		found += ", " + plural.Count(changes, "change", "changes") + " of its carrier"
+	case !errors.Is(err, fs.ErrNotExist):
+		r.unknown(subjectOf(n), "/"+file, err)
+		return
+	}
+	r.ok(subjectOf(n), "/sys/class/net/"+n.Interface.Name+"/{operstate,speed,carrier_changes}", found)
+}
+
+func speed(mbps int) string { return fmt.Sprintf("%.4g Gbit/s", float64(mbps)/1000) }
 
 // leastMTU holds a packet of RDMA of 4096 bytes with its headers.
 const leastMTU = 4200

@@ -6,6 +6,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -315,29 +316,38 @@ func numa(h Host, r *report) {
 	}
 }
 
-// pcieErrors tells of errors that are no longer corrected.
+// pcieErrors tells of errors that PCIe could not correct, and as a notice of those that it
+// did: a link has some of them in its life.
 func pcieErrors(h Host, r *report) {
 	for _, f := range h.carriers() {
-		for _, kind := range []string{"fatal", "nonfatal"} {
-			file := path.Join(device(f.Address), "aer_dev_"+kind)
+		for _, kind := range []string{"fatal", "nonfatal", "correctable"} {
+			subject, file := h.subject(f.Address), path.Join(device(f.Address), "aer_dev_"+kind)
 			text, err := h.read(file)
-			if err != nil {
-				continue // the device or the kernel has no AER
+			counted := countedErrors(text)
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // the device or the kernel has no AER
+			case err != nil:
+				r.unknown(subject, "/"+file, err)
+			case counted == "":
+				r.ok(subject, "/"+file, "none")
+			case kind == "correctable":
+				r.ok(subject, "/"+file, counted+" since the device was found, all corrected")
+			default:
+				r.wrong(subject, "/"+file, counted+" since the device was found", "none", "look at the kernel's log; reseat or replace the card")
 			}
-			counted := ""
-			for line := range strings.Lines(text) {
-				if name, n, ok := strings.Cut(strings.TrimSpace(line), " "); ok && n != "0" && !strings.HasPrefix(name, "TOTAL") {
-					counted += ", " + name + " " + n
-				}
-			}
-			if counted != "" {
-				r.wrong(h.subject(f.Address), "/"+file, strings.TrimPrefix(counted, ", ")+" since the device was found", "none",
-					"look at the kernel's log; reseat or replace the card")
-				continue
-			}
-			r.ok(h.subject(f.Address), "/"+file, "none")
 		}
 	}
+}
+
+// countedErrors are those of a file aer_dev_* that are not zero: "CmpltTO 3, DLP 1".
+func countedErrors(text string) string {
+	var counted []string
+	for line := range strings.Lines(text) {
+		if name, n, ok := strings.Cut(strings.TrimSpace(line), " "); ok && n != "0" && !strings.HasPrefix(name, "TOTAL") {
+			counted = append(counted, name+" "+n)
+		}
+	}
+	return strings.Join(counted, ", ")
 }
 
 // physical says whether this is a physical machine, and reports where that is not known.

@@ -23,6 +23,7 @@ const (
 	settingFirmware = "firmware"
 	settingLink     = "link"
 	settingMTU      = "mtu"
+	settingSpeed    = "speed"
 	settingNUMA     = "numa"
 )
 
@@ -154,6 +155,9 @@ func (h Host) deviceProfile(kind string, f model.PCIFunction, n *model.NIC) host
 	}
 	if n.Interface != nil && n.Interface.MTU != nil {
 		d.Settings[settingMTU] = strconv.Itoa(*n.Interface.MTU)
+	}
+	if n.Interface != nil && n.Interface.SpeedMbps != nil {
+		d.Settings[settingSpeed] = speed(*n.Interface.SpeedMbps)
 	}
 	maps.Copy(d.Settings, h.qosSettingsOf(*n))
 	if n.RDMA != nil && n.RDMA.Name != "" {

@@ -51,7 +51,7 @@ func rdmaDevices(h Host, r *report) {
 }
 
 // rdmaPorts wants the first port of each RDMA device active, and on InfiniBand under a
-// subnet manager.
+// subnet manager. One of Ethernet follows its interface, which may be spare.
 func rdmaPorts(h Host, r *report) {
 	for _, n := range h.rdmaNICs() {
 		port := path.Join("sys/class/infiniband", n.RDMA.Name, "ports/1")
@@ -68,6 +68,8 @@ func rdmaPorts(h Host, r *report) {
 		found := fmt.Sprintf("%s, %s", afterColon(state), afterColon(physical))
 		ib := n.RDMA.LinkLayer != nil && *n.RDMA.LinkLayer == "InfiniBand"
 		switch {
+		case !ib && spare(n) && afterColon(state) != "ACTIVE":
+			r.ok(subjectOf(n), "/"+port+"/state", found+": "+whySpare)
 		case afterColon(physical) != "LinkUp":
 			r.wrong(subjectOf(n), "/"+port+"/phys_state", found, "ACTIVE, LinkUp", "look at cable, optics and switch port; is the interface up?")
 		case afterColon(state) != "ACTIVE" && ib:
@@ -112,8 +114,12 @@ func firmware(h Host, r *report) {
 	for _, n := range h.rdmaNICs() {
 		dir := path.Join("sys/class/infiniband", n.RDMA.Name)
 		board, err := h.read(path.Join(dir, "board_id"))
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // not every driver tells
+		}
+		if err != nil {
+			r.unknown(subjectOf(n), "/"+path.Join(dir, "board_id"), err)
+			continue
 		}
 		v, err := h.read(path.Join(dir, "fw_ver"))
 		if err != nil {

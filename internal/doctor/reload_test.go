@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -40,7 +41,7 @@ func TestReloadHazards(t *testing.T) {
 		wayOut  = "carries the default route"
 	)
 	files := func(more map[string]string) map[string]string {
-		all := map[string]string{devices + nicB + "/vendor": "0x15b3\n"}
+		all := map[string]string{devices + nicB + "/vendor": "0x15b3\n", devices + nicA + "/driver": absent, devices + nicB + "/driver": absent}
 		for _, module := range []string{"mlx5_core", "mlx5_ib", "virtio_pci", "virtio_net", "cdc_ether", "igb"} {
 			all["sys/module/"+module+"/refcnt"] = "3\n"
 		}
@@ -112,6 +113,15 @@ func TestReloadHazards(t *testing.T) {
 			want: []string{"eth1: a pod holds it (dra.net for default/claim), and nobody can tell whether module mlx5_core drives it: it is no PCI function"},
 		},
 		"a pod's, not loaded": {module: "bnxt_en", held: &model.NIC{Interface: &model.Interface{Name: "eth1"}}},
+		"a program with verbs": {
+			module: "mlx5_core", files: map[string]string{"proc/812/fd/2": linked + "/dev/null", "sys/module/ib_uverbs/refcnt": "3\n", "sys/module/ib_uverbs/holders/mlx5_ib": ""},
+			links: map[string]string{devices + nicA + "/driver": pci + "mlx5_core", "proc/812/fd/5": "/dev/infiniband/uverbs0", "proc/812/fd/6": "/dev/infiniband/uverbs0"},
+			want:  []string{"process 812 (containerd) has /dev/infiniband/uverbs0 of mlx5_0 open"},
+		},
+		"a program with verbs of another driver's": {
+			module: "igb", links: map[string]string{devices + nicA + "/driver": pci + "mlx5_core", "proc/812/fd/5": "/dev/infiniband/uverbs0"},
+		},
+		"a program that nobody may look at": {module: "mlx5_core", files: map[string]string{"proc/812/fd": unreadable}, links: mlx5},
 		"storage": {
 			module: "mlx5_core", files: map[string]string{"sys/module/nvme_rdma/refcnt": "2\n", "sys/module/ib_iser/refcnt": "0\n"},
 			want: []string{"module nvme_rdma has 2 users"},
@@ -131,6 +141,12 @@ func TestReloadHazards(t *testing.T) {
 				t.Errorf("doubts what the kernel says: %q", got)
 			}
 		})
+	}
+	told := &report{}
+	driverReload(withLinks(hostWith(t, withReason(nicA, wayOut), nil), map[string]string{"proc/812/fd/5": "/dev/infiniband/uverbs1"}), told)
+	const want = "without module mlx5_core the host would lose: 0000:06:00.0 eth1 mlx5_0: " + wayOut + "; process 812 (containerd) has /dev/infiniband/uverbs1 of mlx5_1 open"
+	if len(told.findings) != 1 || told.findings[0].Found != want || told.findings[0].Verdict != hosts.OK {
+		t.Errorf("%+v, want %q", told.findings, want)
 	}
 	if _, err := ReloadHazards(hostWith(t, nil, files(map[string]string{"sys/module/nvme_rdma/refcnt": "many\n"})), "mlx5_core", nil); err == nil {
 		t.Error("a count that is none is taken")

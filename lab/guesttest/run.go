@@ -23,7 +23,7 @@ import (
 
 // Default are the packages whose tests need a kernel of their own, PCI NICs or
 // link types that few hosts have.
-var Default = []string{"./internal/driver/netdev", "./internal/driver/netdev/hoststate", "./internal/host/...", "./internal/hostsetup", "./internal/inventory", "./internal/verify/collect"}
+var Default = []string{"./internal/doctor", "./internal/driver/netdev", "./internal/driver/netdev/hoststate", "./internal/host/...", "./internal/hostsetup", "./internal/inventory", "./internal/verify/collect"}
 
 // RDMA are the packages, and RDMATests the tests of them by name, that need RDMA in
 // network namespaces or a NIC with virtual functions.

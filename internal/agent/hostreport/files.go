@@ -104,6 +104,32 @@ func (f *hostFiles) Stat(name string) (fs.FileInfo, error) {
 	return info, plain(err)
 }
 
+// ReadLink implements fs.ReadLinkFS: drivers of devices and open files of processes are links.
+func (f *hostFiles) ReadLink(name string) (string, error) {
+	if !fs.ValidPath(name) {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	files, rest, err := f.in(name)
+	if err != nil {
+		return "", err
+	}
+	target, err := fs.ReadLink(files, rest)
+	return target, plain(err)
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (f *hostFiles) Lstat(name string) (fs.FileInfo, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrInvalid}
+	}
+	files, rest, err := f.in(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := fs.Lstat(files, rest)
+	return info, plain(err)
+}
+
 // plain tells who may read what the agent, root already, may not.
 func plain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {

@@ -72,6 +72,14 @@ func TestFilesOfTheHost(t *testing.T) {
 			t.Errorf("%s is read: %q", name, text)
 		}
 	}
+	for name, want := range map[string]string{"proc/self": "4711", "boot/escape": filepath.Join(filepath.Dir(p.Sys), "outside"), "boot/config": "", "../outside": ""} {
+		if target, err := fs.ReadLink(files, name); target != want || (err == nil) != (want != "") {
+			t.Errorf("%s leads to %q, %v; want %q", name, target, err, want)
+		}
+	}
+	if info, err := fs.Lstat(files, "boot/escape"); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("boot/escape: %v, %v, want a link", info, err)
+	}
 }
 
 func TestContainersFilesAreNotTheHosts(t *testing.T) {

@@ -4,9 +4,12 @@
 package doctor
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +114,25 @@ func TestDoctorRefuses(t *testing.T) {
 			t.Errorf("doctor %s: %v, want %q", strings.Join(tc.args, " "), err, tc.want)
 		}
 	}
+}
+
+// BenchmarkDoctorHost is doctor of the host that it runs on, from the scan to the last line.
+func BenchmarkDoctorHost(b *testing.B) {
+	for b.Loop() {
+		var out bytes.Buffer
+		cmd := NewCommand("")
+		cmd.SetArgs([]string{"--all"})
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		if err := cmd.ExecuteContext(context.Background()); err != nil && !errors.As(err, new(cmdutil.ExitError)) {
+			b.Fatal(err)
+		}
+		if !strings.Contains(out.String(), " ok, ") {
+			b.Fatal(out.String())
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms")
 }
 
 // TestPageListsEveryCheck keeps the table of docs/hosts.md and the checks equal.

@@ -13,6 +13,7 @@ import (
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/doctor"
+	"plumbline.dev/plumbline/internal/host/kmsg"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/inventory"
 	"plumbline.dev/plumbline/internal/printable"
@@ -72,5 +73,6 @@ func (o *options) examine(ctx context.Context) (name string, host doctor.Host, e
 	if err != nil {
 		return "", host, fmt.Errorf("read the devices of %s: %w", name, err)
 	}
-	return name, doctor.Host{Machine: m, Files: os.DirFS(o.root)}, nil
+	log := func() (io.ReadCloser, error) { return kmsg.Open(filepath.Join(o.root, "dev/kmsg")) }
+	return name, doctor.Host{Machine: m, Files: os.DirFS(o.root), Log: log}, nil
 }
