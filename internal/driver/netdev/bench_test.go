@@ -69,9 +69,9 @@ func benchmark(b *testing.B, nics int, attach bool) {
 	}
 }
 
-// between is how long a round waits for the kernel to be done with the one before it: a link
+// childPause is how long a round waits for the kernel to be done with the one before it: a link
 // that was deleted is freed later.
-const between = 20 * time.Millisecond
+const childPause = 20 * time.Millisecond
 
 // BenchmarkAttachChild gives a pod a link of its own on a shared NIC, by turns with what the
 // kernel takes for one: a request that makes it in the pod's namespace, and an up.
@@ -135,7 +135,7 @@ func BenchmarkAttachChild(b *testing.B) {
 			a, z = driven(), bare()
 		}
 		ours, floor = append(ours, a), append(floor, z)
-		time.Sleep(between)
+		time.Sleep(childPause)
 	}
 	for b.Loop() {
 		round()
