@@ -5,11 +5,16 @@ package addressblocks
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	nets "plumbline.dev/plumbline/api/net/v1alpha1"
+	"plumbline.dev/plumbline/internal/driver/netdev"
 )
 
 // BenchmarkAddressBesideThousand prepares a claim that takes an address of a pool on a node on
@@ -17,15 +22,11 @@ import (
 // asked for none.
 func BenchmarkAddressBesideThousand(b *testing.B) {
 	const crowd, leastRounds = 1000, 200
-	c := newCluster(b, nets.NetworkAddressPoolSpec{Subnets: []nets.AddressSubnet{{CIDR: "10.77.0.0/16", BlockSize: 20}}}, "node-a")
+	c := newCluster(b, *seed, nets.NetworkAddressPoolSpec{Subnets: []nets.AddressSubnet{{CIDR: "10.77.0.0/16", BlockSize: 20}}}, "node-a")
 	c.carve()
 	n := c.nodes[0]
 	n.hear()
-	for i := range crowd {
-		if err := n.prepare(fromFabric(fmt.Sprint("c", i), n.name), 0); err != nil {
-			b.Fatal(err)
-		}
-	}
+	crowded(b, n, crowd)
 	asked := c.api.asked
 	var took []time.Duration
 	round := func() {
@@ -50,4 +51,34 @@ func BenchmarkAddressBesideThousand(b *testing.B) {
 	b.ReportMetric(at(0.5), "ms-p50")
 	b.ReportMetric(at(0.99), "ms-p99")
 	b.ReportMetric(float64(c.api.asked-asked)/float64(len(took)), "API-calls")
+}
+
+// crowded has a node hold as many claims: copies of the record of one, with other addresses.
+func crowded(b *testing.B, n *faultyNode, claims int) {
+	b.Helper()
+	if err := n.prepare(fromFabric("first", n.name), 0); err != nil {
+		b.Fatal(err)
+	}
+	r, err := n.records.Get(netdev.Name, "first")
+	if err != nil {
+		b.Fatal(err)
+	}
+	addresses, err := netdev.Addresses(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	plan, next := string(r.Devices[0].Plan), netip.MustParsePrefix(n.blockOf(addresses[0]).Ranges[0]).Addr()
+	for i := 1; i < claims; i++ {
+		if next = next.Next(); next == addresses[0] {
+			next = next.Next()
+		}
+		r.Claim.UID = types.UID(fmt.Sprint("c", i))
+		r.Devices[0].Plan = []byte(strings.ReplaceAll(plan, `"`+addresses[0].String()+`/`, `"`+next.String()+`/`))
+		if err := n.records.Put(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if held := n.recorded(); len(held) != claims {
+		b.Fatalf("%d claims are held, want %d", len(held), claims)
+	}
 }

@@ -36,7 +36,7 @@ import (
 	"plumbline.dev/plumbline/internal/model"
 )
 
-var seed = flag.Uint64("seed", 1, "what TestFiveThousandAllocations does")
+var seed = flag.Uint64("seed", 1, "what the first cluster of TestFiveThousandAllocations goes through")
 
 // errKilled is what an agent dies of.
 var errKilled = errors.New("killed")
@@ -85,9 +85,9 @@ type faultyNode struct {
 	read map[string][]netip.Addr
 }
 
-func newCluster(t testing.TB, pool nets.NetworkAddressPoolSpec, nodes ...string) *cluster {
+func newCluster(t testing.TB, seed uint64, pool nets.NetworkAddressPoolSpec, nodes ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, r: rand.New(rand.NewPCG(*seed, 1)), pool: pool, blocks: map[int]*clusterBlock{}}
+	c := &cluster{t: t, r: rand.New(rand.NewPCG(seed, 1)), pool: pool, blocks: map[int]*clusterBlock{}}
 	c.api, c.client = serve(t)
 	for _, name := range nodes {
 		n := &faultyNode{cluster: c, name: name, dir: memory(t), host: hosttest.NewNamespace(t), live: map[types.UID]driver.Claim{}, had: map[types.UID][]netip.Addr{}, read: map[string][]netip.Addr{}}
@@ -421,11 +421,22 @@ var smallFabric = nets.NetworkAddressPoolSpec{Subnets: []nets.AddressSubnet{
 // deleted and become other nodes', and the API server is away. At no time is an address two
 // claims', and at the end none is in use.
 func TestFiveThousandAllocations(t *testing.T) {
-	all := 5000
+	const clusters, all, short = 2, 5000, 1000
+	each := all / clusters
 	if testing.Short() {
-		all = 500
+		each = short / clusters
 	}
-	c := newCluster(t, smallFabric, "node-a", "node-b")
+	for i := range uint64(clusters) {
+		t.Run(fmt.Sprint("seed ", *seed+i), func(t *testing.T) {
+			t.Parallel()
+			allocate(t, *seed+i, each)
+		})
+	}
+}
+
+// allocate gives addresses to as many claims of two nodes.
+func allocate(t *testing.T, seed uint64, all int) {
+	c := newCluster(t, seed, smallFabric, "node-a", "node-b")
 	c.carve()
 	seen := map[string]int{}
 	claimed := 0
@@ -530,7 +541,7 @@ func TestFiveThousandAllocations(t *testing.T) {
 			n.hear()
 			what = n.name + " hears"
 		}
-		c.check(fmt.Sprintf("seed %d, after %d, %s", *seed, given(), what))
+		c.check(fmt.Sprintf("seed %d, after %d, %s", seed, given(), what))
 	}
 	c.away = false
 	for _, n := range c.nodes {
@@ -583,7 +594,7 @@ func (n *faultyNode) any() driver.Claim {
 // An agent that is killed after any step of Prepare or of Unprepare leaves an address with its
 // claim, or free.
 func TestKilledAtEveryStep(t *testing.T) {
-	c := newCluster(t, smallFabric, "node-a")
+	c := newCluster(t, *seed, smallFabric, "node-a")
 	c.carve()
 	n := c.nodes[0]
 	n.hear()
