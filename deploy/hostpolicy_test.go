@@ -103,6 +103,10 @@ func TestLargestHostPoliciesAreEvaluated(t *testing.T) {
 			for _, key := range []string{"arp_announce", "arp_filter", "arp_ignore", "arp_notify", "rp_filter"} {
 				link.Sysctls["ipv4/conf/"+key] = "1"
 			}
+			link.Share = &hosts.LinkShare{
+				Type: "vlan", VLANIDs: &hosts.VLANRange{First: 100, Last: 199}, Slots: 16, Bandwidth: "100G",
+				IPAM: &hosts.LinkIPAM{Pool: strings.Repeat("p", 63)}, AlsoExclusive: true,
+			}
 			spec.Links = append(spec.Links, link)
 		}
 		*spec.Links[63].MTU = mtu
@@ -116,6 +120,9 @@ func TestLargestHostPoliciesAreEvaluated(t *testing.T) {
 	for name, by := range map[string]func(i int) hosts.LinkPolicy{
 		"each link by itself": func(i int) hosts.LinkPolicy {
 			return hosts.LinkPolicy{Driver: fmt.Sprintf("%s-%02d", strings.Repeat("d", 60), i)}
+		},
+		"each link by a long expression": func(i int) hosts.LinkPolicy {
+			return hosts.LinkPolicy{Selector: &hosts.LinkSelector{CEL: fmt.Sprintf("true || %d == %s", i, strings.Repeat("1", 490))}}
 		},
 		"one link again and again": func(int) hosts.LinkPolicy { return hosts.LinkPolicy{Driver: strings.Repeat("d", 63)} },
 	} {

@@ -41,29 +41,33 @@ func tryHostPolicies(t *testing.T, admin *rest.Config) {
 		"{rdmaNamespaces: none}":                        "spec.rdmaNamespaces",
 		"{dryRun: true}":                                "want at least one of links, modules, sysctls and rdmaNamespaces",
 		"{links: []}":                                   "spec.links",
-		"{links: [{mtu: 9000}]}":                        "want exactly one of pciAddress, rdmaDevice, interface, driver and role",
-		"{links: [{driver: mlx5_core, rdmaDevice: mlx5_0, mtu: 9000}]}":                                              "want exactly one of pciAddress, rdmaDevice, interface, driver and role",
-		"{links: [{driver: mlx5_core}]}":                                                                             "want at least one of up, mtu, altName, sysctls, maxReadRequest, relaxedOrdering, numVFs and share",
-		"{links: [{driver: mlx5_core, numVFs: 8}, {interface: eth2, numVFs: 0}]}":                                    "",
-		"{links: [{interface: bond0, share: {type: ipvlan, mode: l3s, flag: private, slots: 16, bandwidth: 200G}}]}": "",
-		"{links: [{interface: eth2, share: {type: vlan, vlanIDs: {first: 100, last: 199}, slots: 100}}]}":            "",
-		"{links: [{interface: eth2, share: {type: macvtap, slots: 1}}]}":                                             "spec.links[0].share.type",
-		"{links: [{interface: eth2, share: {type: macvlan}}]}":                                                       "spec.links[0].share.slots",
-		"{links: [{interface: eth2, share: {type: macvlan, slots: 1025}}]}":                                          "spec.links[0].share.slots",
-		"{links: [{interface: eth2, share: {type: macvlan, mode: l3, slots: 1}}]}":                                   "mode: macvlan has bridge, private and vepa",
-		"{links: [{interface: eth2, share: {type: vlan, slots: 1}}]}":                                                "vlanIDs: with type vlan, and with no other",
-		"{links: [{interface: eth2, share: {type: vlan, vlanIDs: {first: 9, last: 5}, slots: 1}}]}":                  "want first at most last",
-		"{links: [{interface: eth2, share: {type: macvlan, flag: private, slots: 1}}]}":                              "flag: only with type ipvlan",
-		"{links: [{interface: eth2, share: {type: macvlan, slots: 1, bandwidth: fast}}]}":                            "spec.links[0].share.bandwidth",
-		"{links: [{driver: mlx5_core, numVFs: -1}]}":                                                                 "spec.links[0].numVFs",
-		"{links: [{driver: mlx5_core, numVFs: 65536}]}":                                                              "spec.links[0].numVFs",
-		"{links: [{pciAddress: \"91:00.0\", up: true}]}":                                                             "spec.links[0].pciAddress",
-		"{links: [{driver: ../etc, up: true}]}":                                                                      "spec.links[0].driver",
-		"{links: [{driver: mlx5_core, mtu: 67}]}":                                                                    "spec.links[0].mtu",
-		"{links: [{driver: mlx5_core, altName: \"a b\"}]}":                                                           "spec.links[0].altName",
-		"{links: [{driver: mlx5_core, sysctls: {ipv4/conf/forwarding: \"1\"}}]}":                                     "want keys out of ipv4/conf/arp_announce",
-		"{links: [{driver: mlx5_core, sysctls: {ipv4/conf/arp_ignore: \"1; reboot\"}}]}":                             "spec.links[0].sysctls.ipv4/conf/arp_ignore",
-		"{links: [{driver: mlx5_core, up: true, vfs: 8}]}":                                                           "unknown field \"spec.links[0].vfs\"",
+		"{links: [{mtu: 9000}]}":                        "want exactly one of pciAddress, rdmaDevice, interface, driver, role and selector",
+		"{links: [{driver: mlx5_core, rdmaDevice: mlx5_0, mtu: 9000}]}":                                                                                      "want exactly one of pciAddress, rdmaDevice, interface, driver, role and selector",
+		"{links: [{driver: mlx5_core}]}":                                                                                                                     "want at least one of up, mtu, altName, sysctls, maxReadRequest, relaxedOrdering, numVFs and share",
+		"{links: [{driver: mlx5_core, numVFs: 8}, {interface: eth2, numVFs: 0}]}":                                                                            "",
+		"{links: [{interface: bond0, share: {type: ipvlan, mode: l3s, flag: private, slots: 16, bandwidth: 200G}}]}":                                         "",
+		"{links: [{interface: eth2, share: {type: vlan, vlanIDs: {first: 100, last: 199}, slots: 100}}]}":                                                    "",
+		"{links: [{selector: {cel: 'device.attributes[\"dra.net\"].rdma'}, share: {type: macvlan, slots: 4, alsoExclusive: true, ipam: {pool: rdma-net}}}]}": "",
+		"{links: [{interface: eth2, share: {type: macvlan, slots: 4, ipam: {pool: RDMA}}}]}":                                                                 "spec.links[0].share.ipam.pool",
+		"{links: [{interface: eth2, selector: {cel: \"true\"}, mtu: 9000}]}":                                                                                 "want exactly one of pciAddress, rdmaDevice, interface, driver, role and selector",
+		"{links: [{selector: {cel: \"\"}, mtu: 9000}]}":                                                                                                      "spec.links[0].selector.cel",
+		"{links: [{interface: eth2, share: {type: macvtap, slots: 1}}]}":                                                                                     "spec.links[0].share.type",
+		"{links: [{interface: eth2, share: {type: macvlan}}]}":                                                                                               "spec.links[0].share.slots",
+		"{links: [{interface: eth2, share: {type: macvlan, slots: 1025}}]}":                                                                                  "spec.links[0].share.slots",
+		"{links: [{interface: eth2, share: {type: macvlan, mode: l3, slots: 1}}]}":                                                                           "mode: macvlan has bridge, private and vepa",
+		"{links: [{interface: eth2, share: {type: vlan, slots: 1}}]}":                                                                                        "vlanIDs: with type vlan, and with no other",
+		"{links: [{interface: eth2, share: {type: vlan, vlanIDs: {first: 9, last: 5}, slots: 1}}]}":                                                          "want first at most last",
+		"{links: [{interface: eth2, share: {type: macvlan, flag: private, slots: 1}}]}":                                                                      "flag: only with type ipvlan",
+		"{links: [{interface: eth2, share: {type: macvlan, slots: 1, bandwidth: fast}}]}":                                                                    "spec.links[0].share.bandwidth",
+		"{links: [{driver: mlx5_core, numVFs: -1}]}":                                                                                                         "spec.links[0].numVFs",
+		"{links: [{driver: mlx5_core, numVFs: 65536}]}":                                                                                                      "spec.links[0].numVFs",
+		"{links: [{pciAddress: \"91:00.0\", up: true}]}":                                                                                                     "spec.links[0].pciAddress",
+		"{links: [{driver: ../etc, up: true}]}":                                                                                                              "spec.links[0].driver",
+		"{links: [{driver: mlx5_core, mtu: 67}]}":                                                                                                            "spec.links[0].mtu",
+		"{links: [{driver: mlx5_core, altName: \"a b\"}]}":                                                                                                   "spec.links[0].altName",
+		"{links: [{driver: mlx5_core, sysctls: {ipv4/conf/forwarding: \"1\"}}]}":                                                                             "want keys out of ipv4/conf/arp_announce",
+		"{links: [{driver: mlx5_core, sysctls: {ipv4/conf/arp_ignore: \"1; reboot\"}}]}":                                                                     "spec.links[0].sysctls.ipv4/conf/arp_ignore",
+		"{links: [{driver: mlx5_core, up: true, vfs: 8}]}":                                                                                                   "unknown field \"spec.links[0].vfs\"",
 	} {
 		policy := &unstructured.Unstructured{}
 		text := "apiVersion: plumbline.dev/v1alpha1\nkind: HostPolicy\nmetadata: {name: tried}\nspec: " + spec
@@ -159,14 +163,15 @@ func tryDisagreeingHostPolicies(t *testing.T, admin *rest.Config) {
 	})
 }
 
-// largestHostPolicy has as many links as there may be, each found by the same words, of
-// which the last wants an MTU.
+// largestHostPolicy has as many links as there may be, each found by the same words and
+// shared, of which the last wants an MTU.
 func largestHostPolicy(mtu int64) map[string]any {
 	var links []any
 	for range 63 {
 		links = append(links, map[string]any{
 			"driver": "mlx5_core", "up": true, "maxReadRequest": int64(4096), "relaxedOrdering": true,
 			"sysctls": map[string]any{"ipv4/conf/arp_announce": "2", "ipv4/conf/arp_filter": "0", "ipv4/conf/arp_ignore": "1", "ipv4/conf/arp_notify": "1", "ipv4/conf/rp_filter": "2"},
+			"share":   map[string]any{"type": "ipvlan", "mode": "l3", "flag": "private", "slots": int64(16), "bandwidth": "100G", "ipam": map[string]any{"pool": "storage"}},
 		})
 	}
 	links = append(links, map[string]any{"driver": "mlx5_core", "mtu": mtu})

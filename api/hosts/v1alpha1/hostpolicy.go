@@ -202,7 +202,7 @@ type LinkSelector struct {
 	// that does not compile, or fails.
 	//
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:MaxLength=512
 	CEL string `json:"cel"`
 }
 
