@@ -66,8 +66,17 @@ func TestTopoOfMIGDevices(t *testing.T) {
 	const node = "nvidia-mig-static"
 	held := result("gpu.nvidia.com", "gpu-0-mig-3g71gb-9-4")
 	held.Pool = node
-	client := fake.NewClientset(append(clitest.Nodes(t, "testdata/nvidia"), claimOf("infer", []string{"infer-0"}, held))...)
-	topology, left, err := nodeTopology(client, node)
+	objects := append(clitest.Nodes(t, "testdata/nvidia"), claimOf("infer", []string{"infer-0"}, held))
+	golden(t, "topo-mig-static.txt", drawn(t, objects, node))
+	for seed := range uint64(2) {
+		golden(t, "topo-mig-static.txt", drawn(t, clitest.Shuffled(objects, seed), node))
+	}
+}
+
+// drawn is a node's topology, and what was left out of it.
+func drawn(t *testing.T, objects []runtime.Object, node string) string {
+	t.Helper()
+	topology, left, err := nodeTopology(fake.NewClientset(objects...), node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +84,30 @@ func TestTopoOfMIGDevices(t *testing.T) {
 	if err := topoview.Text(&out, topology, topoview.TextOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "topo-mig-static.txt", out.String()+strings.Join(left, "\n")+"\n")
+	return out.String() + strings.Join(left, "\n") + "\n"
+}
+
+// Ill and lost GPUs are drawn with the taints of NVIDIA's driver (device_health.go in its
+// cmd/gpu-kubelet-plugin): the key has the driver's domain, an XID is the value.
+func TestTopoOfIllGPUs(t *testing.T) {
+	const node = "nvidia-whole"
+	taints := map[string]resourceapi.DeviceTaint{
+		"gpu-4": {Key: "gpu.nvidia.com/xid", Value: "79", Effect: resourceapi.DeviceTaintEffectNoSchedule},
+		"gpu-7": {Key: "gpu.nvidia.com/gpu-lost", Effect: resourceapi.DeviceTaintEffectNoSchedule},
+	}
+	objects := clitest.Nodes(t, "testdata/nvidia")
+	for _, o := range objects {
+		s, ok := o.(*resourceapi.ResourceSlice)
+		if !ok || *s.Spec.NodeName != node {
+			continue
+		}
+		for i, d := range s.Spec.Devices {
+			if taint, ill := taints[d.Name]; ill {
+				s.Spec.Devices[i].Taints = []resourceapi.DeviceTaint{taint}
+			}
+		}
+	}
+	golden(t, "topo-ill-gpus.txt", drawn(t, objects, node))
 }
 
 func TestNodesOfOtherDrivers(t *testing.T) {

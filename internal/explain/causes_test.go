@@ -97,6 +97,7 @@ func causes() []cause {
 	all = append(all, causesOfPools()...)
 	all = append(all, causesOfGates()...)
 	all = append(all, causesOfDerived()...)
+	all = append(all, causesOfShares()...)
 	return append(all, causesOfPods()...)
 }
 
@@ -155,13 +156,18 @@ func causesOfHolders() []cause {
 			requests: []resourceapi.DeviceRequest{cpus("")}, code: reason.Held, fix: fixes.LessCapacity, fixSays: "takes all of a device while it does not say how much",
 		},
 		{
-			name: "tainted",
+			// The taints of NVIDIA's driver (device_health.go in its cmd/gpu-kubelet-plugin).
+			name: "an ill GPU, and others that are lost",
 			seed: func(s *snapshot.Objects) {
-				devices(s, "gpu.nvidia.com", func(_ int, d *resourceapi.Device) {
-					d.Taints = []resourceapi.DeviceTaint{{Key: "xid", Value: "79", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+				devices(s, "gpu.nvidia.com", func(i int, d *resourceapi.Device) {
+					d.Taints = []resourceapi.DeviceTaint{{Key: "gpu.nvidia.com/gpu-lost", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+					if i == 0 {
+						d.Taints = []resourceapi.DeviceTaint{{Key: "gpu.nvidia.com/xid", Value: "79", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+					}
 				})
 			},
-			requests: []resourceapi.DeviceRequest{gpus(1)}, code: reason.Tainted, says: []string{"tainted xid=79:NoSchedule (8)"}, fix: fixes.Tolerate,
+			requests: []resourceapi.DeviceRequest{gpus(1)}, code: reason.Tainted,
+			says: []string{"tainted gpu.nvidia.com/gpu-lost:NoSchedule (7)", "gpu.nvidia.com/xid=79:NoSchedule (1)"}, fix: fixes.Tolerate,
 		},
 		{
 			name: "tainted by a check of the host",

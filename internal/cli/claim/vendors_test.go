@@ -6,9 +6,12 @@ package claim
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plumbline.dev/plumbline/internal/cli/clitest"
@@ -18,17 +21,32 @@ import (
 // Nodes of the drivers of others are filled as they are, and what is left is
 // counted as a topology's room is.
 func TestSimulateOnOtherDrivers(t *testing.T) {
-	requireGolden(t, "simulate-vendors.txt", simulated(t, "testdata/vendors.yaml", "../testdata/vendors"))
+	requireGolden(t, "simulate-vendors.txt", simulated(t, "testdata/vendors.yaml", clitest.Nodes(t, "../testdata/vendors")))
 }
 
 // Whole GPUs, partitions and shares of NVIDIA's own driver are given out until counters
 // or capacities are used up, and these are named.
 func TestSimulateOnNVIDIAsDriver(t *testing.T) {
-	requireGolden(t, "simulate-nvidia.txt", simulated(t, "testdata/nvidia-published.yaml", "../testdata/nvidia"))
+	nodes := clitest.Nodes(t, "../testdata/nvidia")
+	published := simulated(t, "testdata/nvidia-published.yaml", nodes)
+	requireGolden(t, "simulate-nvidia.txt", published)
+	// As many fit in whatever order the driver publishes them. Of devices that are alike the
+	// first one is named.
+	for seed := range uint64(2) {
+		got := simulated(t, "testdata/nvidia-published.yaml", clitest.Shuffled(nodes, seed))
+		if diff := cmp.Diff(withoutReasons(published), withoutReasons(got)); diff != "" {
+			t.Errorf("order %d (-published +shuffled):\n%s", seed, diff)
+		}
+	}
 }
 
-// simulated fills the nodes of a folder with each of the claims of a file.
-func simulated(t *testing.T, claims, nodes string) string {
+// withoutReasons leaves what fits where.
+func withoutReasons(text string) []string {
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.HasPrefix(line, "·") })
+}
+
+// simulated fills nodes with each of the claims of a file.
+func simulated(t *testing.T, claims string, nodes []runtime.Object) string {
 	t.Helper()
 	o := options{files: []string{claims}, output: "text"}
 	in, _, err := o.read(context.Background(), nil, nil)
@@ -37,7 +55,7 @@ func simulated(t *testing.T, claims, nodes string) string {
 	}
 	simulation := simulate.Options{Classes: in.deviceClasses(), Limit: 100}
 	var told bytes.Buffer
-	client := fake.NewClientset(clitest.Nodes(t, nodes)...)
+	client := fake.NewClientset(nodes...)
 	groups, err := simulate.FromCluster(context.Background(), client, simulate.NodeFilter{}, &simulation, &told)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,6 +93,22 @@ func Nodes(t *testing.T, folder string) []runtime.Object {
 		}
 	}
 	return objects
+}
+
+// Shuffled has the devices of each slice in another order, as NVIDIA's driver publishes them
+// after each start.
+func Shuffled(objects []runtime.Object, seed uint64) []runtime.Object {
+	order := rand.New(rand.NewPCG(seed, 0))
+	var all []runtime.Object
+	for _, o := range objects {
+		o = o.DeepCopyObject()
+		if s, ok := o.(*resourceapi.ResourceSlice); ok {
+			devices := s.Spec.Devices
+			order.Shuffle(len(devices), func(i, j int) { devices[i], devices[j] = devices[j], devices[i] })
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // Golden compares with a file of testdata, which -update rewrites.

@@ -25,10 +25,14 @@ import (
 )
 
 // ofNVIDIA is a cluster with what NVIDIA's own driver published, where claims c0, c1, … hold
-// devices of a node. A share takes the amounts of its capacities.
-func ofNVIDIA(t *testing.T, node string, held []string, share map[resourceapi.QualifiedName]resource.Quantity) *fake.Clientset {
+// devices of a node. A share takes the amounts of its capacities. Each seed but 0 is another
+// order of devices.
+func ofNVIDIA(t *testing.T, seed uint64, node string, held []string, share map[resourceapi.QualifiedName]resource.Quantity) *fake.Clientset {
 	t.Helper()
 	objects := clitest.Nodes(t, "../testdata/nvidia")
+	if seed > 0 {
+		objects = clitest.Shuffled(objects, seed)
+	}
 	for name, kind := range map[string]string{"gpu.nvidia.com": "gpu", "mig.nvidia.com": "mig"} {
 		objects = append(objects, explaintest.Class(name, fmt.Sprintf("device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == '%s'", kind)))
 	}
@@ -142,13 +146,15 @@ func TestPartitionsAndSharesOfNVIDIAsDriver(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			out, err := run(t, tc.claim, ofNVIDIA(t, tc.node, tc.held, tc.share), "-f", "-", "--node", tc.node)
-			if fits := err == nil; fits != tc.fits || !fits && !errors.Is(err, cmdutil.ErrReported) {
-				t.Errorf("%v, want that it fits: %v\n%s", err, tc.fits, out)
-			}
-			for _, words := range tc.says {
-				if !strings.Contains(out, words) {
-					t.Errorf("does not say %q:\n%s", words, out)
+			for seed := range uint64(3) {
+				out, err := run(t, tc.claim, ofNVIDIA(t, seed, tc.node, tc.held, tc.share), "-f", "-", "--node", tc.node)
+				if fits := err == nil; fits != tc.fits || !fits && !errors.Is(err, cmdutil.ErrReported) {
+					t.Errorf("order %d: %v, want that it fits: %v\n%s", seed, err, tc.fits, out)
+				}
+				for _, words := range tc.says {
+					if !strings.Contains(out, words) {
+						t.Errorf("order %d does not say %q:\n%s", seed, words, out)
+					}
 				}
 			}
 		})
