@@ -82,9 +82,9 @@ func seccompSet() debian.Set {
 	}
 }
 
-// All makes everything. Downloads run beside the builds: those wait for the
-// network, these for processors.
-func (b *ArtifactBuilder) All(ctx context.Context, v build.Versions) (*Artifacts, error) {
+// All makes everything, and what serves GPUs with NVIDIA's DRA driver where nvidia says so.
+// Downloads run beside the builds: those wait for the network, these for processors.
+func (b *ArtifactBuilder) All(ctx context.Context, v build.Versions, nvidia bool) (*Artifacts, error) {
 	if err := v.Check(); err != nil {
 		return nil, err
 	}
@@ -97,30 +97,36 @@ func (b *ArtifactBuilder) All(ctx context.Context, v build.Versions) (*Artifacts
 	})
 	// One after the other: a single build already uses every processor.
 	group.Go(func() error { return b.build(groupCtx, v, artifacts, seccomp) })
+	var parts nvidiaParts
+	if nvidia {
+		// Beside Kubernetes, which ends with minutes of one processor's linking.
+		group.Go(func() (err error) {
+			parts, err = b.buildNVIDIA(groupCtx)
+			return err
+		})
+	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return artifacts, b.pack(ctx, artifacts)
+	if err := b.pack(ctx, artifacts); err != nil || !nvidia {
+		return artifacts, err
+	}
+	return artifacts, b.packNVIDIA(ctx, parts, artifacts)
 }
 
 // forNode makes everything that a node of these options takes.
 func (b *ArtifactBuilder) forNode(ctx context.Context, o Options) (*Artifacts, error) {
-	artifacts, err := b.All(ctx, o.Versions)
+	artifacts, err := b.All(ctx, o.Versions, o.GPUs == GPUsOfNVIDIA)
 	if err != nil {
 		return nil, err
 	}
-	if o.Guest == GuestRDMA {
-		if err := b.fetchRDMA(ctx, o.Guest, artifacts); err != nil {
-			return nil, err
-		}
-		if err := b.packPerftest(artifacts); err != nil {
-			return nil, err
-		}
-	}
-	if o.GPUs != GPUsOfNVIDIA {
+	if o.Guest != GuestRDMA {
 		return artifacts, nil
 	}
-	return artifacts, b.NVIDIA(ctx, artifacts)
+	if err := b.fetchRDMA(ctx, o.Guest, artifacts); err != nil {
+		return nil, err
+	}
+	return artifacts, b.packPerftest(artifacts)
 }
 
 // fetch gets what comes from Debian. The folder of libseccomp goes into

@@ -4,8 +4,10 @@
 package cluster
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/kubernetes/fake"
@@ -14,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plumbline.dev/plumbline/internal/machine"
+	"plumbline.dev/plumbline/lab/build"
 	"plumbline.dev/plumbline/lab/cache"
+	"plumbline.dev/plumbline/lab/progress"
 )
 
 func TestParseSimulated(t *testing.T) {
@@ -183,5 +187,22 @@ func TestHardwareNamesTheDriver(t *testing.T) {
 	}
 	if got := (Options{GPUs: GPUsSimulated}).hardware(facts); got != "n" {
 		t.Errorf("hardware %q", got)
+	}
+}
+
+// Where NVIDIA's driver does not build, the error says how to go on without it.
+func TestBuildOfNVIDIAFails(t *testing.T) {
+	c, err := cache.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, source := progress.New(io.Discard, false, time.Now), t.TempDir()
+	b := &ArtifactBuilder{cache: c, progress: said, source: source}
+	if b.builder, err = build.New(t.Context(), c, said, source); err != nil {
+		t.Skip(err)
+	}
+	_, err = b.buildNVIDIA(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "without with --gpu simulated: NVIDIA's DRA driver "+build.NVIDIAVersion) {
+		t.Errorf("error %v, want one that names --gpu simulated and what is not built", err)
 	}
 }

@@ -30,31 +30,40 @@ type NVIDIAArtifacts struct {
 	Driver nvidia.Driver
 }
 
-// NVIDIA adds to what All has made what serves GPUs with NVIDIA's DRA driver.
-func (b *ArtifactBuilder) NVIDIA(ctx context.Context, artifacts *Artifacts) error {
-	driver, err := b.builder.NVIDIA(ctx)
-	if err != nil {
-		return err
+// nvidiaParts are the programs and libraries of NVIDIAArtifacts.
+type nvidiaParts struct {
+	driver build.NVIDIA
+	// library and cuda stand in for NVIDIA's own.
+	library, cuda string
+}
+
+// buildNVIDIA builds NVIDIA's DRA driver, and what stands in for NVIDIA's libraries.
+func (b *ArtifactBuilder) buildNVIDIA(ctx context.Context) (p nvidiaParts, err error) {
+	if p.driver, err = b.builder.NVIDIA(ctx); err == nil {
+		p.library, err = nvml.Build(ctx, b.cache, b.progress, b.source)
 	}
-	library, err := nvml.Build(ctx, b.cache, b.progress, b.source)
-	if err != nil {
-		return err
+	if err == nil {
+		p.cuda, err = nvml.BuildCUDA(ctx, b.cache, b.progress)
 	}
-	cuda, err := nvml.BuildCUDA(ctx, b.cache, b.progress)
 	if err != nil {
-		return err
+		err = fmt.Errorf("build NVIDIA's DRA driver, which up and demo do without with --gpu %s: %w", GPUsSimulated, err)
 	}
+	return p, err
+}
+
+// packNVIDIA adds the image of NVIDIA's driver, and what is made of it, to the artifacts.
+func (b *ArtifactBuilder) packNVIDIA(ctx context.Context, p nvidiaParts, artifacts *Artifacts) error {
 	bash, ldconfig, err := b.archive.NVIDIATools(ctx)
 	if err != nil {
 		return err
 	}
 	archive := b.cache.Path("nvidia.tar")
-	artifacts.NVIDIA = NVIDIAArtifacts{Chart: driver.Chart, Driver: nvidia.Driver{
-		Plugin: driver.Plugin, StandIn: node.NVIDIAStandIn{NVML: library, CUDA: cuda, Ldconfig: ldconfig},
+	artifacts.NVIDIA = NVIDIAArtifacts{Chart: p.driver.Chart, Driver: nvidia.Driver{
+		Plugin: p.driver.Plugin, StandIn: node.NVIDIAStandIn{NVML: p.library, CUDA: p.cuda, Ldconfig: ldconfig},
 	}}
 	artifacts.Images = append(artifacts.Images, archive)
 	return ociimage.WriteDocker(archive, image.NVIDIAImage(image.NVIDIAParts{
-		Plugin: driver.Plugin, CDIHook: driver.CDIHook, Prestart: driver.Prestart,
+		Plugin: p.driver.Plugin, CDIHook: p.driver.CDIHook, Prestart: p.driver.Prestart,
 		Bash: bash, Busybox: artifacts.Busybox, Applets: artifacts.Applets, Libraries: artifacts.HostTools,
 	}))
 }

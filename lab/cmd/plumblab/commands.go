@@ -136,11 +136,8 @@ func newBuild(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			artifacts, err := builder.All(cmd.Context(), versions)
-			if err != nil {
-				return err
-			}
-			return builder.NVIDIA(cmd.Context(), artifacts)
+			_, err = builder.All(cmd.Context(), versions, true)
+			return err
 		},
 	}
 	versionFlags(cmd, &versions)
