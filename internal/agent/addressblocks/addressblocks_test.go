@@ -84,7 +84,7 @@ func open(t *testing.T, dir string) *Keeper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.patience = 0
+	k.patient = time.Time{}
 	return k
 }
 
@@ -202,6 +202,10 @@ func TestStartAsksFirst(t *testing.T) {
 		}
 		if b, err := k.Block("fabric"); err != nil || b.Name != "fabric.1" {
 			t.Errorf("the API server is away: %+v, %v; want what is on the disk", b, err)
+		}
+		began := time.Now()
+		if _, err := k.Block("fabric"); err != nil || time.Since(began) > 0 {
+			t.Errorf("a later claim waited %v for an API server that is away: %v", time.Since(began), err)
 		}
 	})
 }

@@ -152,7 +152,7 @@ func (n *faultyNode) start() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	keeper.patience = 0
+	keeper.patient = keeper.patient.AddDate(-1, 0, 0)
 	bootID := fmt.Sprint("boot-", n.boot)
 	d, err := netdev.New(netdev.Options{Host: n.host.Path(), BootID: bootID, Sys: fstest.MapFS{}, Pools: keeper})
 	if err != nil {

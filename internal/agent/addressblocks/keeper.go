@@ -61,16 +61,16 @@ type Keeper struct {
 
 	mu  sync.Mutex
 	now known
-	// told is closed when the cluster has told since this process started; patience is how
-	// long that is waited for.
-	told     chan struct{}
-	patience time.Duration
-	wake     chan struct{}
+	// told is closed when the cluster has told since this process started, for which claims
+	// wait until the moment patient.
+	told    chan struct{}
+	patient time.Time
+	wake    chan struct{}
 }
 
 // Open reads what an earlier process knew.
 func Open(dir, node string) (*Keeper, error) {
-	k := &Keeper{node: node, dir: dir, wake: make(chan struct{}, 1), told: make(chan struct{}), patience: firstAnswer}
+	k := &Keeper{node: node, dir: dir, wake: make(chan struct{}, 1), told: make(chan struct{}), patient: time.Now().Add(firstAnswer)}
 	if err := read(filepath.Join(dir, knownFile), &k.now); err != nil {
 		return nil, fmt.Errorf("read the node's blocks of addresses: %w", err)
 	}
@@ -104,7 +104,7 @@ func write(path string, value any) error {
 func (k *Keeper) Block(pool string) (addresspool.Block, error) {
 	select {
 	case <-k.told:
-	case <-time.After(k.patience):
+	case <-time.After(time.Until(k.patient)):
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
