@@ -29,6 +29,10 @@ demo-rdma: build ## Boot a node whose soft RoCE works in pods, run ib_write_lat 
 	@rc=0; bin/plumblab rdma --cache "$(CACHE)" --name rdma || rc=$$?; \
 	bin/plumblab down --cache "$(CACHE)" --name rdma; exit $$rc
 
+demo-egx: build ## Boot the machine of NVIDIA's article on the Network Operator, run its pods as printed
+	@rc=0; bin/plumblab egx --cache "$(CACHE)" --name egx || rc=$$?; \
+	bin/plumblab down --cache "$(CACHE)" --name egx; exit $$rc
+
 build: tools ## Build the command line tools into bin/
 	@mkdir -p bin
 	@$(BUILD) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -81,4 +85,4 @@ help: ## Show this help
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: tools demo demo-rdma build image release test soak nightly lint bench generate clean distclean help
+.PHONY: tools demo demo-rdma demo-egx build image release test soak nightly lint bench generate clean distclean help

@@ -15,6 +15,9 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	networks "plumbline.dev/plumbline/api/net/v1alpha1"
 )
 
 // mpiJob is as much of the MPI operator's type as the document's manifest
@@ -41,6 +44,8 @@ var kinds = map[string]func() any{
 	"resource.k8s.io/v1beta1 DeviceClass":           func() any { return &resourcev1beta1.DeviceClass{} },
 	"resource.k8s.io/v1beta1 ResourceClaimTemplate": func() any { return &resourcev1beta1.ResourceClaimTemplate{} },
 	"kubeflow.org/v2beta1 MPIJob":                   func() any { return &mpiJob{} },
+	"plumbline.dev/v1alpha1 HostPolicy":             func() any { return &hosts.HostPolicy{} },
+	"plumbline.dev/v1alpha1 NetworkAddressPool":     func() any { return &networks.NetworkAddressPool{} },
 }
 
 // build runs kustomize as "kubectl apply -k" does and decodes what comes out

@@ -53,11 +53,17 @@ func keepPodsRDMA(ctx context.Context) error {
 	return s.Run(ctx)
 }
 
-// RunPodSandbox makes the RDMA devices of the NICs that the pod was given.
+// RunPodSandbox makes the RDMA devices of the NICs that the pod was given, and of its links
+// on NICs that are shared.
 func (k *rdmaKeeper) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	return inNamespaceOf(pod, k.keepIn)
+}
+
+// inNamespaceOf calls do with a pod's network namespace and its links.
+func inNamespaceOf(pod *api.PodSandbox, do func(namespace int, links []rtnl.Link) error) error {
 	for _, n := range pod.GetLinux().GetNamespaces() {
 		if n.GetType() == "network" && n.GetPath() != "" {
-			if err := k.keepIn(n.GetPath()); err != nil {
+			if err := inNamespace(n.GetPath(), do); err != nil {
 				return fmt.Errorf("pod %s/%s: %w", pod.GetNamespace(), pod.GetName(), err)
 			}
 		}
@@ -65,7 +71,7 @@ func (k *rdmaKeeper) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error
 	return nil
 }
 
-func (k *rdmaKeeper) keepIn(path string) error {
+func inNamespace(path string, do func(namespace int, links []rtnl.Link) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open network namespace: %w", err)
@@ -81,14 +87,22 @@ func (k *rdmaKeeper) keepIn(path string) error {
 	if err != nil {
 		return err
 	}
+	return do(namespace, links)
+}
+
+func (k *rdmaKeeper) keepIn(namespace int, links []rtnl.Link) error {
 	for _, l := range links {
-		if l.BusAddress == nil || k.devices[*l.BusAddress] == "" {
-			continue
+		switch {
+		case shareRDMA(l) != "":
+			if err := keepShare(namespace, l); err != nil {
+				return err
+			}
+		case l.BusAddress != nil && k.devices[*l.BusAddress] != "":
+			if err := keepOn(namespace, k.devices[*l.BusAddress], l.Name); err != nil {
+				return err
+			}
+			fmt.Printf("%s is on %s in a pod\n", k.devices[*l.BusAddress], l.Name)
 		}
-		if err := keepOn(namespace, k.devices[*l.BusAddress], l.Name); err != nil {
-			return err
-		}
-		fmt.Printf("%s is on %s in %s\n", k.devices[*l.BusAddress], l.Name, path)
 	}
 	return nil
 }

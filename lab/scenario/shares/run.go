@@ -72,10 +72,8 @@ func Run(ctx context.Context, c Config) error {
 }
 
 func (r *run) cleanUp(ctx context.Context) error {
-	for kind, name := range map[string]string{"hostpolicy": policyName, "networkaddresspool": poolName, "deviceclass": className} {
-		if _, err := r.Kubectl.Run(ctx, "delete", kind, "--wait=false", "--ignore-not-found", name); err != nil {
-			return err
-		}
+	if _, err := r.Kubectl.Run(ctx, "delete", "hostpolicy", "--ignore-not-found", policyName); err != nil {
+		return err
 	}
 	return harness.DeleteNamespace(ctx, r.Client, namespace, patience)
 }
@@ -88,7 +86,7 @@ func (r *run) steps(ctx context.Context) error {
 	if err := r.choose(ctx); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.offer, r.hold, r.full, r.withdraw, r.restart, r.extended} {
+	for _, step := range []func(context.Context) error{r.offer, r.hold, r.full, r.withdraw, r.restart} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -291,12 +289,14 @@ func (r *run) restart(ctx context.Context) error {
 		return err
 	}
 	r.reaches(ctx, "after a restart of the agent, a reaches a new b")
-	for _, pod := range []string{first, second} { // the slots are the next ones'
-		if err := r.endPod(ctx, pod); err != nil {
-			return err
-		}
-	}
 	return nil
+}
+
+func (r *run) endPod(ctx context.Context, pod string) error {
+	if err := harness.DeletePod(ctx, r.Client, namespace, pod, 1); err != nil {
+		return err
+	}
+	return harness.WaitFor(ctx, poll, patience, func() (bool, error) { return harness.PodGone(ctx, r.Client, namespace, pod) })
 }
 
 // end has all of it gone.
