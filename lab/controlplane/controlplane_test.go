@@ -6,8 +6,10 @@ package controlplane_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -45,11 +47,25 @@ func builtProgram(t testing.TB, path string) string {
 			return program
 		}
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal(filepath.Base(path), "is not built, and CI must have it: run plumblab build")
-	}
-	t.Skip(filepath.Base(path), "is not built yet: run plumblab build")
+	lacks(t, filepath.Base(path)+" is not built: run plumblab build")
 	return ""
+}
+
+// lacks skips a test that cannot run here, and fails it in CI, which must have everything.
+func lacks(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("CI must have it: %s", why)
+	}
+	t.Skip(why)
+}
+
+// needsCompiler is for tests of what runs over the stand-in for NVIDIA's library.
+func needsCompiler(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		lacks(t, fmt.Sprintf("the stand-in for NVML is C: %v; install gcc and libc6-dev", err))
+	}
 }
 
 func TestUpAndDown(t *testing.T) {

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,7 +28,7 @@ import (
 	"plumbline.dev/plumbline/docs/docstest"
 )
 
-// nvidiaClasses are as NVIDIA's chart makes them.
+// nvidiaClasses are as NVIDIA's chart makes them (TestNVIDIAClasses).
 const nvidiaClasses = `
 ---
 apiVersion: resource.k8s.io/v1
@@ -44,6 +46,34 @@ spec: {selectors: [{cel: {expression: "device.driver == 'gpu.nvidia.com' && devi
 
 // olderNode has GPUs of a release of NVIDIA's driver that publishes no NUMA node.
 const olderNode = "nvidia-older"
+
+// TestNVIDIAClasses renders the classes of the pinned release's chart, as the lab installs it.
+func TestNVIDIAClasses(t *testing.T) {
+	builtProgram(t, "nvidia/*/gpu-kubelet-plugin") // and so the module is there
+	args := []string{"template", "gpus", nvidiaChart(t), "--namespace", "gpus", "--kube-version", "1.36.0", "--set", "gpuResourcesEnabledOverride=true,resources.computeDomains.enabled=false"}
+	for _, class := range []string{"gpu", "mig"} {
+		args = append(args, "--show-only", "templates/deviceclass-"+class+".yaml")
+	}
+	rendered, err := exec.Command(builtProgram(t, "helm/*/helm"), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("helm %q: %v: %s", args, err, rendered)
+	}
+	if diff := cmp.Diff(objectsOf(t, rendered), objectsOf(t, []byte(nvidiaClasses))); diff != "" {
+		t.Errorf("nvidiaClasses are not the chart's (-chart +ours):\n%s", diff)
+	}
+}
+
+// nvidiaChart is the folder of the chart in the module that the lab pins.
+func nvidiaChart(t *testing.T) string {
+	t.Helper()
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/dra-driver-nvidia-gpu")
+	list.Dir, list.Env = "../build/nvidia", append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+	found, err := list.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", list, err)
+	}
+	return filepath.Join(strings.TrimSpace(string(found)), "deployments", "helm", "dra-driver-nvidia-gpu")
+}
 
 // TestGPUPage applies every manifest of docs/gpu.md to a real control plane, whose nodes
 // have the slices that TestNVIDIASlices recorded, beside NICs and CPUs of that machine. The

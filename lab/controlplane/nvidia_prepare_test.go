@@ -48,11 +48,9 @@ import (
 // TestNVIDIAPrepares is the kubelet to NVIDIA's own DRA driver.
 func TestNVIDIAPrepares(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("making namespaces and files of devices needs root")
+		lacks(t, "making namespaces and files of devices needs root")
 	}
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skipf("the stand-in for NVML is C: %v; install gcc and libc6-dev", err)
-	}
+	needsCompiler(t)
 	plugin := builtProgram(t, "nvidia/*/gpu-kubelet-plugin")
 	admin := serving(t)
 	t.Run("MIG", func(t *testing.T) {
@@ -89,12 +87,58 @@ func preparesMIG(n *nvidiaNode) {
 		t.Errorf("with the half of the GPU gone there is:\n%s", got)
 	}
 	n.unprepare(small)
-	if got := n.state(); got != "made 2\n" {
+	killedWhilePreparing(n)
+	if got := n.state(); got != "made 3\n" {
 		t.Errorf("without a claim there is:\n%s", got)
 	}
 	if left, err := filepath.Glob(filepath.Join(n.root, nvml.ProcDriver, "nvidia/capabilities/gpu*/mig/*")); err != nil || len(left) > 0 {
 		t.Errorf("left are the capabilities %v, %v", left, err)
 	}
+}
+
+// killedWhilePreparing kills the driver while the GPU makes an instance for a claim. Nothing
+// of it is left, and the part is prepared for the next claim. The claim itself v0.5.0 refuses
+// from then on: it undoes what was begun by the device's name, and does not find the GPU's
+// address in that. A release that does fails this test, and docs/gpu.md is to say so.
+func killedWhilePreparing(n *nvidiaNode) {
+	t := n.t
+	part := n.allocate(resourceapi.DeviceRequestAllocationResult{Device: "gpu-0-mig-3g71gb-9-0"})
+	n.write(nvml.EventsPath, "hang 0000:8f:00.0\n")
+	client, ended := n.ask(), make(chan error, 1)
+	go func() {
+		_, err := client.NodePrepareResources(t.Context(), &dra.NodePrepareResourcesRequest{Claims: []*dra.Claim{n.claims[part]}})
+		ended <- err
+	}()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return strings.Contains(n.state(), "mode 0000:8f:00.0 1 1"), nil
+	})
+	if err != nil {
+		t.Fatalf("wait for the GPU's MIG mode, in which an instance is made next: %v; there is:\n%s", err, n.state())
+	}
+	n.kill()
+	if err := <-ended; err == nil {
+		t.Error("the driver prepared the claim before it was killed")
+	}
+	n.write(nvml.EventsPath, "")
+	n.start()
+	reply, err := n.ask().NodePrepareResources(t.Context(), &dra.NodePrepareResourcesRequest{Claims: []*dra.Claim{n.claims[part]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := reply.Claims[n.claims[part].Uid].Error; !strings.Contains(said, "rollback failed for partially prepared claim") {
+		t.Errorf("the claim that was being prepared: %q, want that it is refused", said)
+	}
+	if got := n.state(); strings.Contains(got, "instance") {
+		t.Errorf("of a claim that is not prepared there is:\n%s", got)
+	}
+	next := n.allocate(resourceapi.DeviceRequestAllocationResult{Device: "gpu-0-mig-3g71gb-9-0"})
+	if diff := cmp.Diff([]string{"nvidia-cap12 384:12", "nvidia-cap13 384:13", "nvidia0", "nvidiactl"}, n.prepare(next)); diff != "" {
+		t.Errorf("the same part for the next claim (-want +got):\n%s", diff)
+	}
+	if got := n.state(); strings.Count(got, "instance") != 1 || !strings.Contains(got, "instance 0000:8f:00.0 1 9 0 MIG-") {
+		t.Errorf("with one part of a GPU there is:\n%s", got)
+	}
+	n.unprepare(next)
 }
 
 // preparesShares has two claims of one GPU prepared at once.
@@ -207,7 +251,7 @@ func (n *nvidiaNode) writeRoot(facts *machine.Facts) {
 	}
 	for name, minor := range map[string]uint32{"nvidia0": 0, "nvidiactl": 255} {
 		if err := unix.Mknod(filepath.Join(n.root, "dev", name), unix.S_IFCHR|0o666, int(unix.Mkdev(195, minor))); err != nil {
-			n.t.Skipf("files of devices cannot be made here: %v", err)
+			lacks(n.t, fmt.Sprintf("files of devices cannot be made here: %v", err))
 		}
 	}
 }

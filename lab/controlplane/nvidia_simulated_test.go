@@ -15,7 +15,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/golden"
@@ -35,7 +34,12 @@ const azure = "azure-nd96isr-h100-v5"
 func TestSimulatedNodesOfNVIDIA(t *testing.T) {
 	driver := nvidiaDriver(t)
 	admin := serving(t)
-	makeClasses(t, admin)
+	classes := newApplier(t, admin)
+	for _, class := range objectsOf(t, []byte(nvidiaClasses)) {
+		if err := classes.apply(t.Context(), class, "", false); err != nil {
+			t.Fatal(err)
+		}
+	}
 	client := kubernetes.NewForConfigOrDie(admin)
 	kubeconfig, logs := adminKubeconfig(t, admin), t.TempDir()
 	simulator := cluster.Simulator{
@@ -75,23 +79,6 @@ func TestSimulatedNodesOfNVIDIA(t *testing.T) {
 	ok, err := demo.Azure(t.Context())
 	if err != nil || !ok {
 		t.Errorf("%v, %v:\n%s", ok, err, said.String())
-	}
-}
-
-// makeClasses makes NVIDIA's device classes, as its chart has them
-// (templates/deviceclass-*.yaml).
-func makeClasses(t *testing.T, admin *rest.Config) {
-	t.Helper()
-	for name, kind := range map[string]string{"gpu.nvidia.com": "gpu", "mig.nvidia.com": "mig"} {
-		_, err := kubernetes.NewForConfigOrDie(admin).ResourceV1().DeviceClasses().Create(t.Context(), &resourceapi.DeviceClass{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
-				Expression: fmt.Sprintf("device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == '%s'", kind),
-			}}}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

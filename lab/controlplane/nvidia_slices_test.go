@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,9 +94,7 @@ func TestNVIDIASlices(t *testing.T) {
 // nvidiaDriver is NVIDIA's DRA driver over the lab's stand-ins.
 func nvidiaDriver(t *testing.T) nvidia.Driver {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skipf("the stand-in for NVML is C: %v; install gcc and libc6-dev", err)
-	}
+	needsCompiler(t)
 	plugin := builtProgram(t, "nvidia/*/gpu-kubelet-plugin")
 	c, err := cache.Open(t.TempDir())
 	if err != nil {

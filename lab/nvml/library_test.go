@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -52,9 +51,7 @@ var compileOnce = sync.OnceValues(func() (string, error) {
 // driver uses.
 func library(t *testing.T, text string) gonvml.Interface {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil {
-		t.Skipf("the stand-in is C: %v; install gcc and libc6-dev", err)
-	}
+	needsCompiler(t)
 	path, err := compileOnce()
 	if err != nil {
 		t.Fatal(err)
@@ -402,7 +399,7 @@ func TestXID(t *testing.T) {
 		t.Errorf("what was before the set: %v", ret)
 	}
 	// One of a GPU that is not registered, a line that is not written to its end.
-	tell(t, "xid 0000:8f:00.0 13\nxid 0000:90:00.0 7")
+	tell(t, "xid 0000:8f:00.0 13\nhang 0000:90:00.0\nxid 0000:90:00.0 7")
 	if _, ret := set.Wait(1); ret != gonvml.ERROR_TIMEOUT {
 		t.Errorf("another GPU's, and half a line: %v", ret)
 	}
@@ -424,7 +421,7 @@ func TestXID(t *testing.T) {
 	if _, ret := set.Wait(1); ret != gonvml.ERROR_TIMEOUT {
 		t.Errorf("the same event again: %v", ret)
 	}
-	for _, malformed := range []string{"xid 0000:90:00.0", "xid 0000:90:00.0 many", "xid 0000:00:00.0 79", "lost 0000:90:00.0 79", "burnt 0000:90:00.0"} {
+	for _, malformed := range []string{"xid 0000:90:00.0", "xid 0000:90:00.0 many", "xid 0000:00:00.0 79", "lost 0000:90:00.0 79", "hang 0000:90:00.0 79", "hang", "burnt 0000:90:00.0"} {
 		tell(t, malformed+"\n")
 		if _, ret := set.Wait(1); ret != gonvml.ERROR_UNKNOWN {
 			t.Errorf("%s: %v", malformed, ret)

@@ -7,8 +7,12 @@ package nvml
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/google/go-cmp/cmp"
@@ -297,5 +301,46 @@ func TestMIGPlacements(t *testing.T) {
 	}
 	if _, ret := d.GetGpuInstanceId(); ret != gonvml.ERROR_NOT_SUPPORTED {
 		t.Errorf("the instance of a whole GPU: %v", ret)
+	}
+}
+
+// A GPU that hangs keeps who makes an instance in it waiting, with the state of MIG in hand.
+func TestHangingGPU(t *testing.T) {
+	put(t, EventsPath, "hang 0000:90:00.0\n")
+	_, d := inMIGMode(t)
+	if _, ret := d.CreateGpuInstance(profileOf(t, d, gonvml.GPU_INSTANCE_PROFILE_1_SLICE)); ret != gonvml.SUCCESS {
+		t.Fatalf("an instance while another GPU hangs: %v", ret)
+	}
+	profile := profileOf(t, d, gonvml.GPU_INSTANCE_PROFILE_3_SLICE)
+	tell(t, "hang 0000:8f:00.0\n")
+	returned := make(chan gonvml.Return, 1)
+	go func() {
+		_, ret := d.CreateGpuInstance(profile)
+		returned <- ret
+	}()
+	folder, err := os.Open(filepath.Dir(filepath.Join(driverRoot, MIGPath)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	for inHand := 0; inHand < 3; time.Sleep(50 * time.Millisecond) {
+		if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			inHand++
+			continue
+		}
+		if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_UN); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case ret := <-returned:
+			t.Fatalf("returned: %v", ret)
+		default:
+		}
+	}
+	if err := os.WriteFile(filepath.Join(driverRoot, EventsPath), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if ret := <-returned; ret != gonvml.SUCCESS {
+		t.Errorf("after the GPU hung: %v", ret)
 	}
 }

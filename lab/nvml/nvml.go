@@ -42,9 +42,12 @@
 //
 //	xid ADDRESS NUMBER
 //	lost ADDRESS
+//	hang ADDRESS
 //
 // A lost GPU ends one wait of every set, and is NVML_ERROR_GPU_IS_LOST to all who ask for
-// it from then on: in a process that waits for events, and in those that begin later.
+// it from then on: in a process that waits for events, and in those that begin later. As long
+// as a GPU hangs by a line of the file, whoever makes a GPU instance in it waits, and so does
+// every other process that asks for MIG.
 package nvml
 
 import (

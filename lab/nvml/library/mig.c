@@ -292,6 +292,8 @@ static nvmlReturn_t create(nvmlDevice_t device, unsigned id, unsigned starts, nv
     const struct profile *p = profile_by_id(g, id);
     if (p == NULL || (p->starts & starts) == 0)
         return NVML_ERROR_INVALID_ARGUMENT;
+    while (hangs(g))
+        wait_ms(poll_ms);
     for (unsigned start = 0; start < 32; start++)
         for (unsigned i = 0; i < max_instances && (p->starts & starts) >> start & 1 && fits(g, p, start); i++)
             if (g->instances[i].profile == NULL) {

@@ -21,7 +21,7 @@
 
 #include "standin.h"
 
-enum { max_sets = 16, poll_ms = 50 };
+enum { max_sets = 16 };
 
 struct event_set {
     bool used;
@@ -312,7 +312,7 @@ struct gpu *gpu_at(const char *address) {
 
 // struct event is a line of the file of events.
 struct event {
-    bool lost; // else an XID
+    enum { event_xid, event_lost, event_hang } what;
     unsigned gpu, xid;
 };
 
@@ -323,9 +323,11 @@ static bool parse_event(char *line, struct event *e) {
     if (g == NULL)
         return false;
     e->gpu = (unsigned)(g - answers.gpus);
-    e->lost = strcmp(key, "lost") == 0;
-    if (e->lost)
+    if (strcmp(key, "lost") == 0 || strcmp(key, "hang") == 0) {
+        e->what = key[0] == 'l' ? event_lost : event_hang;
         return rest == NULL;
+    }
+    e->what = event_xid;
     return strcmp(key, "xid") == 0 && rest != NULL && number(rest, 10, INT_MAX, &e->xid);
 }
 
@@ -350,7 +352,7 @@ static nvmlReturn_t next_event(long *offset, struct event *e) {
             continue;
         result = NVML_SUCCESS;
         if (!parse_event(line, e)) {
-            complain("%s: want xid ADDRESS NUMBER or lost ADDRESS, of a GPU in the table", events_path);
+            complain("%s: want xid ADDRESS NUMBER, lost ADDRESS or hang ADDRESS, of a GPU in the table", events_path);
             result = NVML_ERROR_UNKNOWN;
         }
     }
@@ -365,9 +367,21 @@ static void lose_gpus(void) {
     long offset = 0;
     nvmlReturn_t result;
     while ((result = next_event(&offset, &e)) != NVML_ERROR_TIMEOUT)
-        if (result == NVML_SUCCESS && e.lost)
+        if (result == NVML_SUCCESS && e.what == event_lost)
             answers.gpus[e.gpu].lost = true;
 }
+
+bool hangs(const struct gpu *g) {
+    struct event e;
+    long offset = 0;
+    nvmlReturn_t result;
+    while ((result = next_event(&offset, &e)) != NVML_ERROR_TIMEOUT)
+        if (result == NVML_SUCCESS && e.what == event_hang && &answers.gpus[e.gpu] == g)
+            return true;
+    return false;
+}
+
+void wait_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
 
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags) {
     (void)flags;
@@ -750,7 +764,9 @@ static nvmlReturn_t take_event(nvmlEventSet_t set, nvmlEventData_t *data) {
         nvmlReturn_t result = next_event(&s->read, &e);
         if (result != NVML_SUCCESS)
             return result;
-        if (e.lost) {
+        if (e.what == event_hang)
+            continue; // who makes an instance looks for it
+        if (e.what == event_lost) {
             answers.gpus[e.gpu].lost = true;
             return NVML_ERROR_GPU_IS_LOST;
         }
@@ -776,7 +792,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
             return result;
         unsigned left = timeout_ms - waited;
         long ms = left < poll_ms ? (long)left : poll_ms;
-        nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+        wait_ms(ms);
         if (left < poll_ms)
             return NVML_ERROR_TIMEOUT;
     }

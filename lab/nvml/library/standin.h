@@ -81,6 +81,13 @@ nvmlReturn_t answer_text(char *to, unsigned size, const char *text);
 // gpu_at is the GPU of an address, NULL where there is none. The caller holds the lock.
 struct gpu *gpu_at(const char *address);
 
+// hangs says whether the file of events has a GPU hang. The caller holds the lock.
+bool hangs(const struct gpu *g);
+
+// wait_ms waits, poll_ms between two looks into the file of events.
+enum { poll_ms = 50 };
+void wait_ms(long ms);
+
 // index_of is the GPU of a handle. The caller holds the lock.
 nvmlReturn_t index_of(nvmlDevice_t device, unsigned *index);
 

@@ -166,7 +166,28 @@ func (r *run) lost(ctx context.Context) error {
 		}
 	}
 	r.report.Finding(true, "the driver started again", "no taint is left, and who waited has a GPU")
-	return r.stillHas(ctx, "who had a GPU before")
+	if err := r.stillHas(ctx, "who had a GPU before"); err != nil {
+		return err
+	}
+	return r.removed(ctx)
+}
+
+// removed takes a GPU that nobody has off the bus, and finds it again.
+func (r *run) removed(ctx context.Context) error {
+	const function = "/sys/bus/pci/devices/" + lostAddress
+	if _, err := r.Shell(ctx, "echo 1 >"+function+"/remove && [ ! -e "+function+" ]"); err != nil {
+		return fmt.Errorf("remove %s: %w", lostAddress, err)
+	}
+	held := r.stillHas(ctx, "who has another GPU than the one that is off the bus")
+	// Found again even if that is not so: other steps want all GPUs.
+	if _, err := r.Shell(ctx, "echo 1 >/sys/bus/pci/rescan && [ -e "+function+" ]"); err != nil {
+		return fmt.Errorf("find %s again: %w", lostAddress, err)
+	}
+	if held != nil {
+		return held
+	}
+	r.report.Finding(true, "the GPU is back on the bus", "%s", lostAddress)
+	return r.stillHas(ctx, "who has another GPU than the one that came back")
 }
 
 // withdrawn takes the driver from the node, and with it its slices, and brings it back
@@ -177,6 +198,12 @@ func (r *run) withdrawn(ctx context.Context) error {
 	}
 	if err := r.awaitSlices(ctx, false); err != nil {
 		return err
+	}
+	// The node has its GPUs still, whichever way doctor is asked.
+	for _, of := range [][]string{{"--node", r.Node}, {"-A"}} {
+		if err := r.examined(ctx, of, "publishes none of the node's"); err != nil {
+			return err
+		}
 	}
 	const pod = "without-driver"
 	if err := r.create(ctx, pod, ""); err != nil {
@@ -329,6 +356,21 @@ func (r *run) says(ctx context.Context, pod, word string) error {
 			return nil
 		}
 	}
+	return nil
+}
+
+// examined wants words in what plumbline doctor says.
+func (r *run) examined(ctx context.Context, of []string, words string) error {
+	answer, err := r.Plumbline.Run(ctx, append([]string{"doctor", "--all"}, of...)...)
+	if err != nil {
+		return err
+	}
+	who := "plumbline doctor " + strings.Join(of, " ")
+	if !strings.Contains(answer.Out, words) {
+		r.report.Finding(false, who, "does not say %q (%s):\n%s", words, answer.Ending(), answer.Out)
+		return nil
+	}
+	r.report.Finding(true, who, "says of GPUs: %s", words)
 	return nil
 }
 
