@@ -99,7 +99,7 @@ func (b *ArtifactBuilder) All(ctx context.Context, v build.Versions, nvidia bool
 	group.Go(func() error { return b.build(groupCtx, v, artifacts, seccomp) })
 	var parts nvidiaParts
 	if nvidia {
-		// Beside Kubernetes, which ends with minutes of one processor's linking.
+		// Beside Kubernetes' build: it takes minutes itself, and nothing else waits for it.
 		group.Go(func() (err error) {
 			parts, err = b.buildNVIDIA(groupCtx)
 			return err
