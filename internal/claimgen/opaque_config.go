@@ -23,7 +23,7 @@ import (
 // named by each of them: older drivers do not find "request/alternative" where
 // "request" is written.
 func (g *generator) configure() error {
-	if g.o.InterfacePrefix == "" && g.o.MTU == 0 && len(g.o.VF) == 0 && g.o.Environment == "" {
+	if g.o.InterfacePrefix == "" && g.o.MTU == 0 && len(g.o.VF) == 0 && g.o.Environment == "" && g.o.Pool == "" {
 		return nil
 	}
 	if g.o.InterfacePrefix == "" {
@@ -80,6 +80,9 @@ func (g *generator) configuration(requests []string, interfaceName string) error
 	if len(g.o.VF) > 0 {
 		p.Interface["vf"] = g.o.vfFields()
 	}
+	if g.o.Pool != "" {
+		p.Interface["ipam"] = map[string]string{"pool": g.o.Pool}
+	}
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return fmt.Errorf("marshal parameters: %w", err)
@@ -111,6 +114,9 @@ func (o *Options) parameterFlags() string {
 	}
 	if len(o.VF) > 0 {
 		flags = append(flags, "--vf "+o.vf())
+	}
+	if o.Pool != "" {
+		flags = append(flags, fmt.Sprintf("--pool %q", o.Pool))
 	}
 	if o.Environment != "" {
 		flags = append(flags, fmt.Sprintf("--environment %q", o.Environment))

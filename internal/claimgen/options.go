@@ -35,6 +35,13 @@ type Options struct {
 	Sockets int
 	// WithoutRDMA takes NICs that have no RDMA device too.
 	WithoutRDMA bool
+	// Shared takes a share of each NIC, which stays on the host for others too: a link of
+	// the pod's own.
+	Shared bool
+	// Bandwidth is what is taken of each shared NIC in bit/s, such as "40G"; empty for none.
+	Bandwidth string
+	// Pool is the pool that the interfaces' addresses are from; empty for none.
+	Pool string
 	// GPUClass is the device class of the GPUs; empty for NVIDIA's.
 	GPUClass string
 	// GPUProduct is the product's name, such as "NVIDIA H200"; empty for any.
@@ -69,7 +76,7 @@ type rule struct {
 
 // check refuses what makes no claim, and says what would.
 func (o *Options) check() error {
-	for _, r := range slices.Concat(o.rangeRules(), o.alignmentRules(), o.countRules(), o.interfaceRules(), o.gpuRules(), o.migRules(), o.shareRules()) {
+	for _, r := range slices.Concat(o.rangeRules(), o.alignmentRules(), o.countRules(), o.interfaceRules(), o.sharedRules(), o.gpuRules(), o.migRules(), o.shareRules()) {
 		if r.wrong {
 			return errors.New(r.text)
 		}

@@ -39,6 +39,7 @@ func Spec(o Options) (*resourceapi.ResourceClaimSpec, error) {
 		g.part()
 	}
 	g.gpusTogether()
+	g.nicsApart()
 	if err := g.configure(); err != nil {
 		return nil, err
 	}
@@ -139,7 +140,7 @@ func (g *generator) unit(gpus, nics int) []string {
 		g.gpus = append(g.gpus, all[0].name)
 	}
 	for _, r := range g.nicRequests("nic-"+index, nics) {
-		all = append(all, g.devices(r.name, exact{class: slicecodec.DriverNet, count: r.count, selectors: g.nicSelectors()}, true))
+		all = append(all, g.devices(r.name, exact{g.o.nicClass(), r.count, g.nicSelectors(), g.o.nicCapacity()}, true))
 		g.nics = append(g.nics, r.name)
 	}
 	own := g.upTo(0, all)

@@ -56,6 +56,7 @@ func TestDocumentedClaims(t *testing.T) {
 	documented(t, page, "manifest", "socket", claims("new training --gpus 4 --nics 4 --cpus 16 --align socket"))
 	documented(t, page, "manifest", "mig", claims("new parts --gpus 2 --mig-profile 1g.10gb --mig-same-gpu"))
 	documented(t, page, "manifest", "share", claims("new share --gpus 2 --gpu-share shares=2"))
+	documented(t, page, "manifest", "shared-nic", claims("new storage --nics 1 --shared --bandwidth 40G --pool fabric --template"))
 	documented(t, page, "manifest", "fallback", claims("new pair --gpus 1 --nics 1 --fallback numa"))
 	for name, args := range map[string]string{
 		"fits":    "new pair --gpus 1 --nics 1 --cpus 4",

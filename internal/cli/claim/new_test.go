@@ -373,6 +373,12 @@ func server(t *testing.T) (kubeconfig string) {
 	lists["/apis/resource.k8s.io/v1/resourceclaims"] = &resourceapi.ResourceClaimList{TypeMeta: list("ResourceClaim"), Items: []resourceapi.ResourceClaim{held}}
 	lists["/apis/resource.k8s.io/v1/deviceclasses"] = classes
 	lists["/apis/resource.k8s.io/v1/devicetaintrules"] = &resourceapi.DeviceTaintRuleList{TypeMeta: list("DeviceTaintRule")}
+	return serve(t, lists)
+}
+
+// serve answers lists by their paths, and returns a kubeconfig that names it.
+func serve(t *testing.T, lists map[string]any) (kubeconfig string) {
+	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, found := lists[r.URL.Path]
 		if !found || r.Method != http.MethodGet {

@@ -30,11 +30,15 @@ const searchTimeout = 10 * time.Second
 // do are found in a moment, and to know that none does can take long.
 const suggestTimeout = 5 * time.Second
 
-// notTried says why a claim is not tried, "" where it is: no shipped machine has GPUs of
-// other classes than NVIDIA's, or shares them.
+// notTried says why a claim is not tried, "" where it is: no shipped machine shares its NICs,
+// or its GPUs, or has those of other classes than NVIDIA's.
 func (c *Candidates) notTried(o *claimgen.Options) string {
 	switch {
-	case !c.shipped || o.GPUs == 0:
+	case !c.shipped:
+		return ""
+	case o.Shared:
+		return "not tried: no machine that plumbline ships shares its NICs; --live or -f tries the nodes that do"
+	case o.GPUs == 0:
 		return ""
 	case o.TakesShares():
 		return "not tried: no machine that plumbline ships shares its GPUs; --live or -f tries the nodes that do"

@@ -73,6 +73,11 @@ NUMA node, or on one socket with --align socket: in as few as it fits in, or in 
 many as --numa-nodes or --sockets says. Beyond the API's 32 devices a claim, the error
 says how to split it.
 
+--shared takes a share of each NIC (class shared.dra.net), of those that a HostPolicy offers:
+the pod gets a link of its own on it, and other pods have theirs. --bandwidth says how much
+of each NIC's the claim takes, which the scheduler counts and nothing enforces. --pool gives
+the interfaces addresses of a NetworkAddressPool, of shared NICs and of whole ones.
+
 --gpu-class names the DeviceClass of the GPUs, such as gpu.amd.com, gpu.intel.com,
 mig.nvidia.com or one of your own. Constraints then compare what the drivers of that
 class tell: AMD's and Intel's have a PCIe root, and no NUMA node that NICs and CPUs
@@ -119,6 +124,9 @@ time; time-slicing=Long says how long a slice is.`,
   # interfaces called rdma0 and rdma1 in the pod
   {{program}} claim new pair --gpus 2 --nics 2 --interface-prefix rdma --mtu 8896
 
+  # a share of a NIC that other pods have too, 40 Gbit/s of it, with an address of a pool
+  {{program}} claim new storage --nics 1 --shared --bandwidth 40G --pool fabric --template
+
   # NICs that are virtual functions, with a VLAN that the physical one sets
   {{program}} claim new functions --nics 2 --vf vlan=100,trust=true
 
@@ -149,6 +157,9 @@ time; time-slicing=Long says how long a slice is.`,
 	flags.IntVar(&o.NUMANodes, "numa-nodes", 0, "equal parts of the claim, each on one NUMA node (default: as few as it fits in)")
 	flags.IntVar(&o.Sockets, "sockets", 0, "equal parts of the claim, each on one socket, with --align socket (default: as few as it fits in)")
 	flags.BoolVar(&o.WithoutRDMA, "any-nic", false, "take NICs without RDMA too")
+	flags.BoolVar(&o.Shared, "shared", false, "take a share of each NIC, which other pods have too")
+	flags.StringVar(&o.Bandwidth, "bandwidth", "", "take so many bits per second of each shared NIC, such as 40G")
+	flags.StringVar(&o.Pool, "pool", "", "take the interfaces' addresses from this NetworkAddressPool")
 	flags.StringVar(&o.GPUClass, "gpu-class", slicecodec.DriverGPU, "DeviceClass of the GPUs")
 	flags.StringVar(&o.GPUProduct, "gpu-product", "", "GPUs of this product, such as \"NVIDIA H200\"")
 	flags.StringVar(&o.MIGProfile, "mig-profile", "", "take MIG devices of this profile, such as 1g.10gb, of --gpu-class mig.nvidia.com unless that names another")
@@ -216,7 +227,7 @@ func (o *newOptions) write(out, errOut io.Writer) error {
 	if err != nil {
 		return cmdutil.UsageError{Err: err}
 	}
-	warning := slices.Concat(foreign(spec), o.since(spec), o.sharing(), o.longSearch())
+	warning := slices.Concat(foreign(spec), o.since(spec), o.sharing(), o.sharedNICs(), o.longSearch())
 	object, err := o.object(spec)
 	if err != nil {
 		return err
@@ -293,6 +304,18 @@ func (o *newOptions) longSearch() []string {
 		"their alternatives for longer than its 10 s, which fails the pod's attempt on every",
 		"node. A claim of fewer pairs or steps, or by --align numa, is looked through at once.",
 	}
+}
+
+// sharedNICs says of a claim for shares of NICs what it gets.
+func (o *newOptions) sharedNICs() []string {
+	if !o.Shared {
+		return nil
+	}
+	lines := []string{"It takes a share of each NIC, of those that a HostPolicy offers: a link of the pod's own."}
+	if o.Bandwidth != "" {
+		lines = append(lines, "The scheduler counts the bandwidth, and nothing enforces it.")
+	}
+	return lines
 }
 
 // sharing says what the driver wants for shared GPUs, and who shares them.
