@@ -146,7 +146,12 @@ func (b *builder) nic(n model.NIC) Device {
 	}
 	b.published(&d)
 	if n.Share != nil {
-		d.SharedBy = b.claims.sharers(b.claims.of(DeviceID{d.Driver, d.Name}))
+		own := DeviceID{d.Driver, d.Name}
+		d.SharedBy = b.claims.sharers(b.claims.of(own))
+		d.Slots = &Share{b.o.Published[own].UsedSlots, n.Share.Slots}
+		if n.Share.Bandwidth > 0 {
+			d.Bandwidth = &Share{b.o.Published[own].UsedBandwidth, n.Share.Bandwidth}
+		}
 	}
 	return d
 }

@@ -5,7 +5,9 @@ package topoview
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 
 	"plumbline.dev/plumbline/internal/model"
 	"plumbline.dev/plumbline/internal/plural"
@@ -74,6 +76,40 @@ func SharedText(by int) string {
 		return ""
 	}
 	return "shared by " + plural.Count(by, "pod", "pods")
+}
+
+// SlotsText is "2 of 4 slots, 80G of 100G" of a NIC that is shared; empty for others.
+func (d *Device) SlotsText() string {
+	if d.Slots == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %s", d.Slots.Used, plural.Count(int(d.Slots.Of), "slot", "slots"))
+	if d.Bandwidth != nil {
+		text += fmt.Sprintf(", %s of %s", bitsPerSecond(d.Bandwidth.Used), bitsPerSecond(d.Bandwidth.Of))
+	}
+	return text
+}
+
+// SlotsBrief is SlotsText where there is little room, such as "2/4 slots, 80G/100G".
+func (d *Device) SlotsBrief() string {
+	text := fmt.Sprintf("%d/%s", d.Slots.Used, plural.Count(int(d.Slots.Of), "slot", "slots"))
+	if d.Bandwidth != nil {
+		text += fmt.Sprintf(", %s/%s", bitsPerSecond(d.Bandwidth.Used), bitsPerSecond(d.Bandwidth.Of))
+	}
+	return text
+}
+
+// bitsPerSecond is as a HostPolicy writes it, such as 100G.
+func bitsPerSecond(n int64) string {
+	for _, unit := range []struct {
+		name string
+		of   int64
+	}{{"T", 1e12}, {"G", 1e9}, {"M", 1e6}} {
+		if n >= unit.of {
+			return strconv.FormatFloat(float64(n)/float64(unit.of), 'f', -1, 64) + unit.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // Label is what a part is called in pictures: its profile, or else its name.

@@ -190,6 +190,9 @@ func remark(d *Device) string {
 	if shared := SharedText(d.SharedBy); shared != "" {
 		parts = append(parts, shared)
 	}
+	if slots := d.SlotsText(); slots != "" {
+		parts = append(parts, slots)
+	}
 	if d.UsedUp {
 		parts = append(parts, "no share left")
 	}

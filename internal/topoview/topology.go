@@ -212,10 +212,20 @@ type Device struct {
 	// have all of it among them.
 	Shared bool `json:"shared,omitempty"`
 	UsedUp bool `json:"usedUp,omitempty"`
+	// Slots and Bandwidth are what claims have of a NIC that is shared; nil of others, and
+	// Bandwidth where none is offered.
+	Slots     *Share `json:"slots,omitempty"`
+	Bandwidth *Share `json:"bandwidth,omitempty"`
 	// Taint says why claims that do not tolerate it cannot have the device.
 	Taint string `json:"taint,omitempty"`
 	// Stranded says why a free device is of no use to an aligned claim.
 	Stranded string `json:"stranded,omitempty"`
+}
+
+// Share is how much of something that is shared claims have.
+type Share struct {
+	Used int64 `json:"used"`
+	Of   int64 `json:"of"`
 }
 
 // Part is a part of a GPU, or the GPU in another form, as for a virtual machine.
@@ -287,6 +297,8 @@ type Published struct {
 	// Shared is true where several claims can hold the device at once, UsedUp where they
 	// have all of it among them.
 	Shared, UsedUp bool
+	// UsedSlots and UsedBandwidth are what claims have of a NIC that is shared.
+	UsedSlots, UsedBandwidth int64
 	// Taint says why claims that do not tolerate it cannot have the device.
 	Taint string
 }

@@ -72,6 +72,9 @@ func publishedFacts(published []resourceapi.ResourceSlice, used consumption) map
 		for _, d := range s.Spec.Devices {
 			p := topoview.Published{Shared: ptr.Deref(d.AllowMultipleAllocations, false)}
 			p.UsedUp = p.Shared && used.usedUp(&s, &d)
+			if s.Spec.Driver == slicecodec.DriverNet {
+				p.UsedSlots, p.UsedBandwidth = used.amount(&s, &d, slicecodec.CapacitySlots), used.amount(&s, &d, slicecodec.CapacityBandwidth)
+			}
 			var taints []string
 			for _, t := range d.Taints {
 				if t.Effect == resourceapi.DeviceTaintEffectNone {

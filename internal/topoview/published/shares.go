@@ -59,6 +59,15 @@ func (c consumption) usedUp(s *resourceapi.ResourceSlice, d *resourceapi.Device)
 	return false
 }
 
+// amount is how much of a capacity of a device claims have.
+func (c consumption) amount(s *resourceapi.ResourceSlice, d *resourceapi.Device, name resourceapi.QualifiedName) int64 {
+	q := c[publishedDevice{s.Spec.Driver, s.Spec.Pool.Name, d.Name}][name]
+	if q == nil {
+		return 0
+	}
+	return q.Value()
+}
+
 // leastOf is the least that a request can consume; nil for any amount above nothing.
 func leastOf(policy *resourceapi.CapacityRequestPolicy) *resource.Quantity {
 	switch {

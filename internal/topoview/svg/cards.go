@@ -266,6 +266,8 @@ func cardDetails(d topoview.Device) string {
 		return "tainted: " + d.Taint
 	case len(d.Owners) > 0:
 		return d.OwnersText()
+	case d.Slots != nil:
+		return topoview.Joined(" · ", strandedWord(d), usedUpWord(d), d.SlotsBrief(), stars(d))
 	case d.Kind == topoview.KindNIC && d.Interface == "":
 		return topoview.Joined(" · ", strandedWord(d), topoview.NetworkSpeed(d.NetworkMbps), "no interface", stars(d))
 	case d.Kind == topoview.KindNIC:
@@ -324,7 +326,7 @@ func describe(d topoview.Device, c *canvas) string {
 	if d.Stranded != "" {
 		parts = append(parts, "stranded: "+d.Stranded)
 	}
-	parts = append(parts, usedUpWord(d), d.PassthroughText())
+	parts = append(parts, d.SlotsText(), usedUpWord(d), d.PassthroughText())
 	if len(d.Owners) > 0 {
 		parts = append(parts, d.OwnersText())
 	} else if d.Resource != "" {
