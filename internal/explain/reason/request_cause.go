@@ -12,6 +12,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/allocation"
 	"plumbline.dev/plumbline/internal/explain/compile"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/internal/plural"
 	"plumbline.dev/plumbline/internal/selector"
 	"plumbline.dev/plumbline/internal/suggest"
@@ -143,7 +144,11 @@ func (a *Answer) noneOfClass(x *compile.Alternative) Cause {
 		}
 	}
 	if here {
-		return Cause{Code: TooFew, Text: fmt.Sprintf("%s wants class %s, and driver %s publishes no such device for the node", x.Name, x.Class, driver)}
+		text := fmt.Sprintf("%s wants class %s, and driver %s publishes no such device for the node", x.Name, x.Class, driver)
+		if x.Class == slicecodec.ClassShared {
+			text += ": a HostPolicy offers NICs to share (links[].share)"
+		}
+		return Cause{Code: TooFew, Text: text}
 	}
 	drivers := a.Cluster.Drivers()
 	text := fmt.Sprintf("%s wants class %s, and driver %s publishes nothing for the node", x.Name, x.Class, driver)
