@@ -57,5 +57,12 @@ func (o *options) read(ctx context.Context, args []string, stdin io.Reader) (*in
 		return nil, nil, err
 	}
 	in, err := readCluster(ctx, client, namespace, refs)
-	return in, refs, err
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := o.cluster.ToRESTConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	return in, refs, in.readPools(ctx, config)
 }

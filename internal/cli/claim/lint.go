@@ -16,7 +16,7 @@ func newLintCommand() *cobra.Command {
 		Use:   "lint (-f FILE... | claim/NAME | template/NAME | class/NAME)...",
 		Short: "Check the parameters and selectors of claims",
 		Long: `Check ResourceClaims, ResourceClaimTemplates and DeviceClasses of any version of
-the API, and the pods that name them: the parameters of dra.net and dra.cpu by the
+the API, the pods that name them, HostPolicies and NetworkAddressPools: the parameters of dra.net and dra.cpu by the
 drivers' own code, each layer by itself and merged for each request, those of NVIDIA's
 GPU driver (gpu.nvidia.com) by that driver's rules, and the selectors.
 
@@ -71,6 +71,10 @@ func lint(in *inputs) *report {
 		case o.claim != nil:
 			l := linter{in: in, o: o, report: r}
 			l.claim()
+		case o.pool != nil:
+			linter{in: in, o: o, report: r}.addressPool()
+		case o.policy != nil:
+			linter{in: in, o: o, report: r}.hostPolicy()
 		case len(o.pods)+len(o.networks) > 0:
 			l := linter{in: in, o: o, report: r}
 			l.podSpecs()

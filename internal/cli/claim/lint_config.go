@@ -35,6 +35,9 @@ func (l linter) class() {
 		for _, e := range mistakes {
 			l.mistake(e, "the claim")
 		}
+		if nic, err := v1alpha1.DecodeNetworkConfig(rawOf(c.Opaque)); err == nil {
+			l.poolIsThere(at.Child("opaque", "parameters"), nic)
+		}
 	}
 	l.nvidiaClass()
 }
@@ -249,6 +252,8 @@ func (l linter) merged(s schema, r request, reported map[string]bool) {
 	}
 	if nic, ok := c.(*v1alpha1.NetworkConfig); ok {
 		l.kindOfLink(s, r, nic)
+		l.ofOffers(s, r, nic)
+		l.poolIsThere(l.layerOf(s, "interface.ipam", r), nic)
 	}
 	for _, e := range c.Mistakes() {
 		at := l.layerOf(s, e.Field, r)

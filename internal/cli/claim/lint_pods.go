@@ -17,7 +17,7 @@ import (
 // podSpecs checks what pods say of claims.
 func (l linter) podSpecs() {
 	for _, p := range l.o.pods {
-		names := map[string]*object{}
+		names, links := map[string]*object{}, map[string]string{}
 		for i, c := range p.Spec.ResourceClaims {
 			target := l.target(c)
 			names[c.Name] = target
@@ -25,6 +25,7 @@ func (l linter) podSpecs() {
 				l.error(&field.Error{Type: field.ErrorTypeForbidden, Field: p.Path.Child("resourceClaims").Index(i).String(),
 					Detail: "a pod in the host's network cannot be given a NIC: leave out hostNetwork, or this claim"})
 			}
+			l.interfaceNames(p.Path.Child("resourceClaims").Index(i), c.Name, target, links)
 		}
 		l.containers(p.Path.Child("initContainers"), p.Spec.InitContainers, names)
 		l.containers(p.Path.Child("containers"), p.Spec.Containers, names)

@@ -28,7 +28,7 @@ func (l linter) classOfNICs() {
 	if !nics || asksWhetherShared(l.o.class.Selectors) {
 		return
 	}
-	l.note(&field.Error{Type: field.ErrorTypeForbidden, Field: "spec.selectors", Detail: fmt.Sprintf(
+	l.warning(&field.Error{Type: field.ErrorTypeForbidden, Field: "spec.selectors", Detail: fmt.Sprintf(
 		`where a HostPolicy shares NICs, the class chooses those too, of which a claim gets a link and not the NIC: want && !("shared" in device.attributes[%q])`,
 		slicecodec.DriverNet)})
 }

@@ -105,7 +105,7 @@ spec:
 	const (
 		open  = `device.driver == "dra.net"`
 		whole = `device.driver == "dra.net" && !("shared" in device.attributes["dra.net"])`
-		note  = "DeviceClass fast: note: spec.selectors: where a HostPolicy shares NICs, the class chooses those too"
+		note  = "DeviceClass fast: warning: spec.selectors: where a HostPolicy shares NICs, the class chooses those too"
 		kind  = `warning: spec.devices.config[0].opaque.parameters.interface.type: macvlan: is of NICs that are shared, and class fast chooses whole ones: want class shared.dra.net`
 	)
 	for _, tt := range []struct {
@@ -284,7 +284,9 @@ func TestLintOfAllExamples(t *testing.T) {
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, ": warning: ") && !strings.Contains(line, "dra.net/numaNode is read") &&
 				!strings.Contains(line, "dra.net/ifName is read") && !strings.Contains(line, "gce.dra.net/networkName is read") &&
-				!strings.Contains(line, "feature gate TimeSlicingSettings") {
+				!strings.Contains(line, "feature gate TimeSlicingSettings") &&
+				// The mission's manifests are as they were before NICs could be shared.
+				!strings.Contains(line, "where a HostPolicy shares NICs") && !strings.Contains(line, "is read by Multus") {
 				t.Errorf("a warning that is none: %s", line)
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	nets "plumbline.dev/plumbline/api/net/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -34,6 +36,9 @@ type object struct {
 	pods       []cmdutil.PodSpec
 	// networks are where it asks Multus for secondary networks.
 	networks []*field.Path
+	// pool and policy are objects of plumbline's own.
+	pool   *nets.NetworkAddressPool
+	policy *hosts.HostPolicy
 	// kept says that the API server wrote the object, and dropped that it has left out
 	// derived attributes on the way.
 	kept, dropped bool
@@ -57,6 +62,12 @@ type inputs struct {
 	classes map[string]*object
 	// rules are those of the files that taint devices.
 	rules []*resourceapi.DeviceTaintRule
+	// offers are how NICs are shared, as the HostPolicies and slices of the files say it.
+	offers []offer
+	// pools are the pools of addresses of the files, or all of the cluster's; nil where none
+	// is known. allPools says that there are no others.
+	pools    map[string]bool
+	allPools bool
 	// singleCPUs and groupedCPUs say what devices of dra.cpu the slices show that
 	// are known.
 	singleCPUs, groupedCPUs bool
@@ -64,6 +75,7 @@ type inputs struct {
 
 // addSlice learns from the devices of a slice.
 func (in *inputs) addSlice(s *resourceapi.ResourceSlice) {
+	in.offers = append(in.offers, offersOf(s)...)
 	if s.Spec.Driver != slicecodec.DriverCPU {
 		return
 	}

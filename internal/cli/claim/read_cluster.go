@@ -12,8 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	nets "plumbline.dev/plumbline/api/net/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
@@ -64,6 +67,28 @@ func (in *inputs) readSlices(ctx context.Context, client kubernetes.Interface) e
 	}
 	for i := range slices.Items {
 		in.addSlice(&slices.Items[i])
+	}
+	return nil
+}
+
+// readPools lists the pools of addresses. Who may not know, and a cluster that has no such
+// kind, has none that are known.
+func (in *inputs) readPools(ctx context.Context, config *rest.Config) error {
+	client, err := kube.OwnClient(config)
+	if err != nil {
+		return err
+	}
+	var list nets.NetworkAddressPoolList
+	err = client.Get().Resource("networkaddresspools").Do(ctx).Into(&list)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list the NetworkAddressPools: %w", err)
+	}
+	in.pools, in.allPools = map[string]bool{}, true
+	for i := range list.Items {
+		in.pools[list.Items[i].Name] = true
 	}
 	return nil
 }

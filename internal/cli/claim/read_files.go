@@ -16,6 +16,8 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/json"
 
+	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
+	nets "plumbline.dev/plumbline/api/net/v1alpha1"
 	"plumbline.dev/plumbline/deploy"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/explain"
@@ -56,6 +58,12 @@ func (in *inputs) add(o *object) {
 	if o.slice != nil {
 		in.addSlice(o.slice)
 	}
+	if o.policy != nil {
+		in.offers = append(in.offers, policyOffers(o.policy)...)
+	}
+	if o.pool != nil {
+		in.addPool(o.name)
+	}
 	in.objects = append(in.objects, o)
 	if o.class != nil {
 		in.classes[o.name] = o
@@ -82,6 +90,9 @@ func (in *inputs) addShipped(scheme *runtime.Scheme) error {
 func decode(u *unstructured.Unstructured, scheme *runtime.Scheme) (*object, error) {
 	o := &object{kind: u.GetKind(), namespace: u.GetNamespace(), name: u.GetName()}
 	gvk := u.GroupVersionKind()
+	if gvk.Group == hosts.GroupVersion.Group {
+		return o, o.decodeOwn(u)
+	}
 	if gvk.Group != resourceapi.GroupName {
 		o.pods, o.networks = cmdutil.FindPods(nil, u.Object), findNetworks(nil, u.Object)
 		return o, nil
@@ -94,18 +105,28 @@ func decode(u *unstructured.Unstructured, scheme *runtime.Scheme) (*object, erro
 	if err != nil {
 		return nil, err
 	}
+	if read, err := o.strictly(u, typed); err != nil || !read {
+		return o, err
+	}
+	o.flat = gvk.Version == "v1beta1"
+	return o, o.convert(typed, scheme)
+}
+
+// strictly reads an object, and reports fields that its version does not have. It is not read
+// where a field is of another type.
+func (o *object) strictly(u *unstructured.Unstructured, into any) (read bool, err error) {
 	text, err := u.MarshalJSON()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	strict, err := json.UnmarshalStrict(text, typed, json.DisallowUnknownFields)
+	strict, err := json.UnmarshalStrict(text, into, json.DisallowUnknownFields)
 	var wrong *stdjson.UnmarshalTypeError
 	if errors.As(err, &wrong) {
 		o.unreadable = field.ErrorList{field.TypeInvalid(field.NewPath(wrong.Field), field.OmitValueType{}, "is a JSON "+wrong.Value)}
-		return o, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	for _, e := range strict {
 		var at interface{ FieldPath() string }
@@ -113,8 +134,28 @@ func decode(u *unstructured.Unstructured, scheme *runtime.Scheme) (*object, erro
 			o.unreadable = append(o.unreadable, &field.Error{Type: field.ErrorTypeForbidden, Field: at.FieldPath(), Detail: "no such field in " + u.GetAPIVersion()})
 		}
 	}
-	o.flat = gvk.Version == "v1beta1"
-	return o, o.convert(typed, scheme)
+	return true, nil
+}
+
+// decodeOwn reads the objects of plumbline's own group that lint looks at.
+func (o *object) decodeOwn(u *unstructured.Unstructured) error {
+	switch o.kind {
+	case kindPool:
+		var pool nets.NetworkAddressPool
+		read, err := o.strictly(u, &pool)
+		if read {
+			o.pool = &pool
+		}
+		return err
+	case kindPolicy:
+		var policy hosts.HostPolicy
+		read, err := o.strictly(u, &policy)
+		if read {
+			o.policy = &policy
+		}
+		return err
+	}
+	return nil
 }
 
 // unknownVersion says that a kind that we read is of a version that we do not. Other
@@ -161,10 +202,13 @@ func (o *object) convert(typed runtime.Object, scheme *runtime.Scheme) error {
 	return nil
 }
 
-// kindRule taints devices, kindSlice shows them.
+// kindRule taints devices, kindSlice shows them, kindPolicy shares NICs, and links on those
+// have addresses of a kindPool.
 const (
-	kindRule  = "DeviceTaintRule"
-	kindSlice = "ResourceSlice"
+	kindRule   = "DeviceTaintRule"
+	kindSlice  = "ResourceSlice"
+	kindPolicy = "HostPolicy"
+	kindPool   = "NetworkAddressPool"
 )
 
 func (o *object) setClaim(c *resourceapi.ResourceClaim) {
