@@ -75,27 +75,9 @@ func (p *Preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, err
 		return driver.Record{}, err
 	}
 	defer unlock()
-	all, problems, err := p.Journal.List(p.Name())
-	if err != nil {
-		return driver.Record{}, err
-	}
-	// What claims held before a reboot the kernel has taken back; those that live on
-	// are prepared anew.
 	var held []driver.Record
-	c.Before = nil
-	for _, r := range all {
-		switch {
-		case r.BootID != p.BootID:
-			c.Before = append(c.Before, r)
-		case r.Claim.UID != c.UID:
-			held = append(held, r)
-		}
-	}
-	if len(problems) > 0 && (slices.ContainsFunc(c.Devices, isShare) || p.FromPool != nil && p.FromPool(c)) {
-		// Whole devices are the scheduler's to give, which knows all claims. Which
-		// part of one is free, and which address of a pool, the records alone know.
-		return driver.Record{}, fmt.Errorf("prepare claim %s: a record in the journal cannot be read, so nobody knows which part of a device or which addresses it holds: "+
-			"want the pods of that claim deleted: %w", c.ClaimRef, problems[0])
+	if held, c.Before, err = p.taken(c); err != nil {
+		return driver.Record{}, err
 	}
 	r, err := planner.Plan(c, machine, held)
 	if err == nil && p.Confirm != nil {
@@ -110,6 +92,30 @@ func (p *Preparer) plan(ctx context.Context, c driver.Claim) (driver.Record, err
 	}
 	p.ReportStep(StepPlanned)
 	return r, nil
+}
+
+// taken are the records of other claims, and those of all claims before a reboot: what they
+// held the kernel has taken back, and those that live on are prepared anew.
+func (p *Preparer) taken(c driver.Claim) (held, before []driver.Record, err error) {
+	all, problems, err := p.Journal.List(p.Name())
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range all {
+		switch {
+		case r.BootID != p.BootID:
+			before = append(before, r)
+		case r.Claim.UID != c.UID:
+			held = append(held, r)
+		}
+	}
+	if len(problems) > 0 && (slices.ContainsFunc(c.Devices, isShare) || p.FromPool != nil && p.FromPool(c)) {
+		// Whole devices are the scheduler's to give, which knows all claims. Which
+		// part of one is free, and which address of a pool, the records alone know.
+		return nil, nil, fmt.Errorf("prepare claim %s: a record in the journal cannot be read, so nobody knows which part of a device or which addresses it holds: "+
+			"want the pods of that claim deleted: %w", c.ClaimRef, problems[0])
+	}
+	return held, before, nil
 }
 
 // isShare says whether an allocation is part of a device.

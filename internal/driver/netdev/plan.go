@@ -179,6 +179,11 @@ func (p planner) mayTake(a driver.Allocation, nic *model.NIC, taken map[string]b
 	case !isTwin && nic.Share != nil:
 		return fmt.Errorf("%s is shared, and the claim was allocated all of it: delete the claim, so that it is allocated anew", nic)
 	}
+	return p.isFree(nic)
+}
+
+// isFree refuses a NIC that another claim has, whole or a share of it.
+func (p planner) isFree(nic *model.NIC) error {
 	for _, r := range p.held {
 		for _, d := range r.Devices {
 			if isOf(d, nic) && !d.AdminAccess && r.Claim.UID != p.claim.UID {

@@ -203,7 +203,7 @@ func TestEvaluate(t *testing.T) {
 		"a peak of NaN":      {published, mfu.BF16, math.NaN(), tools.ErrValue},
 		"more than the peak": {published, mfu.BF16, 300, tools.ErrValue},
 	} {
-		if u, err := r.Evaluate(c.shape, c.precision, c.peak); !errors.Is(err, c.want) || u != (mfu.Utilization{}) {
+		if u, err := r.Evaluate(c.shape, c.precision, c.peak); !errors.Is(err, c.want) || u != (mfu.Utilisation{}) {
 			t.Errorf("%s: %+v, %v", name, u, err)
 		}
 	}

@@ -147,12 +147,12 @@ func (l *lexer) members() ([]member, error) {
 	given := map[string]bool{}
 	for {
 		key := l.next()
-		switch {
-		case key == ",":
+		switch key {
+		case ",":
 			continue
-		case key == "}":
+		case "}":
 			return found, nil
-		case key == "":
+		case "":
 			return nil, fmt.Errorf("%w: an object has no end", tools.ErrCut)
 		}
 		colon, value := l.next(), l.next()
