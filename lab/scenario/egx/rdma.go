@@ -28,7 +28,7 @@ func (r *run) rdma(ctx context.Context) error {
 	devices := map[string]string{}
 	for _, pod := range []string{firstPod, secondPod} {
 		var err error
-		if devices[pod], err = r.rdmaOf(ctx, pod); err != nil {
+		if devices[pod], err = r.withDevice(ctx, pod); err != nil {
 			return err
 		}
 	}
@@ -62,36 +62,54 @@ func (r *run) rdma(ctx context.Context) error {
 	return nil
 }
 
-// rdmaOf looks at what a pod has of RDMA: the files of the NIC's device, which plumbline
-// gives it, and the device that the lab makes on its link, whose name it returns.
-func (r *run) rdmaOf(ctx context.Context, pod string) (string, error) {
+// tries is how often a pod may begin anew for want of the lab's device: the container
+// runtime does without a plugin that took two seconds, as the lab's may on a busy host.
+const tries = 3
+
+// withDevice wants a pod to have the files of the NIC's RDMA device alone, and returns the
+// name of the one that the lab makes on its link.
+func (r *run) withDevice(ctx context.Context, pod string) (string, error) {
+	for try := 1; ; try++ {
+		nic, own, others, err := r.rdmaOf(ctx, pod)
+		if err != nil {
+			return "", err
+		}
+		if own != "" || try == tries {
+			r.report.Finding(nic && own != "" && others == 0, pod, "has the files of %s and of no other NIC, and the lab's %s", r.rdmaDevice, own)
+			return own, r.gid(ctx, pod)
+		}
+		if err := r.endPod(ctx, pod); err != nil {
+			return "", err
+		}
+		if err := r.started(ctx, pod); err != nil {
+			return "", err
+		}
+	}
+}
+
+// rdmaOf looks at the RDMA devices of which a pod has files: whether the NIC's is there,
+// the one on the pod's own link, and how many others.
+func (r *run) rdmaOf(ctx context.Context, pod string) (nic bool, own string, others int, err error) {
 	const look = `cd /dev/infiniband; for f in *; do
 [ -e /sys/class/infiniband_verbs/$f ] || continue
 d=$(cat /sys/class/infiniband_verbs/$f/ibdev); echo $f $d $(cat /sys/class/infiniband/$d/parent)
 done`
 	out, err := r.Kubectl.Shell(ctx, namespace, pod, look)
 	if err != nil {
-		return "", err
+		return false, "", 0, err
 	}
-	var nic, own string
-	others := 0
 	for line := range strings.Lines(out) {
 		words := strings.Fields(line)
 		switch {
-		case len(words) < 2:
 		case len(words) == 3 && words[2] == ifname:
 			own = words[1]
-		case words[1] == r.rdmaDevice:
-			nic = words[1]
-		default:
+		case len(words) > 1 && words[1] == r.rdmaDevice:
+			nic = true
+		case len(words) > 1:
 			others++
 		}
 	}
-	r.report.Finding(nic != "" && others == 0, pod, "has the files of %s and of no other NIC", r.rdmaDevice)
-	if own == "" {
-		return "", fmt.Errorf("pod %s has no RDMA device on %s: %q", pod, ifname, out)
-	}
-	return own, r.gid(ctx, pod)
+	return nic, own, others, nil
 }
 
 // gid wants the NIC's own RDMA device to have a GID of the pod's address, as hardware uses

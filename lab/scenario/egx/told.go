@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -39,7 +40,33 @@ func (r *run) told(ctx context.Context) error {
 		return err
 	}
 	r.says(answer, "plumbline explain -f", "is rdma/hca_shared_devices_a of container")
+	if err := r.simulated(ctx); err != nil {
+		return err
+	}
 	return r.verified(ctx, firstPod)
+}
+
+// simulated asks for how many such pods there is room beside the two that have a share.
+func (r *run) simulated(ctx context.Context) error {
+	text, err := r.example.of("DeviceClass "+className, "Pod "+firstPod)
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "egx-*.yaml")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	answer, err := r.Plumbline.Run(ctx, "claim", "simulate", "-f", file.Name(), "--node", r.Node)
+	if err != nil {
+		return err
+	}
+	r.says(answer, "plumbline claim simulate", fmt.Sprintf("%d pods in all", articleSlots-2))
+	return nil
 }
 
 // says wants a command to end well and to print these words.
