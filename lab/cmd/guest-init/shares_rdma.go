@@ -45,7 +45,7 @@ func keepShare(namespace int, l rtnl.Link) error {
 }
 
 // CreateContainer gives a container the files of what keepShare made for its pod.
-func (k *rdmaKeeper) CreateContainer(_ context.Context, pod *api.PodSandbox, _ *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+func (k *rdmaKeeper) CreateContainer(_ context.Context, pod *api.PodSandbox, _ *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) { //nolint:unparam // the runtime asks for updates, too
 	adjustment := &api.ContainerAdjustment{}
 	err := inNamespaceOf(pod, func(_ int, links []rtnl.Link) error {
 		return addShares(adjustment, links)
