@@ -31,7 +31,6 @@ func (r *run) withoutOperator(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	before := r.addresses[secondPod]
 	if err := r.endPod(ctx, secondPod); err != nil {
 		return err
 	}
@@ -39,7 +38,7 @@ func (r *run) withoutOperator(ctx context.Context) (err error) {
 		return err
 	}
 	now := r.addresses[secondPod]
-	r.report.Finding(now != before && now != r.addresses[firstPod], "without an operator", "%s had %s, and as a new one has %s", secondPod, before, now)
+	r.report.Finding(now.IsValid() && now != r.addresses[firstPod], "without an operator", "a new %s has %s", secondPod, now)
 	return r.ping(ctx, secondPod, r.addresses[firstPod])
 }
 
