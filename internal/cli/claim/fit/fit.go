@@ -28,7 +28,7 @@ const searchTimeout = 10 * time.Second
 
 // suggestTimeout bounds the search for flags with which a claim fits a node: those that
 // do are found in a moment, and to know that none does can take long.
-const suggestTimeout = 5 * time.Second
+const suggestTimeout = 10 * time.Second
 
 // notTried says why a claim is not tried, "" where it is: no shipped machine shares its NICs,
 // or its GPUs, or has those of other classes than NVIDIA's.
