@@ -14,6 +14,8 @@ const BF16 = "bf16"
 
 // bf16Dense has dense bf16 peaks in TFLOP/s, without the factor of two that vendors add for
 // sparse matrices, by the name of the product that torch.cuda.get_device_name gives.
+// Figures of A100, H100 SXM, H200, B200 and GB200 are those of the published benchmark; the others
+// are as their vendors' sheets are quoted, and were not read there.
 var bf16Dense = map[string]float64{
 	// NVIDIA A100 Tensor Core GPU datasheet: BF16 312 (624 sparse), the same for all forms.
 	"NVIDIA A100-SXM4-40GB": 312,
