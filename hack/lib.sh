@@ -48,10 +48,18 @@ step() {
 	(set -e; "$@")
 	rc=$?
 	set -e
-	printf -- '-- %s: %ds\n' "$name" $((SECONDS - began))
-	took "$name" $((SECONDS - began))
+	if [ $rc -eq 0 ]; then
+		printf -- '-- %s: %ds\n' "$name" $((SECONDS - began))
+		took "$name" $((SECONDS - began))
+	else
+		printf -- '-- %s: FAIL after %ds\n' "$name" $((SECONDS - began))
+		took "$name: FAIL" $((SECONDS - began))
+	fi
 	return $rc
 }
+
+# failed lists the steps that failed, the last thing that a long log should say.
+failed() { grep -F ': FAIL' "$STEPS" || true; }
 
 # tools PACKAGE builds a pinned developer tool of go.tools.mod into bin/tools.
 tools() {
