@@ -55,10 +55,12 @@ func (r *run) installObserver(ctx context.Context) error {
 	return err
 }
 
-// removeObserver takes away what is the observer's alone.
+// removeObserver takes away what the manifest made. What the chart has too is the chart's:
+// an object that Helm finds without its label it does not take over.
 func (r *run) removeObserver(ctx context.Context) error {
-	_, err := r.Kubectl.Run(ctx, "delete", "--ignore-not-found", "--wait", "-n", deploy.Namespace, observer,
-		"serviceaccount/plumbline-observer", "clusterrole/plumbline-observer", "clusterrolebinding/plumbline-observer")
+	_, err := r.Kubectl.Run(ctx, "delete", "--ignore-not-found", "--wait", "-n", deploy.Namespace,
+		"daemonset,deployment,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding",
+		"-l", "app.kubernetes.io/part-of=plumbline,app.kubernetes.io/managed-by!=Helm")
 	return err
 }
 
