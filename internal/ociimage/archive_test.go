@@ -109,6 +109,20 @@ func TestLayerOrderAndModes(t *testing.T) {
 	}
 }
 
+// TestTarIsWhole demands the last file's padding and the two empty blocks at the end, without
+// which tar(1) unpacks nothing that it calls whole (Go's reader does not ask for them).
+func TestTarIsWhole(t *testing.T) {
+	data, err := Layer{Files: map[string]string{"/etc/passwd": "root"}}.Tar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const block = 512
+	// Of the folder, of the file, its content, and the end.
+	if want := 5 * block; len(data) != want || !bytes.HasSuffix(data, make([]byte, 2*block)) {
+		t.Errorf("%d bytes, want %d of which the last two blocks are empty", len(data), want)
+	}
+}
+
 // TestWriteArchive reads back what a node imports: one image for all platforms, by its
 // tag and by the digest that a chart names.
 func TestWriteArchive(t *testing.T) {

@@ -77,7 +77,11 @@ func (l Layer) Tar() ([]byte, error) {
 			return nil, fmt.Errorf("pack %s: %w", at, err)
 		}
 	}
-	return out.Bytes(), w.Close()
+	// Its end is written here.
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
 
 // dir is a folder's header. The sticky bit has its own place in an archive.
