@@ -219,7 +219,8 @@ func (r *reader) list(list pageOf) error {
 func failed(resource string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("list %s: %w: explain needs a ClusterRole with list of resourceslices, deviceclasses and resourceclaims (resource.k8s.io)", resource, err)
+		return fmt.Errorf("list %s: %w: explain needs a ClusterRole with list of resourceslices, deviceclasses and resourceclaims (resource.k8s.io); "+
+			"without it, the events of a pod that waits have plumbline-operator's answer: kubectl events --for pod/NAME", resource, err)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("list %s: %w: the cluster does not serve resource.k8s.io/v1, which is on in Kubernetes 1.%d and newer", resource, err, oldest)
 	}

@@ -168,7 +168,8 @@ func TestForbidden(t *testing.T) {
 		t.Errorf("%v: want that pods are forbidden", err)
 	}
 	forbid(client, "resourceslices")
-	if _, err := run(t, "", client, "template/pair", "-n", "research"); err == nil || !strings.Contains(err.Error(), "needs a ClusterRole with list of resourceslices") {
+	if _, err := run(t, "", client, "template/pair", "-n", "research"); err == nil || !strings.Contains(err.Error(), "needs a ClusterRole with list of resourceslices") ||
+		!strings.Contains(err.Error(), "kubectl events --for pod/NAME") {
 		t.Errorf("%v: want that ResourceSlices are forbidden", err)
 	}
 }
