@@ -15,6 +15,7 @@ import (
 
 // Build arranges a machine. The machine is not changed.
 func Build(m *model.Machine, o Options) *Topology {
+	m = withoutTwins(m)
 	b := &builder{m: m, o: o, nodes: map[int]*Node{}, unplaced: &Node{}, claims: newClaims(o.Holders, o.Plugins)}
 	b.partsByFunction()
 	b.cpus()
@@ -41,6 +42,23 @@ func Build(m *model.Machine, o Options) *Topology {
 	t.Capacity = t.freeCapacity()
 	t.Notes = append(slices.Clone(o.Notes), b.notes(t)...)
 	return t
+}
+
+// withoutTwins is the machine without the devices that are a NIC whole which is there in
+// shares as well: the two are one piece of hardware.
+func withoutTwins(m *model.Machine) *model.Machine {
+	twins := map[model.DeviceID]bool{}
+	for _, n := range m.NICs {
+		if n.Share != nil && n.Share.AlsoExclusive {
+			twins[slicecodec.TwinID(slicecodec.IDOfNIC(n))] = true
+		}
+	}
+	if len(twins) == 0 {
+		return m
+	}
+	once := *m
+	once.NICs = slices.DeleteFunc(slices.Clone(m.NICs), func(n model.NIC) bool { return twins[slicecodec.IDOfNIC(n)] })
+	return &once
 }
 
 // builder holds what Build has arranged so far.

@@ -120,6 +120,9 @@ func (c *claims) list(t *Topology, groups []slicecodec.CPUGroup) []Claim {
 	t.eachNode(func(n *Node) {
 		n.eachDevice(func(d *Device) {
 			rank[d.id()] = len(rank) + 1
+			if d.Twin != "" {
+				rank[DeviceID{d.Driver, d.Twin}] = len(rank) + 1
+			}
 			for _, p := range d.Parts {
 				rank[DeviceID{p.Driver, p.Name}] = len(rank) + 1
 			}

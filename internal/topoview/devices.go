@@ -152,8 +152,23 @@ func (b *builder) nic(n model.NIC) Device {
 		if n.Share.Bandwidth > 0 {
 			d.Bandwidth = &Share{b.o.Published[own].UsedBandwidth, n.Share.Bandwidth}
 		}
+		b.addTwin(&d, n)
 	}
 	return d
+}
+
+// addTwin adds to a NIC that is shared the device that is all of it, and who holds that. Then
+// nobody can have a share.
+func (b *builder) addTwin(d *Device, n model.NIC) {
+	if !n.Share.AlsoExclusive {
+		return
+	}
+	twin := DeviceID(slicecodec.TwinID(model.DeviceID{Driver: d.Driver, Name: d.Name}))
+	d.Twin = twin.Name
+	whole := b.claims.keysOf(twin)
+	if d.HeldWhole = len(whole) > 0; d.HeldWhole {
+		d.Claims, d.UsedUp = sortedKeys(append(d.Claims, whole...)), true
+	}
 }
 
 // published adds what claims and slices say of a device that is offered.

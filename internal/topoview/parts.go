@@ -78,25 +78,50 @@ func SharedText(by int) string {
 	return "shared by " + plural.Count(by, "pod", "pods")
 }
 
-// SlotsText is "2 of 4 slots, 80G of 100G" of a NIC that is shared; empty for others.
+// SlotsText is "2 of 4 slots, 80G of 100G" of a NIC that is shared, and "held whole" of one
+// of which a claim has all; empty for others.
 func (d *Device) SlotsText() string {
-	if d.Slots == nil {
+	switch {
+	case d.Slots == nil:
 		return ""
+	case d.HeldWhole:
+		return heldWhole
 	}
 	text := fmt.Sprintf("%d of %s", d.Slots.Used, plural.Count(int(d.Slots.Of), "slot", "slots"))
 	if d.Bandwidth != nil {
 		text += fmt.Sprintf(", %s of %s", bitsPerSecond(d.Bandwidth.Used), bitsPerSecond(d.Bandwidth.Of))
 	}
-	return text
+	return text + d.orWhole()
+}
+
+const heldWhole = "held whole"
+
+// orWhole says that a claim could have the NIC whole in place of shares: while none has one.
+func (d *Device) orWhole() string {
+	if d.Twin == "" || len(d.Claims) > 0 {
+		return ""
+	}
+	return ", or whole"
+}
+
+// UsedUpText is "no share left"; empty where there is one, and where all of it is one claim's.
+func (d *Device) UsedUpText() string {
+	if !d.UsedUp || d.HeldWhole {
+		return ""
+	}
+	return "no share left"
 }
 
 // SlotsBrief is SlotsText where there is little room, such as "2/4 slots, 80G/100G".
 func (d *Device) SlotsBrief() string {
+	if d.HeldWhole {
+		return heldWhole
+	}
 	text := fmt.Sprintf("%d/%s", d.Slots.Used, plural.Count(int(d.Slots.Of), "slot", "slots"))
 	if d.Bandwidth != nil {
 		text += fmt.Sprintf(", %s/%s", bitsPerSecond(d.Bandwidth.Used), bitsPerSecond(d.Bandwidth.Of))
 	}
-	return text
+	return text + d.orWhole()
 }
 
 // bitsPerSecond is as a HostPolicy writes it, such as 100G.

@@ -193,8 +193,8 @@ func remark(d *Device) string {
 	if slots := d.SlotsText(); slots != "" {
 		parts = append(parts, slots)
 	}
-	if d.UsedUp {
-		parts = append(parts, "no share left")
+	if left := d.UsedUpText(); left != "" {
+		parts = append(parts, left)
 	}
 	for _, text := range []string{d.PartsOnlyText(), printable.Text(d.PassthroughText())} {
 		if text != "" {

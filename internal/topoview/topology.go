@@ -216,6 +216,10 @@ type Device struct {
 	// Bandwidth where none is offered.
 	Slots     *Share `json:"slots,omitempty"`
 	Bandwidth *Share `json:"bandwidth,omitempty"`
+	// Twin is the name of the device that is the whole of a NIC that is offered in shares as
+	// well; HeldWhole is true where a claim has that.
+	Twin      string `json:"twin,omitempty"`
+	HeldWhole bool   `json:"heldWhole,omitempty"`
 	// Taint says why claims that do not tolerate it cannot have the device.
 	Taint string `json:"taint,omitempty"`
 	// Stranded says why a free device is of no use to an aligned claim.

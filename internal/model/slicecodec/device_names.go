@@ -37,6 +37,11 @@ func NICName(n model.NIC) string {
 // TwinName is the device name under which a NIC that is shared is offered whole as well.
 func TwinName(n model.NIC) string { return NICName(n) + twinSuffix }
 
+// TwinID is the device that is the whole of a NIC that is published as another.
+func TwinID(of model.DeviceID) model.DeviceID {
+	return model.DeviceID{Driver: of.Driver, Name: of.Name + twinSuffix}
+}
+
 const twinSuffix = "-whole"
 
 // IDOfNIC is the device that a NIC is published as; for one that was read from a slice,

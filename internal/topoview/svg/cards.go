@@ -267,7 +267,7 @@ func cardDetails(d topoview.Device) string {
 	case len(d.Owners) > 0:
 		return d.OwnersText()
 	case d.Slots != nil:
-		return topoview.Joined(" · ", strandedWord(d), usedUpWord(d), d.SlotsBrief(), stars(d))
+		return topoview.Joined(" · ", strandedWord(d), d.UsedUpText(), d.SlotsBrief(), stars(d))
 	case d.Kind == topoview.KindNIC && d.Interface == "":
 		return topoview.Joined(" · ", strandedWord(d), topoview.NetworkSpeed(d.NetworkMbps), "no interface", stars(d))
 	case d.Kind == topoview.KindNIC:
@@ -281,7 +281,7 @@ func cardDetails(d topoview.Device) string {
 	case d.Name == "":
 		return topoview.Joined(" · ", d.Model, "not offered")
 	}
-	return topoview.Joined(" · ", strandedWord(d), usedUpWord(d), topoview.SharedText(d.SharedBy), d.Model, stars(d))
+	return topoview.Joined(" · ", strandedWord(d), d.UsedUpText(), topoview.SharedText(d.SharedBy), d.Model, stars(d))
 }
 
 // strandedWord is as much as a card has room for; the tooltip says why.
@@ -290,13 +290,6 @@ func strandedWord(d topoview.Device) string {
 		return ""
 	}
 	return "stranded"
-}
-
-func usedUpWord(d topoview.Device) string {
-	if d.UsedUp {
-		return "no share left"
-	}
-	return ""
 }
 
 // stars mark what a footnote explains.
@@ -326,7 +319,7 @@ func describe(d topoview.Device, c *canvas) string {
 	if d.Stranded != "" {
 		parts = append(parts, "stranded: "+d.Stranded)
 	}
-	parts = append(parts, d.SlotsText(), usedUpWord(d), d.PassthroughText())
+	parts = append(parts, d.SlotsText(), d.UsedUpText(), d.PassthroughText())
 	if len(d.Owners) > 0 {
 		parts = append(parts, d.OwnersText())
 	} else if d.Resource != "" {
