@@ -181,6 +181,7 @@ var importTable = []struct {
 	{"internal/cli/clitest", []string{"docs/docstest", "internal/golden"}},
 	{"internal/golden", nil},
 	{"examples", nil},
+	{"examples/cloud-profiles", nil},
 	{"hack/...", nil},
 	{"hack/release", []string{"internal/release"}},
 	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},

@@ -39,17 +39,25 @@ type resolution struct {
 }
 
 // find returns what was resolved for the same question; nil on nothing.
-func (r *resolutions) find(d Device, request string, config *v1alpha1.NetworkConfig) *resolution {
+func (r *resolutions) find(d Device, a driver.Allocation, config *v1alpha1.NetworkConfig) *resolution {
 	if r == nil {
 		return nil
 	}
 	for i := range r.Devices {
-		known := &r.Devices[i]
-		if known.Request == request && known.Release.Device.Name == d.Name && reflect.DeepEqual(known.Release.Config, config) {
+		known, is := &r.Devices[i], &r.Devices[i].Release
+		if known.Request == a.Request && is.Device.Name == d.Name && is.ShareID == shareOf(a) && reflect.DeepEqual(is.Config, config) {
 			return known
 		}
 	}
 	return nil
+}
+
+// shareOf is empty for a whole device.
+func shareOf(a driver.Allocation) types.UID {
+	if a.ShareID == nil {
+		return ""
+	}
+	return *a.ShareID
 }
 
 // remember adds a resolution to those of a claim, on disk first.

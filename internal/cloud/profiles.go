@@ -97,14 +97,14 @@ func (p *Profiles) layers(ctx context.Context, c driver.Claim, a driver.Allocati
 	if p.Provider == nil {
 		return nil, nil, fmt.Errorf("profile: %q: this node resolves no profiles: start its agent with --profile-provider, or leave the profile out", *merged.Profile)
 	}
-	r := known.find(d, a.Request, merged)
+	r := known.find(d, a, merged)
 	var fresh *resolution
 	if r == nil {
-		answer, err := p.Provider.Profile(ctx, ProfileRequest{Device: d, Claim: c.Object, Config: merged})
+		answer, err := p.Provider.Profile(ctx, ProfileRequest{Device: d, Claim: c.Object, ShareID: shareOf(a), Config: merged})
 		if err != nil {
 			return nil, nil, fmt.Errorf("profile: %q: %w", *merged.Profile, err)
 		}
-		fresh = &resolution{Request: a.Request, Release: ReleaseRequest{Device: d, ClaimUID: c.UID, Config: merged}, Answer: answer}
+		fresh = &resolution{Request: a.Request, Release: ReleaseRequest{Device: d, ClaimUID: c.UID, ShareID: shareOf(a), Config: merged}, Answer: answer}
 		r = fresh
 	}
 	profile := driver.Config{Source: SourceProfile, Raw: r.Answer}

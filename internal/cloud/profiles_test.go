@@ -99,6 +99,25 @@ func layersOf(a driver.Allocation) []string {
 	return all
 }
 
+// Shares of one NIC have one request and one device, and an answer each.
+func TestSharesAreResolvedEach(t *testing.T) {
+	pool := &fakePool{}
+	p := newProfiles(t, t.TempDir(), pool)
+	a, b := allocation("nic", "eth0", pooled), allocation("nic", "eth0", pooled)
+	a.ShareID, b.ShareID = ptr.To[types.UID]("share-a"), ptr.To[types.UID]("share-b")
+	for range 2 { // the kubelet asks again
+		got, err := p.Resolve(t.Context(), claimOf("u1", a, b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []string{"10.0.0.1/24", "10.0.0.2/24"} {
+			if raw := string(got.Devices[i].Configs[0].Raw); !strings.Contains(raw, want) {
+				t.Errorf("share %d: %s, want %s", i, raw, want)
+			}
+		}
+	}
+}
+
 func TestResolve(t *testing.T) {
 	pool := &fakePool{}
 	p := newProfiles(t, t.TempDir(), pool)

@@ -54,6 +54,8 @@ type Profiler interface {
 type ProfileRequest struct {
 	Device Device
 	Claim  *resourceapi.ResourceClaim
+	// ShareID tells the claim's shares of one NIC apart; empty for a whole NIC.
+	ShareID types.UID
 	// Config is the merged configuration of cloud, device class and claim; its
 	// Profile is set.
 	Config *v1alpha1.NetworkConfig
@@ -64,5 +66,6 @@ type ProfileRequest struct {
 type ReleaseRequest struct {
 	Device   Device                  `json:"device"`
 	ClaimUID types.UID               `json:"claimUID"`
+	ShareID  types.UID               `json:"shareID,omitempty"`
 	Config   *v1alpha1.NetworkConfig `json:"config"`
 }

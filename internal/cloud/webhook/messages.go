@@ -42,13 +42,16 @@ func deviceOf(d cloud.Device) device {
 type profileRequest struct {
 	Device device                     `json:"device"`
 	Claim  *resourceapi.ResourceClaim `json:"claim"`
-	Config *v1alpha1.NetworkConfig    `json:"config,omitempty"`
+	// ShareID is the share's of a NIC that others have shares of; empty for a whole one.
+	ShareID types.UID               `json:"share_id,omitempty"`
+	Config  *v1alpha1.NetworkConfig `json:"config,omitempty"`
 }
 
 // releaseRequest is the body of /ReleaseProfileConfig.
 type releaseRequest struct {
 	Device   device                  `json:"device"`
 	ClaimUID types.UID               `json:"claim_uid"`
+	ShareID  types.UID               `json:"share_id,omitempty"`
 	Config   *v1alpha1.NetworkConfig `json:"config,omitempty"`
 }
 

@@ -117,13 +117,13 @@ func (w *Webhook) Profile(ctx context.Context, r cloud.ProfileRequest) ([]byte, 
 	}
 	claim := r.Claim.DeepCopy()
 	claim.ManagedFields = nil // half of its bytes, and nobody's business
-	return w.config(ctx, pathProfile, profileRequest{Device: deviceOf(r.Device), Claim: claim, Config: r.Config})
+	return w.config(ctx, pathProfile, profileRequest{Device: deviceOf(r.Device), Claim: claim, ShareID: r.ShareID, Config: r.Config})
 }
 
 // Release tells the webhook that the claim is over. A webhook that has no such
 // path has nothing to give back.
 func (w *Webhook) Release(ctx context.Context, r cloud.ReleaseRequest) error {
-	_, err := w.post(ctx, pathRelease, releaseRequest{Device: deviceOf(r.Device), ClaimUID: r.ClaimUID, Config: r.Config})
+	_, err := w.post(ctx, pathRelease, releaseRequest{Device: deviceOf(r.Device), ClaimUID: r.ClaimUID, ShareID: r.ShareID, Config: r.Config})
 	if errors.Is(err, errNotThere) {
 		return nil
 	}

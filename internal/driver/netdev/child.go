@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
@@ -43,8 +44,10 @@ type Child struct {
 type parentFacts struct {
 	link *rtnl.Link
 	// on are the host's own links that stand on it.
-	on  []rtnl.Link
-	err error
+	on []rtnl.Link
+	// addresses are the host's own on it.
+	addresses []netip.Addr
+	err       error
 }
 
 // readParent reads the link that children are to stand on.
@@ -65,6 +68,8 @@ type heldChild struct {
 	nic   string
 	child *Child
 	mac   *string
+	// addresses are those that the pod is given on it.
+	addresses []netip.Prefix
 	// by is who has it; passes says that this may end before the claim does.
 	by     string
 	passes bool
@@ -73,7 +78,7 @@ type heldChild struct {
 func childHeld(plan *Plan, by string, passes bool) heldChild {
 	h := heldChild{nic: slicecodec.NICName(plan.NIC), child: plan.Child, by: by, passes: passes}
 	if plan.Pod != nil {
-		h.mac = plan.Pod.Settings.MAC
+		h.mac, h.addresses = plan.Pod.Settings.MAC, plan.Pod.Addresses
 	}
 	return h
 }
@@ -164,7 +169,7 @@ func (p planner) placeChild(a driver.Allocation, c *v1alpha1.NetworkConfig, plan
 	}
 	s.Alias = &plan.Child.Alias
 	announce(plan.Pod)
-	return errors.Join(p.slotsSuffice(plan), p.tagIsFree(plan), p.macIsFree(plan, parent))
+	return errors.Join(p.slotsSuffice(plan), p.tagIsFree(plan), p.macIsFree(plan, parent), p.addressesAreFree(plan, parent))
 }
 
 func slotsOf(a driver.Allocation) int64 {
@@ -344,6 +349,27 @@ func (p planner) macIsFree(plan *Plan, parent parentFacts) error {
 	for _, l := range append([]rtnl.Link{*parent.link}, parent.on...) {
 		if l.MAC != nil && *l.MAC == *mac && (l.Index == parent.link.Index || l.Child != nil && l.Child.Kind == model.ShareMacvlan) {
 			return fmt.Errorf("interface.hardwareAddr: %s: interface %s of the host has it: give each its own, or leave it out", *mac, l.Name)
+		}
+	}
+	return nil
+}
+
+// addressesAreFree refuses an address that the NIC or another ipvlan on it has. The kernel
+// finds the one that a packet is for by its address: it gives none to a second one
+// (drivers/net/ipvlan/ipvlan_main.c, ipvlan_addr4_validator_event), and the host would hear
+// nothing more at one of its own (ipvlan_core.c, ipvlan_addr_lookup).
+func (p planner) addressesAreFree(plan *Plan, parent parentFacts) error {
+	if plan.Child.Kind != model.ShareIPvlan {
+		return nil
+	}
+	for _, a := range plan.Pod.Addresses {
+		if slices.Contains(parent.addresses, a.Addr()) {
+			return fmt.Errorf("interface.addresses: %s: interface %s of the host has it, and would hear nothing more: want another", a.Addr(), parent.link.Name)
+		}
+		for _, h := range p.onNIC(plan) {
+			if slices.ContainsFunc(h.addresses, func(other netip.Prefix) bool { return other.Addr() == a.Addr() }) {
+				return h.refuse("interface.addresses: %s: %s has it on this NIC, and ipvlans of one NIC are told apart by their addresses: give each its own", a.Addr(), h.by)
+			}
 		}
 	}
 	return nil

@@ -514,6 +514,45 @@ func TestSharesBesideOthers(t *testing.T) {
 	}
 }
 
+// What a webhook resolves a profile to is held to the offer as a claim's own parameters are.
+func TestProfilesOfSharedNICs(t *testing.T) {
+	l := sharedLab(t)
+	l.host.Run(t, "ip address add 10.56.217.5/24 dev nic0")
+	offer := model.Share{Type: "ipvlan", Slots: 4}
+	resolved := func(name, answer string) driver.Claim {
+		c := shareOf(name, `{"profile": "acme.com/rail"}`, "nic0")
+		c.Devices[0].Configs = append([]driver.Config{{Source: "profile", Raw: []byte(answer)}}, c.Devices[0].Configs...)
+		return c
+	}
+	const answer = `{"interface": {"type": "ipvlan", "addresses": ["10.56.217.171/24"]}}`
+	held := l.mustPlanShare(t, offer, resolved("held", answer))
+	for answer, want := range map[string]string{
+		answer: "interface.addresses: 10.56.217.171: claim default/held has it on this NIC, and ipvlans of one NIC are told apart by their addresses",
+		`{"interface": {"addresses": ["10.56.217.5/24"]}}`:          "interface.addresses: 10.56.217.5: interface nic0 of the host has it, and would hear nothing more",
+		`{"interface": {"type": "macvlan"}}`:                        `interface.type: "macvlan": the NIC is shared as ipvlan`,
+		`{"interface": {"type": "ipvlan", "mode": "l3"}}`:           `interface.mode: "l3": all ipvlans of a NIC have one mode`,
+		`{"interface": {"hardwareAddr": "02:00:00:00:00:07"}}`:      "interface.hardwareAddr: 02:00:00:00:00:07: an ipvlan has the address of its NIC",
+		`{"interface": {"vf": {"vlan": 7}}}`:                        "belongs to the NIC, which others share",
+		`{"ethtool": {"features": {"tcp-segmentation-off": true}}}`: "belongs to the NIC, which others share",
+		`{"interface": {"mtu": 9000}}`:                              "interface.mtu: 9000: want at most 1400, the MTU of interface nic0",
+		`{"interface": {"addresses": ["10.56.217.0.1/24"]}}`:        "interface.addresses",
+		`{"interface": {"name": "../eth0"}}`:                        "interface.name",
+	} {
+		if _, err := l.planShare(t, offer, resolved("a", answer), held); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", answer, err, want)
+		}
+	}
+	whole := claim("", "nic0")
+	whole.Devices[0].Configs = []driver.Config{{Source: "profile", Raw: []byte(answer)}}
+	if _, err := l.driver.Plan(whole, l.machine(t), nil); err == nil || !strings.Contains(err.Error(), "is of NICs that are shared, and the claim was allocated a whole one") {
+		t.Errorf("a whole NIC: %v", err)
+	}
+	// The addresses that tell ipvlans apart are nothing to macvlans.
+	macvlan := model.Share{Type: "macvlan", Slots: 4}
+	const plain = `{"interface": {"addresses": ["10.56.217.171/24"]}}`
+	l.mustPlanShare(t, macvlan, resolved("b", plain), l.mustPlanShare(t, macvlan, resolved("a", plain)))
+}
+
 // An address that goes from one pod to another has another hardware address, of which the
 // pods that knew the first one hear at once.
 func TestChildrenAnnounceThemselves(t *testing.T) {

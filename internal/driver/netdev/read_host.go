@@ -103,8 +103,18 @@ func (d *Driver) readParents(identities map[string]nslink.Identity, into map[str
 	if err != nil {
 		return err
 	}
+	addresses, err := d.host.Addresses()
+	if err != nil {
+		return err
+	}
 	for device, id := range identities {
-		into[device] = readParent(links, id)
+		parent := readParent(links, id)
+		for _, a := range addresses {
+			if parent.link != nil && a.Index == parent.link.Index {
+				parent.addresses = append(parent.addresses, a.Prefix.Addr())
+			}
+		}
+		into[device] = parent
 	}
 	return nil
 }
