@@ -4,10 +4,7 @@
 package iperf3_test
 
 import (
-	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,22 +14,12 @@ import (
 
 	"plumbline.dev/plumbline/internal/bench/tools"
 	"plumbline.dev/plumbline/internal/bench/tools/iperf3"
+	"plumbline.dev/plumbline/internal/bench/tools/toolstest"
 )
-
-func file(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
 
 // The files were written by Debian 12's iperf3 over loopback.
 func TestParse(t *testing.T) {
-	gbits := func(value float64) tools.Figure {
-		return tools.Figure{Name: "received", Unit: "Gbit/s", Value: value, HigherIsBetter: true}
-	}
+	gbits := func(value float64) tools.Figure { return toolstest.Gbits("received", value) }
 	for name, want := range map[string]iperf3.Result{
 		// The sender wrote 14.54 Gbit/s.
 		"client":         {Protocol: "TCP", Streams: 1, Received: gbits(14.481002066629575), Retransmits: ptr.To(int64(7))},
@@ -42,7 +29,7 @@ func TestParse(t *testing.T) {
 		"client-bidir":   {Protocol: "TCP", Streams: 1, Received: gbits(14.276423710948201), Retransmits: ptr.To(int64(8))},
 	} {
 		want.Version = "iperf 3.12"
-		got, err := iperf3.Parse(strings.NewReader(file(t, name+".json")))
+		got, err := iperf3.Parse(strings.NewReader(toolstest.File(t, name+".json")))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -54,13 +41,9 @@ func TestParse(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	whole := file(t, "client.json")
-	for _, c := range []struct {
-		name, text string
-		want       error
-		says       string
-	}{
-		{"nobody listens", file(t, "refused.json"), tools.ErrFailed, "unable to connect to server: Connection refused"},
+	whole := toolstest.File(t, "client.json")
+	toolstest.Refuses(t, iperf3.Parse, toolstest.Refusals{
+		{"nobody listens", toolstest.File(t, "refused.json"), tools.ErrFailed, "unable to connect to server: Connection refused"},
 		{"an error after figures", strings.TrimSuffix(strings.TrimSpace(whole), "}") + `, "error": "the server has \u001b[2Jterminated"}`, tools.ErrFailed, "�[2Jterminated"},
 		{"cut", whole[:len(whole)/2], tools.ErrCut, "no end"},
 		{"nothing", "", tools.ErrCut, "empty"},
@@ -73,17 +56,12 @@ func TestRefuses(t *testing.T) {
 		{"a rate that its bytes contradict", `{"start":{"test_start":{}},"end":{"sum_received":{"seconds":1,"bytes":100,"bits_per_second":900}}}`, tools.ErrValue, "100 bytes in 1 seconds"},
 		{"the other direction's zero", `{"start":{"test_start":{}},"end":{"sum_received":{"seconds":1,"bytes":1,"bits_per_second":8},"sum_received_bidir_reverse":{}}}`, tools.ErrValue, "above 0"},
 		{"a number too large", `{"start":{"test_start":{}},"end":{"sum_received":{"seconds":1,"bytes":1,"bits_per_second":1e999}}}`, tools.ErrFormat, "another type"},
-	} {
-		r, err := iperf3.Parse(strings.NewReader(c.text))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r != nil {
-			t.Errorf("%s: %+v, %v, want %v and %q", c.name, r, err, c.want, c.says)
-		}
-	}
+	})
 }
 
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"client.json", "client-bidir.json", "client-udp.json", "refused.json"} {
-		f.Add(file(f, name))
+		f.Add(toolstest.File(f, name))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := iperf3.Parse(strings.NewReader(text))

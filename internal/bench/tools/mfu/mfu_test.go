@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -15,17 +14,14 @@ import (
 
 	"plumbline.dev/plumbline/internal/bench/tools"
 	"plumbline.dev/plumbline/internal/bench/tools/mfu"
+	"plumbline.dev/plumbline/internal/bench/tools/toolstest"
 )
 
 var published = mfu.Shape{Batch: 4096, Hidden: 8192, Layers: 12}
 
 func output(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/h100-aligned.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return toolstest.File(t, "h100-aligned.txt")
 }
 
 func TestParse(t *testing.T) {
@@ -93,12 +89,8 @@ func TestDevicesByRepr(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	whole := output(t)
-	change := func(old, new string) string { return strings.Replace(whole, old, new, 1) }
-	for _, c := range []struct {
-		name, text string
-		want       error
-		says       string
-	}{
+	change := toolstest.Changes(t, whole)
+	toolstest.Refuses(t, mfu.Parse, toolstest.Refusals{
 		{"nothing", "", tools.ErrCut, "empty"},
 		{"no line", "step 19 ms=55.41\n", tools.ErrCut, "no line begins"},
 		{"cut in its last number", strings.TrimSuffix(whole, "12\n"), tools.ErrCut, "last line has no end"},
@@ -120,15 +112,7 @@ func TestRefuses(t *testing.T) {
 		{"a share that contradicts", change("36.06", "39.06"), tools.ErrValue, "356.62 of 989 TFLOP/s are 36.06 %"},
 		{"TFLOP/s that contradict the step", change("55.496", "60.951"), tools.ErrValue, "324.71 TFLOP/s"},
 		{"a shape that contradicts", change("layers=12", "layers=24"), tools.ErrValue, "6·4096·8192²·24"},
-	} {
-		r, err := mfu.Parse(strings.NewReader(c.text))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %+v, %v, want %v and %q", c.name, r, err, c.want, c.says)
-		}
-		if err != nil && r != nil {
-			t.Errorf("%s: %+v beside %v", c.name, r, err)
-		}
-	}
+	})
 }
 
 // The figures of the documents' table.

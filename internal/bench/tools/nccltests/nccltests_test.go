@@ -6,8 +6,6 @@ package nccltests_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,26 +14,18 @@ import (
 
 	"plumbline.dev/plumbline/internal/bench/tools"
 	"plumbline.dev/plumbline/internal/bench/tools/nccltests"
+	"plumbline.dev/plumbline/internal/bench/tools/toolstest"
 )
 
 const secret = "planted-s3cr3t"
 
-func file(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // The document's run, with all that Open MPI wrote above the table.
 func TestTableAndJSONAgree(t *testing.T) {
-	table, err := nccltests.ParseTable(strings.NewReader(file(t, "published.txt")))
+	table, err := nccltests.ParseTable(strings.NewReader(toolstest.File(t, "published.txt")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	object, err := nccltests.ParseJSON(strings.NewReader(file(t, "published.json")))
+	object, err := nccltests.ParseJSON(strings.NewReader(toolstest.File(t, "published.json")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +54,7 @@ func TestTableAndJSONAgree(t *testing.T) {
 
 // The environment is in the file, and in nothing that comes out of it.
 func TestEnvironmentIsNeverDecoded(t *testing.T) {
-	whole := file(t, "published.json")
+	whole := toolstest.File(t, "published.json")
 	if !strings.Contains(whole, secret) {
 		t.Fatal("the file has no secret to begin with")
 	}
@@ -126,19 +116,10 @@ func TestForms(t *testing.T) {
 }
 
 func TestTableRefuses(t *testing.T) {
-	whole := file(t, "published.txt")
-	change := func(old, new string) string {
-		if !strings.Contains(whole, old) {
-			t.Fatalf("%q is not in the file", old)
-		}
-		return strings.Replace(whole, old, new, 1)
-	}
+	whole := toolstest.File(t, "published.txt")
+	change := toolstest.Changes(t, whole)
 	last := whole[strings.Index(whole, "  8589934592"):strings.Index(whole, "# Out of")]
-	for _, c := range []struct {
-		name, text string
-		want       error
-		says       string
-	}{
+	toolstest.Refuses(t, nccltests.ParseTable, toolstest.Refusals{
 		{"nothing", "", tools.ErrCut, "empty"},
 		{"cut before the average", whole[:strings.Index(whole, "# Avg")], tools.ErrCut, "Avg bus bandwidth"},
 		{"cut before the bounds", whole[:strings.Index(whole, "# Out")], tools.ErrCut, "Out of bounds"},
@@ -162,29 +143,15 @@ func TestTableRefuses(t *testing.T) {
 		{"an average that is none", change("15.5188", "nan"), tools.ErrValue, "NaN"},
 		{"a count of minus one", change("31.89      0   269407", "31.89      -1   269407"), tools.ErrValue, "#wrong"},
 		{"a size that is none", change("  8589934592", "  8589934592x"), tools.ErrFormat, "size"},
-		{"JSON", file(t, "published.json"), tools.ErrCut, "last lines"},
-	} {
-		r, err := nccltests.ParseTable(strings.NewReader(c.text))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r != nil {
-			t.Errorf("%s: %+v, %v, want %v and %q", c.name, r, err, c.want, c.says)
-		}
-	}
+		{"JSON", toolstest.File(t, "published.json"), tools.ErrCut, "last lines"},
+	})
 }
 
 func TestJSONRefuses(t *testing.T) {
-	whole := file(t, "published.json")
-	change := func(old, new string) string {
-		if !strings.Contains(whole, old) {
-			t.Fatalf("%q is not in the file", old)
-		}
-		return strings.Replace(whole, old, new, 1)
-	}
-	for _, c := range []struct {
-		name, text string
-		want       error
-		says       string
-	}{
-		{"the table", file(t, "published.txt"), tools.ErrFormat, "no JSON object"},
+	whole := toolstest.File(t, "published.json")
+	change := toolstest.Changes(t, whole)
+	toolstest.Refuses(t, nccltests.ParseJSON, toolstest.Refusals{
+		{"the table", toolstest.File(t, "published.txt"), tools.ErrFormat, "no JSON object"},
 		{"cut", whole[:len(whole)-40], tools.ErrCut, "no end"},
 		{"closed early", change(`,"end_time":"2026-11-20 10:01:00"`, ""), tools.ErrCut, "end_time"},
 		{"an error", change(`"errors":[]`, `"errors":["remote \u001bexited"]`), tools.ErrFailed, "remote �exited"},
@@ -197,22 +164,14 @@ func TestJSONRefuses(t *testing.T) {
 		{"in place is null", change(`"in_place":{"time":30.61,"alg_bw":0.03,"bus_bw":0.03,"nwrong":0.0}`, `"in_place":null`), tools.ErrMissing, "in place"},
 		{"a figure that is none", change(`"time":35.59`, `"time":"fast"`), tools.ErrFormat, "no number"},
 		{"an average that contradicts", change("15.5188", "25.5188"), tools.ErrValue, "24 rows"},
-	} {
-		r, err := nccltests.ParseJSON(strings.NewReader(c.text))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %+v, %v, want %v and %q", c.name, r, err, c.want, c.says)
-		}
-		if err != nil && r != nil {
-			t.Errorf("%s: %+v beside %v", c.name, r, err)
-		}
-	}
+	})
 	if r, err := nccltests.ParseJSON(strings.NewReader(change(`"nwrong":0.0`, `"nwrong":null`))); err != nil || r.Checked() {
 		t.Errorf("null is not checked: %+v, %v", r, err)
 	}
 }
 
 func FuzzParseTable(f *testing.F) {
-	f.Add(file(f, "published.txt"))
+	f.Add(toolstest.File(f, "published.txt"))
 	f.Add(header)
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := nccltests.ParseTable(strings.NewReader(text))
@@ -221,7 +180,7 @@ func FuzzParseTable(f *testing.F) {
 }
 
 func FuzzParseJSON(f *testing.F) {
-	f.Add(file(f, "published.json"))
+	f.Add(toolstest.File(f, "published.json"))
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := nccltests.ParseJSON(strings.NewReader(text))
 		fuzzed(t, r, err)

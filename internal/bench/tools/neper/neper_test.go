@@ -4,9 +4,6 @@
 package neper_test
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,31 +12,19 @@ import (
 
 	"plumbline.dev/plumbline/internal/bench/tools"
 	"plumbline.dev/plumbline/internal/bench/tools/neper"
+	"plumbline.dev/plumbline/internal/bench/tools/toolstest"
 )
-
-func file(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func gbits(name string, value float64) tools.Figure {
-	return tools.Figure{Name: name, Unit: "Gbit/s", Value: value, HigherIsBetter: true}
-}
 
 func TestParse(t *testing.T) {
 	for name, want := range map[string][]neper.Result{
-		"reader.txt": {{Throughput: gbits("throughput", 11.176997361)}},
+		"reader.txt": {{Throughput: toolstest.Gbits("throughput", 11.176997361)}},
 		// The published run, whose sum is the document's 354.9 Gbit/s.
 		"grep-two-nics.txt": {
-			{File: "test0.log", Throughput: gbits("throughput", 180.165511242), Remote: gbits("remote_throughput", 177.503231653)},
-			{File: "test1.log", Throughput: gbits("throughput", 174.727081480), Remote: gbits("remote_throughput", 175.469311719)},
+			{File: "test0.log", Throughput: toolstest.Gbits("throughput", 180.165511242), Remote: toolstest.Gbits("remote_throughput", 177.503231653)},
+			{File: "test1.log", Throughput: toolstest.Gbits("throughput", 174.727081480), Remote: toolstest.Gbits("remote_throughput", 175.469311719)},
 		},
 	} {
-		got, err := neper.Parse(strings.NewReader(file(t, name)))
+		got, err := neper.Parse(strings.NewReader(toolstest.File(t, name)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -50,17 +35,13 @@ func TestParse(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	whole := file(t, "reader.txt")
+	whole := toolstest.File(t, "reader.txt")
 	lines := strings.SplitAfter(whole, "\n")
-	for _, c := range []struct {
-		name, text string
-		want       error
-		says       string
-	}{
-		{"a side that only writes", file(t, "writer-only.txt"), tools.ErrMissing, "want neper with -rw"},
-		{"one of two that grep found", strings.Replace(file(t, "grep-two-nics.txt"), "test1.log:remote", "test1.log:", 1), tools.ErrCut, `"test1.log"`},
+	toolstest.Refuses(t, neper.Parse, toolstest.Refusals{
+		{"a side that only writes", toolstest.File(t, "writer-only.txt"), tools.ErrMissing, "want neper with -rw"},
+		{"one of two that grep found", strings.Replace(toolstest.File(t, "grep-two-nics.txt"), "test1.log:remote", "test1.log:", 1), tools.ErrCut, `"test1.log"`},
 		{"cut before its last line", strings.Join(lines[:len(lines)-2], ""), tools.ErrCut, "last lines"},
-		{"cut in its last number", strings.TrimSuffix(file(t, "grep-two-nics.txt"), "11719\n"), tools.ErrCut, "no end"},
+		{"cut in its last number", strings.TrimSuffix(toolstest.File(t, "grep-two-nics.txt"), "11719\n"), tools.ErrCut, "no end"},
 		{"nothing", "", tools.ErrCut, "empty"},
 		{"log alone", "I1120 10:00:00.000000 12 control_plane.c:95] connected\n", tools.ErrCut, "no line"},
 		{"what neper gave up", "F1120 10:00:00.000000 12 control_plane.c:95] connect: Connection \x1brefused\n" + whole, tools.ErrFailed, "Connection �refused"},
@@ -77,17 +58,12 @@ func TestRefuses(t *testing.T) {
 		{"a rate that is none", strings.Replace(whole, "=11176997361", "=inf", 1), tools.ErrValue, "Inf"},
 		{"the other side's", strings.Replace(whole, "remote_throughput=0", "remote_throughput=-5", 1), tools.ErrValue, "remote_throughput"},
 		{"the other side's is none", strings.Replace(whole, "remote_throughput=0", "remote_throughput=x", 1), tools.ErrFormat, "remote_throughput"},
-	} {
-		r, err := neper.Parse(strings.NewReader(c.text))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r != nil {
-			t.Errorf("%s: %+v, %v, want %v and %q", c.name, r, err, c.want, c.says)
-		}
-	}
+	})
 }
 
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"reader.txt", "writer-only.txt", "grep-two-nics.txt"} {
-		f.Add(file(f, name))
+		f.Add(toolstest.File(f, name))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		results, err := neper.Parse(strings.NewReader(text))

@@ -6,7 +6,6 @@ package nvbandwidth_test
 import (
 	"errors"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,25 +13,17 @@ import (
 
 	"plumbline.dev/plumbline/internal/bench/tools"
 	"plumbline.dev/plumbline/internal/bench/tools/nvbandwidth"
+	"plumbline.dev/plumbline/internal/bench/tools/toolstest"
 )
 
 const latency = "host_device_latency_sm"
 
-func file(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 func TestTextAndJSONAgree(t *testing.T) {
-	text, err := nvbandwidth.ParseText(strings.NewReader(file(t, "latency-h200.txt")))
+	text, err := nvbandwidth.ParseText(strings.NewReader(toolstest.File(t, "latency-h200.txt")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	object, err := nvbandwidth.ParseJSON(strings.NewReader(file(t, "latency-h200.json")))
+	object, err := nvbandwidth.ParseJSON(strings.NewReader(toolstest.File(t, "latency-h200.json")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +40,7 @@ func TestTextAndJSONAgree(t *testing.T) {
 }
 
 func TestSeveralGPUs(t *testing.T) {
-	r, err := nvbandwidth.ParseText(strings.NewReader(file(t, "several-gpus.txt")))
+	r, err := nvbandwidth.ParseText(strings.NewReader(toolstest.File(t, "several-gpus.txt")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,13 +85,9 @@ SUM device_to_device_bidirectional_memcpy_read_sm_read1 1.00
 }
 
 func TestTextRefuses(t *testing.T) {
-	whole := file(t, "latency-h200.txt")
+	whole := toolstest.File(t, "latency-h200.txt")
 	end := strings.Index(whole, "\nSUM")
-	for _, c := range []struct {
-		name, text string
-		want       error
-		says       string
-	}{
+	toolstest.Refuses(t, nvbandwidth.ParseText, toolstest.Refusals{
 		{"nothing", "", tools.ErrCut, "empty"},
 		{"only its version", whole[:60], tools.ErrCut, "no test ran"},
 		{"cut before SUM", whole[:end], tools.ErrCut, `"host_device_latency_sm" has no SUM`},
@@ -108,7 +95,7 @@ func TestTextRefuses(t *testing.T) {
 		{"the next test begins in it", whole[:end] + "\nRunning device_local_copy.\n", tools.ErrCut, "has no SUM"},
 		{"SUM alone, as the tutorial shows it", "SUM host_device_latency_sm 1191.19\n", tools.ErrMissing, "adds all GPUs"},
 		{"SUM without a row", "Running x.\nlatency CPU(row) (ns)\n   0\nSUM x 1\n", tools.ErrMissing, "adds all GPUs"},
-		{"a row lost", strings.Replace(file(t, "several-gpus.txt"), " 2    276.11    275.98       N/A\n", "", 1), tools.ErrValue, "add up to 1104.17"},
+		{"a row lost", strings.Replace(toolstest.File(t, "several-gpus.txt"), " 2    276.11    275.98       N/A\n", "", 1), tools.ErrValue, "add up to 1104.17"},
 		{"a row of another", strings.Replace(whole, " 0   1191.19", " 1   1191.19", 1), tools.ErrFormat, "want row 0"},
 		{"a cell too few", strings.Replace(whole, " 0   1191.19", " 0", 1), tools.ErrFormat, "want row 0"},
 		{"a cell that is none", strings.Replace(whole, " 0   1191.19", " 0   11\x1b[91.19", 1), tools.ErrFormat, `"11�[91.19"`},
@@ -120,12 +107,7 @@ func TestTextRefuses(t *testing.T) {
 		{"CPUs that are a claim's", "NVML_ERROR: [Unknown Error] in expression nvmlDeviceSetCpuAffinity(dev) in setOptimalCpuAffinity() : common.h:1\n", tools.ErrFailed, "want nvbandwidth -d"},
 		{"no program", "sh: 1: ./nvbandwidth: not found\n", tools.ErrFailed, "not found"},
 		{"hostile", "Error \x1b]0;owned\x07\n", tools.ErrFailed, "Error �]0;owned�"},
-	} {
-		r, err := nvbandwidth.ParseText(strings.NewReader(c.text))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r != nil {
-			t.Errorf("%s: %+v, %v, want %v and %q", c.name, r, err, c.want, c.says)
-		}
-	}
+	})
 }
 
 // Of a test that was waived there is no matrix, and no line that names it.
@@ -147,16 +129,12 @@ func TestWaived(t *testing.T) {
 }
 
 func TestJSONRefuses(t *testing.T) {
-	whole := file(t, "latency-h200.json")
-	for _, c := range []struct {
-		name, text string
-		want       error
-		says       string
-	}{
+	whole := toolstest.File(t, "latency-h200.json")
+	toolstest.Refuses(t, nvbandwidth.ParseJSON, toolstest.Refusals{
 		{"cut", whole[:len(whole)-20], tools.ErrCut, "no end"},
-		{"text", file(t, "latency-h200.txt"), tools.ErrFormat, "no JSON object"},
+		{"text", toolstest.File(t, "latency-h200.txt"), tools.ErrFormat, "no JSON object"},
 		{"another tool's", `{"start":{}}`, tools.ErrFormat, "no nvbandwidth"},
-		{"failed: listed as running, then with its error", file(t, "failed-twice.json"), tools.ErrFailed, `status "Error"`},
+		{"failed: listed as running, then with its error", toolstest.File(t, "failed-twice.json"), tools.ErrFailed, `status "Error"`},
 		{"aborted", strings.Replace(whole, "Passed", "Running", 1), tools.ErrCut, "never ended"},
 		{"no test", `{"nvbandwidth":{"version":"v0.8"}}`, tools.ErrCut, "no test ran"},
 		{"an error of the whole", `{"nvbandwidth":{"error":"no device"}}`, tools.ErrFailed, "no device"},
@@ -168,12 +146,7 @@ func TestJSONRefuses(t *testing.T) {
 		{"a cell that is none", strings.Replace(whole, `"1191.19"`, `"fast"`, 1), tools.ErrFormat, "fast"},
 		{"a sum that contradicts", strings.Replace(whole, `"1191.19"`, `"1321.51"`, 1), tools.ErrValue, "add up to 1321.51"},
 		{"not a number", strings.Replace(whole, `"1191.19"`, `"nan"`, 1), tools.ErrValue, "add up to NaN"},
-	} {
-		r, err := nvbandwidth.ParseJSON(strings.NewReader(c.text))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r != nil {
-			t.Errorf("%s: %+v, %v, want %v and %q", c.name, r, err, c.want, c.says)
-		}
-	}
+	})
 }
 
 func TestCellsOfJSON(t *testing.T) {
@@ -217,8 +190,8 @@ func fuzzed(t *testing.T, r *nvbandwidth.Result, err error) {
 }
 
 func FuzzParseText(f *testing.F) {
-	f.Add(file(f, "latency-h200.txt"))
-	f.Add(file(f, "several-gpus.txt"))
+	f.Add(toolstest.File(f, "latency-h200.txt"))
+	f.Add(toolstest.File(f, "several-gpus.txt"))
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := nvbandwidth.ParseText(strings.NewReader(text))
 		fuzzed(t, r, err)
@@ -226,8 +199,8 @@ func FuzzParseText(f *testing.F) {
 }
 
 func FuzzParseJSON(f *testing.F) {
-	f.Add(file(f, "latency-h200.json"))
-	f.Add(file(f, "failed-twice.json"))
+	f.Add(toolstest.File(f, "latency-h200.json"))
+	f.Add(toolstest.File(f, "failed-twice.json"))
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := nvbandwidth.ParseJSON(strings.NewReader(text))
 		fuzzed(t, r, err)

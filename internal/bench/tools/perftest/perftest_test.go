@@ -5,8 +5,7 @@ package perftest_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
+	"io"
 	"strings"
 	"testing"
 
@@ -14,25 +13,13 @@ import (
 
 	"plumbline.dev/plumbline/internal/bench/tools"
 	"plumbline.dev/plumbline/internal/bench/tools/perftest"
+	"plumbline.dev/plumbline/internal/bench/tools/toolstest"
 )
 
 const dashes = "---------------------------------------------------------------------------------------\n"
 
-func file(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 func micros(name string, value float64) tools.Figure {
 	return tools.Figure{Name: name, Unit: "us", Value: value}
-}
-
-func gbits(name string, value float64) tools.Figure {
-	return tools.Figure{Name: name, Unit: "Gbit/s", Value: value, HigherIsBetter: true}
 }
 
 // The same run by its table (nine columns, and a line of standard error above the row) and by
@@ -41,12 +28,12 @@ func TestLatencyInAllForms(t *testing.T) {
 	want := &perftest.Result{Rows: []perftest.Row{{Bytes: 2, Iterations: 200, Figures: []tools.Figure{
 		micros("t_min", 8.32), micros("t_max", 176.13), micros("t_typical", 8.49), micros("t_avg", 9.05), micros("t_99", 56.36), micros("t_99.9", 176.13),
 	}}}}
-	got, err := perftest.ParseText(strings.NewReader(file(t, "lat-debian12.txt")))
+	got, err := perftest.ParseText(strings.NewReader(toolstest.File(t, "lat-debian12.txt")))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("table: %s, %v", diff, err)
 	}
 	for _, name := range []string{"lat-debian12.json", "lat-debian13.json"} {
-		got, err := perftest.ParseJSON(strings.NewReader(file(t, name)), false)
+		got, err := perftest.ParseJSON(strings.NewReader(toolstest.File(t, name)), false)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %s, %v", name, diff, err)
 		}
@@ -79,7 +66,7 @@ func TestPublishedBandwidth(t *testing.T) {
 	for name, c := range map[string]struct{ smallest, largest float64 }{
 		"bw-host-memory.txt": {0.082376, 97.64}, "bw-gpu-memory.txt": {0.074692, 82.07},
 	} {
-		r, err := perftest.ParseText(strings.NewReader(file(t, name)))
+		r, err := perftest.ParseText(strings.NewReader(toolstest.File(t, name)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -88,10 +75,10 @@ func TestPublishedBandwidth(t *testing.T) {
 			t.Errorf("%s: %d rows", name, len(r.Rows))
 		}
 		// Below 0.1 an average has six decimals.
-		if got, err := r.Figure("bw_average", 2); err != nil || got != gbits("bw_average", c.smallest) {
+		if got, err := r.Figure("bw_average", 2); err != nil || got != toolstest.Gbits("bw_average", c.smallest) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
-		if got, err := r.Figure("bw_average", 8<<20); err != nil || got != gbits("bw_average", c.largest) {
+		if got, err := r.Figure("bw_average", 8<<20); err != nil || got != toolstest.Gbits("bw_average", c.largest) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		for _, ask := range []func() (tools.Figure, error){
@@ -121,7 +108,7 @@ func TestUnits(t *testing.T) {
 		}
 	}
 	for with, want := range map[bool]string{true: "Gbit/s", false: "MiB/s"} {
-		r, err := perftest.ParseJSON(strings.NewReader(file(t, "bw-debian12.json")), with)
+		r, err := perftest.ParseJSON(strings.NewReader(toolstest.File(t, "bw-debian12.json")), with)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +134,7 @@ func TestByDuration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]tools.Figure{gbits("bw_average", 0.41)}, r.Rows[0].Figures); diff != "" {
+	if diff := cmp.Diff([]tools.Figure{toolstest.Gbits("bw_average", 0.41)}, r.Rows[0].Figures); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -168,25 +155,11 @@ func TestNoiseInTheTable(t *testing.T) {
 }
 
 func TestTextRefuses(t *testing.T) {
-	whole := file(t, "lat-debian12.txt")
-	change := func(old, new string) string {
-		if !strings.Contains(whole, old) {
-			t.Fatalf("%q is not in the file", old)
-		}
-		return strings.Replace(whole, old, new, 1)
-	}
-	many := file(t, "bw-host-memory.txt")
-	changeMany := func(old, new string) string {
-		if !strings.Contains(many, old) {
-			t.Fatalf("%q is not in the file", old)
-		}
-		return strings.Replace(many, old, new, 1)
-	}
-	for _, c := range []struct {
-		name, text string
-		want       error
-		says       string
-	}{
+	whole := toolstest.File(t, "lat-debian12.txt")
+	change := toolstest.Changes(t, whole)
+	many := toolstest.File(t, "bw-host-memory.txt")
+	changeMany := toolstest.Changes(t, many)
+	toolstest.Refuses(t, perftest.ParseText, toolstest.Refusals{
 		{"nothing", "", tools.ErrCut, "empty"},
 		{"a server that waits", "* Waiting for client to connect... *\n", tools.ErrCut, "no table"},
 		{"cut in the handshake", whole[:strings.Index(whole, " #bytes")], tools.ErrCut, "no table"},
@@ -215,28 +188,20 @@ func TestTextRefuses(t *testing.T) {
 		{"a size that is none", change(" 2       200", " two     200"), tools.ErrFormat, "#bytes"},
 		{"no average", strings.Replace(whole, "t_avg", "t_guess", 1), tools.ErrMissing, "neither t_avg"},
 		{"a bandwidth of zero", changeMany("98.02              97.64", "98.02              0.00"), tools.ErrValue, "bw_average"},
-	} {
-		r, err := perftest.ParseText(strings.NewReader(c.text))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r != nil {
-			t.Errorf("%s: read %v, %v, want %v and %q", c.name, r != nil, err, c.want, c.says)
-		}
-	}
+	})
 }
 
 func TestJSONRefuses(t *testing.T) {
 	for _, name := range []string{"lat-debian12.json", "lat-debian13.json"} {
-		whole := file(t, name)
+		whole := toolstest.File(t, name)
 		quoted := func(key string) string {
 			if strings.Contains(whole, `"t_avg"`) {
 				return `"` + key + `"`
 			}
 			return key
 		}
-		for _, c := range []struct {
-			name, text string
-			want       error
-			says       string
-		}{
+		read := func(r io.Reader) (*perftest.Result, error) { return perftest.ParseJSON(r, false) }
+		toolstest.Refuses(t, read, toolstest.Refusals{
 			{"nothing", "\n", tools.ErrCut, "empty"},
 			{"cut in the first object", whole[:80], tools.ErrCut, ""},
 			{"cut before results", whole[:strings.Index(whole, quoted("results"))], tools.ErrCut, "no results"},
@@ -253,13 +218,8 @@ func TestJSONRefuses(t *testing.T) {
 			{"no average", strings.Replace(whole, "t_avg", "t_guess", 1), tools.ErrMissing, "neither t_avg"},
 			{"a size of zero", strings.Replace(whole, quoted("MsgSize")+": 2", quoted("MsgSize")+": 0", 1), tools.ErrFormat, "MsgSize"},
 			{"an object in it", strings.Replace(whole, "9.05", "{", 1), tools.ErrFormat, ""},
-			{"a table", file(t, "lat-debian12.txt"), tools.ErrFormat, "want the key"},
-		} {
-			r, err := perftest.ParseJSON(strings.NewReader(c.text), false)
-			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || r != nil {
-				t.Errorf("%s: %s: %+v, %v, want %v and %q", name, c.name, r, err, c.want, c.says)
-			}
-		}
+			{"a table", toolstest.File(t, "lat-debian12.txt"), tools.ErrFormat, "want the key"},
+		})
 	}
 }
 
@@ -281,7 +241,7 @@ func fuzzed(t *testing.T, r *perftest.Result, err error) {
 
 func FuzzParseText(f *testing.F) {
 	for _, name := range []string{"lat-debian12.txt", "bw-host-memory.txt", "bw-gpu-memory.txt"} {
-		f.Add(file(f, name))
+		f.Add(toolstest.File(f, name))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := perftest.ParseText(strings.NewReader(text))
@@ -291,7 +251,7 @@ func FuzzParseText(f *testing.F) {
 
 func FuzzParseJSON(f *testing.F) {
 	for _, name := range []string{"lat-debian12.json", "lat-debian13.json", "bw-debian12.json"} {
-		f.Add(file(f, name))
+		f.Add(toolstest.File(f, name))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := perftest.ParseJSON(strings.NewReader(text), true)
