@@ -76,7 +76,7 @@ var importTable = []struct {
 	{"internal/agent/addressblocks", []string{"api/net/...", "internal/addresspool", "internal/atomicfile"}},
 	{"internal/agent/hostpolicies", []string{"api/hosts/...", "internal/host/rdma", "internal/hostpolicy", "internal/kube", "internal/model", "internal/printable"}},
 	{"internal/agent/hostreport", []string{
-		"api/hosts/...", "internal/agent/status", "internal/doctor", "internal/kube", "internal/model/...", "internal/printable",
+		"api/hosts/...", "internal/agent/status", "internal/doctor", "internal/host/dcb", "internal/kube", "internal/model/...", "internal/printable",
 	}},
 	{"internal/agent/agenttest", []string{"internal/driver", "internal/model/..."}},
 	{"internal/agent/deviceplugins", []string{"internal/deviceplugin", "internal/host/procfs", "internal/model"}},
@@ -147,9 +147,9 @@ var importTable = []struct {
 	{"internal/explain/solver", nil},
 	{"internal/explain/explaintest", []string{"internal/allocation", "internal/explain/...", "internal/machine", "internal/model/...", "internal/nodeslices", "deploy"}},
 	{"internal/cli/cmdutil", nil},
-	{"internal/doctor", []string{"internal/host/kmsg", "internal/host/pciconfig", "internal/model", "internal/model/affinity", "internal/plural", "internal/printable", "internal/suggest", "api/hosts/..."}},
+	{"internal/doctor", []string{"internal/host/dcb", "internal/host/kmsg", "internal/host/pciconfig", "internal/model", "internal/model/affinity", "internal/plural", "internal/printable", "internal/suggest", "api/hosts/..."}},
 	{"internal/cli/doctor", []string{
-		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/kmsg", "internal/host/netns", "internal/inventory", "internal/kube", "internal/model/slicecodec", "internal/machine", "internal/version",
+		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/dcb", "internal/host/kmsg", "internal/host/netns", "internal/inventory", "internal/kube", "internal/model/slicecodec", "internal/machine", "internal/version",
 	}},
 	{"internal/cli/uninstall", []string{"api/hosts/...", "internal/cdi", "internal/cli/cmdutil", "internal/model/slicecodec", "internal/plural", "internal/printable"}},
 	{"internal/cli/explain", []string{

@@ -15,6 +15,7 @@ import (
 	"plumbline.dev/plumbline/internal/agent/hostpolicies"
 	"plumbline.dev/plumbline/internal/agent/hostreport"
 	"plumbline.dev/plumbline/internal/agent/status"
+	"plumbline.dev/plumbline/internal/host/dcb"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/host/procfs"
 	"plumbline.dev/plumbline/internal/host/rtnl"
@@ -128,7 +129,7 @@ func (a *agent) lookAtHost(ctx context.Context) (hosts.Report, *model.Machine) {
 		held = nil
 	}
 	machine := a.merged.Current()
-	report := hostreport.Look(machine, held, hostreport.Paths{Sys: a.SysfsRoot, Proc: a.ProcRoot, NRI: filepath.Dir(a.NRISocket)})
+	report := hostreport.Look(machine, held, hostreport.Paths{Sys: a.SysfsRoot, Proc: a.ProcRoot, NRI: filepath.Dir(a.NRISocket), DCB: dcb.Read})
 	// The scan as it was: a NIC that has just come back is down, whatever it was before.
 	a.offer.Looked(report, a.merged.Scan(), held)
 	for _, f := range hostreport.Figures(report) {

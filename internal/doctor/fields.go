@@ -75,7 +75,7 @@ var deviceFields = withQoS(map[string]meaning{
 // driver does not say.
 func withQoS(all map[string]meaning) map[string]meaning {
 	for _, s := range qosSettings {
-		all[s.name] = meaning{hosts.Performance, "/" + s.file, s.fix, ""}
+		all[s.name] = meaning{hosts.Performance, s.source("INTERFACE", "DEVICE"), s.fix, ""}
 	}
 	return all
 }

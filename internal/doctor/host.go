@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/host/dcb"
 	"plumbline.dev/plumbline/internal/host/pciconfig"
 	"plumbline.dev/plumbline/internal/model"
 )
@@ -26,6 +27,9 @@ type Host struct {
 	// Log opens the kernel's log, whose reading comes to an end; nil where nobody is to
 	// look into it, as in an agent's container, to which the device is closed.
 	Log func() (io.ReadCloser, error)
+	// DCB asks the driver of an interface; nil where nobody is to be asked, as of the files
+	// of a host that is not this one.
+	DCB func(interfaceName string) (dcb.Settings, error)
 
 	// spaces are the configuration spaces that checks have read so far, which takes the
 	// kernel about a millisecond each; nil reads each time anew.

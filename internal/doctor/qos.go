@@ -4,6 +4,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"plumbline.dev/plumbline/internal/host/dcb"
 	"plumbline.dev/plumbline/internal/model"
 )
 
@@ -23,29 +25,90 @@ const (
 	settingReaction     = "ecn-roce-rp"
 	settingTrafficClass = "roce-traffic-class"
 	settingTOS          = "roce-tos"
+	settingFlowControl  = "pfc"
+	settingDSCP         = "dscp-priorities"
 )
 
-// qosSetting is one that a file says. The first four are of NVIDIA's own build of the
-// driver alone; the last is there once somebody made the folder of the device.
+// qosSetting is one that a file says, or the driver by netlink. The first four are of NVIDIA's
+// own build of the driver alone; the fifth is there once somebody made the folder of the
+// device.
 type qosSetting struct {
 	name string
-	// file has INTERFACE and DEVICE for the names.
+	// file has INTERFACE and DEVICE for the names; read is nil where the driver is asked.
 	file string
 	read func(h Host, file string) (string, error)
-	fix  string
+	// command shows what told takes from the driver's answer.
+	command string
+	told    func(dcb.Settings) string
+	fix     string
 }
 
 var qosSettings = []qosSetting{
-	{settingTrust, "sys/class/net/INTERFACE/qos/trust", Host.read, "mlnx_qos -i INTERFACE --trust=VALUE"},
-	{settingNotification, "sys/class/net/INTERFACE/ecn/roce_np/enable", Host.enabled, "write 1 or 0 into the priority's file there"},
-	{settingReaction, "sys/class/net/INTERFACE/ecn/roce_rp/enable", Host.enabled, "write 1 or 0 into the priority's file there"},
-	{settingTrafficClass, "sys/class/infiniband/DEVICE/tc/1/traffic_class", Host.trafficClass, "write the number into the file"},
-	{settingTOS, "sys/kernel/config/rdma_cm/DEVICE/ports/1/default_roce_tos", Host.read, "cma_roce_tos -d DEVICE -t VALUE"},
+	{name: settingTrust, file: "sys/class/net/INTERFACE/qos/trust", read: Host.read, fix: "mlnx_qos -i INTERFACE --trust=VALUE"},
+	{name: settingNotification, file: "sys/class/net/INTERFACE/ecn/roce_np/enable", read: Host.enabled, fix: "write 1 or 0 into the priority's file there"},
+	{name: settingReaction, file: "sys/class/net/INTERFACE/ecn/roce_rp/enable", read: Host.enabled, fix: "write 1 or 0 into the priority's file there"},
+	{name: settingTrafficClass, file: "sys/class/infiniband/DEVICE/tc/1/traffic_class", read: Host.trafficClass, fix: "write the number into the file"},
+	{name: settingTOS, file: "sys/kernel/config/rdma_cm/DEVICE/ports/1/default_roce_tos", read: Host.read, fix: "cma_roce_tos -d DEVICE -t VALUE"},
+	{name: settingFlowControl, command: "dcb pfc show dev INTERFACE", told: flowControl, fix: "dcb pfc set dev INTERFACE prio-pfc all:off PRIORITY:on"},
+	{name: settingDSCP, command: "dcb app show dev INTERFACE dscp-prio", told: dscpPriorities, fix: "dcb app replace dev INTERFACE dscp-prio DSCP:PRIORITY"},
 }
 
-// of is the file of a NIC.
-func (s qosSetting) of(n model.NIC) string {
-	return strings.NewReplacer("INTERFACE", n.Interface.Name, "DEVICE", n.RDMA.Name).Replace(s.file)
+// source is where a setting is said, of a NIC that has these names.
+func (s qosSetting) source(ifname, device string) string {
+	where := s.command
+	if s.read != nil {
+		where = "/" + s.file
+	}
+	return strings.NewReplacer("INTERFACE", ifname, "DEVICE", device).Replace(where)
+}
+
+// valueOf is a setting of a NIC; an error that is fs.ErrNotExist where nobody says it.
+func (h Host) valueOf(s qosSetting, n model.NIC) (string, error) {
+	if s.read != nil {
+		return s.read(h, strings.TrimPrefix(s.source(n.Interface.Name, n.RDMA.Name), "/"))
+	}
+	if h.DCB == nil {
+		return "", fs.ErrNotExist
+	}
+	settings, err := h.DCB(n.Interface.Name)
+	if err != nil {
+		return "", err
+	}
+	if value := s.told(settings); value != "" {
+		return value, nil
+	}
+	return "", fs.ErrNotExist
+}
+
+// flowControl are the priorities with flow control, "" where the driver does not tell.
+func flowControl(s dcb.Settings) string {
+	if s.FlowControl == nil {
+		return ""
+	}
+	var on []string
+	for priority := range 8 {
+		if *s.FlowControl&(1<<priority) != 0 {
+			on = append(on, strconv.Itoa(priority))
+		}
+	}
+	if len(on) == 0 {
+		return "none"
+	}
+	return "priorities " + strings.Join(on, ",")
+}
+
+// dscpPriorities is the table of a driver that tells one, in one order.
+func dscpPriorities(s dcb.Settings) string {
+	var all []string
+	for _, p := range slices.SortedFunc(slices.Values(s.DSCP), func(a, b dcb.Priority) int {
+		return cmp.Or(cmp.Compare(a.DSCP, b.DSCP), cmp.Compare(a.Priority, b.Priority))
+	}) {
+		all = append(all, fmt.Sprintf("%d:%d", p.DSCP, p.Priority))
+	}
+	if len(all) == 0 && s.FlowControl != nil {
+		return "none" // it tells of DCB, and has no entry
+	}
+	return strings.Join(all, " ")
 }
 
 // enabled are the priorities whose file in a folder says 1.
@@ -114,21 +177,21 @@ func qos(h Host, r *report) {
 	}
 }
 
-// alikeIn compares NICs of a model in one setting, as far as their files say it.
+// alikeIn compares NICs of a model in one setting, as far as it is said of them.
 func (h Host) alikeIn(setting qosSetting, model string, nics []model.NIC, r *report) {
 	having := map[string][]string{} // devices by value
 	for _, n := range nics {
-		file := setting.of(n)
-		value, err := setting.read(h, file)
+		value, err := h.valueOf(setting, n)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
+		case err != nil && setting.name == settingDSCP: // told of flow control, which the same answer has
 		case err != nil:
-			r.unknown(subjectOf(n), "/"+file, err)
+			r.unknown(subjectOf(n), setting.source(n.Interface.Name, n.RDMA.Name), err)
 		default:
 			having[value] = append(having[value], n.RDMA.Name)
 		}
 	}
-	source := "/" + strings.NewReplacer("INTERFACE", "*", "DEVICE", "*").Replace(setting.file)
+	source := setting.source("*", "*")
 	var found []string
 	for _, value := range slices.Sorted(maps.Keys(having)) {
 		found = append(found, fmt.Sprintf("%s %s on %s", setting.name, value, strings.Join(having[value], ", ")))
@@ -141,14 +204,14 @@ func (h Host) alikeIn(setting qosSetting, model string, nics []model.NIC, r *rep
 	}
 }
 
-// qosSettingsOf are what the files of a NIC say, for its profile.
+// qosSettingsOf are what the files and the driver of a NIC say, for its profile.
 func (h Host) qosSettingsOf(n model.NIC) map[string]string {
 	all := map[string]string{}
 	if !onRoCE(n) {
 		return all
 	}
 	for _, setting := range qosSettings {
-		if value, err := setting.read(h, setting.of(n)); err == nil && value != "" {
+		if value, err := h.valueOf(setting, n); err == nil && value != "" {
 			all[setting.name] = value
 		}
 	}

@@ -10,12 +10,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"plumbline.dev/plumbline/internal/host/dcb"
 )
 
 // Paths say where an agent has parts of its host's file system.
 type Paths struct {
 	// Sys and Proc are the host's /sys and /proc, NRI its /run/nri.
 	Sys, Proc, NRI string
+	// DCB asks the driver of one of the host's interfaces; nil where nobody is to be asked.
+	DCB func(interfaceName string) (dcb.Settings, error)
 }
 
 var errDenied = errors.New("the agent may not read it; plumbline doctor, run on the host by root, may")

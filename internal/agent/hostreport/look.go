@@ -19,14 +19,15 @@ import (
 func Look(m *model.Machine, held []model.NIC, p Paths) hosts.Report {
 	files := openFiles(p)
 	defer func() { _ = files.close() }() // only read
-	host := doctor.Host{Machine: m, Files: files}
+	host := doctor.Host{Machine: m, Files: files, DCB: p.DCB}
 	report := doctor.Report(withoutHeld(doctor.Run(host), held))
 	report.Profile = doctor.Profile(host)
 	return bounded(report)
 }
 
-// moved are the files of a NIC that go into a pod's namespaces with it.
-var moved = []string{"/sys/class/", "/dev/", "/proc/sys/net/"}
+// moved are the files of a NIC that go into a pod's namespaces with it, and what its driver
+// tells there.
+var moved = []string{"/sys/class/", "/dev/", "/proc/sys/net/", "dcb "}
 
 // withoutHeld leaves out what is found in files of NICs that pods hold. What their PCI
 // functions say holds wherever the NIC is, and stays.

@@ -13,6 +13,7 @@ import (
 	hosts "plumbline.dev/plumbline/api/hosts/v1alpha1"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/doctor"
+	"plumbline.dev/plumbline/internal/host/dcb"
 	"plumbline.dev/plumbline/internal/host/kmsg"
 	"plumbline.dev/plumbline/internal/host/netns"
 	"plumbline.dev/plumbline/internal/inventory"
@@ -60,6 +61,7 @@ func (o *options) examine(ctx context.Context) (name string, host doctor.Host, e
 	if _, err := os.Stat(filepath.Join(o.root, "sys/bus")); err != nil {
 		return "", host, fmt.Errorf("--root %s: no host's root directory: %w", o.root, err)
 	}
+	var askDriver func(string) (dcb.Settings, error)
 	sources := inventory.Sources{Sys: os.DirFS(filepath.Join(o.root, "sys"))}
 	if o.root == "/" {
 		links, err := inventory.OpenNetlink(netns.Current, nil)
@@ -67,12 +69,12 @@ func (o *options) examine(ctx context.Context) (name string, host doctor.Host, e
 			return "", host, err
 		}
 		defer links.Close()
-		sources.Links = links
+		sources.Links, askDriver = links, dcb.Read
 	}
 	m, _, err := inventory.Scan(ctx, sources, inventory.Options{Name: name})
 	if err != nil {
 		return "", host, fmt.Errorf("read the devices of %s: %w", name, err)
 	}
 	log := func() (io.ReadCloser, error) { return kmsg.Open(filepath.Join(o.root, "dev/kmsg")) }
-	return name, doctor.Host{Machine: m, Files: os.DirFS(o.root), Log: log}, nil
+	return name, doctor.Host{Machine: m, Files: os.DirFS(o.root), Log: log, DCB: askDriver}, nil
 }
