@@ -50,6 +50,9 @@ var importTable = []struct {
 	{"internal/plural", nil},
 	{"internal/printable", nil},
 	{"internal/bench/stats", nil},
+	{"internal/bench/plan", []string{"internal/model/slicecodec"}},
+	{"internal/bench/report", []string{"internal/bench/plan", "internal/bench/stats", "internal/plural", "internal/printable"}},
+	{"internal/bench/run", []string{"internal/bench/plan", "internal/bench/report", "internal/bench/stats", "internal/bench/tools/...", "internal/printable", "internal/version"}},
 	{"internal/bench/tools", []string{"internal/printable"}},
 	{"internal/bench/tools/...", []string{"internal/bench/tools"}},
 	{"internal/driver", []string{"internal/model/..."}},
@@ -151,6 +154,7 @@ var importTable = []struct {
 	{"internal/cli/doctor", []string{
 		"api/hosts/...", "internal/atomicfile", "internal/printable", "internal/plural", "internal/cli/cmdutil", "internal/doctor", "internal/host/dcb", "internal/host/kmsg", "internal/host/netns", "internal/inventory", "internal/kube", "internal/model/slicecodec", "internal/machine", "internal/version",
 	}},
+	{"internal/cli/bench", []string{"internal/atomicfile", "internal/bench/...", "internal/cli/cmdutil", "internal/printable", "internal/verify"}},
 	{"internal/cli/uninstall", []string{"api/hosts/...", "internal/cdi", "internal/cli/cmdutil", "internal/model/slicecodec", "internal/plural", "internal/printable"}},
 	{"internal/cli/explain", []string{
 		"internal/suggest", "internal/allocation", "internal/cli/cmdutil", "internal/explain/...", "internal/machine", "internal/nodeslices", "deploy",

@@ -86,7 +86,7 @@ func TestDocumentedClaims(t *testing.T) {
 // The examples of every command's help are commands that there are, with flags
 // that they have.
 func TestExamplesOfHelp(t *testing.T) {
-	for _, command := range []string{"topo", "topo nodes", "claim", "claim new", "claim simulate", "claim lint", "doctor"} {
+	for _, command := range []string{"topo", "topo nodes", "claim", "claim new", "claim simulate", "claim lint", "doctor", "bench", "bench tcp", "bench report"} {
 		var out, errOut bytes.Buffer
 		if code := Run(context.Background(), "plumbline", append(strings.Fields(command), "--help"), &out, &errOut); code != exitOK {
 			t.Fatal(errOut.String())

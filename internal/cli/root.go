@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plumbline.dev/plumbline/internal/cli/bench"
 	"plumbline.dev/plumbline/internal/cli/claim"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
 	"plumbline.dev/plumbline/internal/cli/doctor"
@@ -109,7 +110,7 @@ holds it, checks claims, and shows what comes of their parameters.`,
 		&cobra.Group{ID: groupMachine, Title: "Machine files:"},
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.UsageError{Err: err} })
-	root.AddCommand(newTopoCommand(), claim.NewCommand(groupClaim), explain.NewCommand(groupClaim), NewMachineCommand(), verify.NewCommand(groupLook), doctor.NewCommand(groupLook), uninstall.NewCommand(groupLook), newVersionCommand())
+	root.AddCommand(newTopoCommand(), claim.NewCommand(groupClaim), explain.NewCommand(groupClaim), NewMachineCommand(), verify.NewCommand(groupLook), bench.NewCommand(groupLook), doctor.NewCommand(groupLook), uninstall.NewCommand(groupLook), newVersionCommand())
 	nameExamples(root, name)
 	return root
 }

@@ -29,7 +29,7 @@ const AgentNamespace = "plumbline-system"
 // agentContainer is the container of theirs that runs the agent.
 const agentContainer = "agent"
 
-// Execute runs a command in a pod and returns what it printed.
+// Execute runs a command in a pod and returns what it printed, also where it failed.
 type Execute func(ctx context.Context, namespace, pod string, command []string) (out []byte, err error)
 
 // Agents are asked by commands in their pods.
@@ -46,7 +46,16 @@ func AgentsOf(f ClusterFlags, client kubernetes.Interface, namespace string) (Ag
 	if err != nil {
 		return Agents{}, err
 	}
-	return Agents{Client: client, Namespace: namespace, Execute: byStream(config, client)}, nil
+	return Agents{Client: client, Namespace: namespace, Execute: byStream(config, client, agentContainer)}, nil
+}
+
+// ExecuteIn runs commands in a container of pods of a cluster.
+func ExecuteIn(f ClusterFlags, client kubernetes.Interface, container string) (Execute, error) {
+	config, err := f.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return byStream(config, client, container), nil
 }
 
 // Ask runs a command in the pod of a node's agent.
@@ -93,10 +102,10 @@ func IsReady(p *corev1.Pod) bool {
 
 // byStream executes as kubectl exec does, by WebSocket and where that is not
 // understood by SPDY.
-func byStream(config *rest.Config, client kubernetes.Interface) Execute {
+func byStream(config *rest.Config, client kubernetes.Interface, container string) Execute {
 	return func(ctx context.Context, namespace, pod string, command []string) ([]byte, error) {
 		request := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-			VersionedParams(&corev1.PodExecOptions{Container: agentContainer, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+			VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 		websocket, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
 		if err != nil {
 			return nil, err
@@ -112,9 +121,9 @@ func byStream(config *rest.Config, client kubernetes.Interface) Execute {
 		var out, errOut bytes.Buffer
 		if err := either.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut}); err != nil {
 			if said := strings.TrimSpace(errOut.String()); said != "" {
-				return nil, errors.New(said)
+				err = errors.New(said)
 			}
-			return nil, err
+			return out.Bytes(), err
 		}
 		return out.Bytes(), nil
 	}

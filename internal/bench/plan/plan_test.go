@@ -1,0 +1,134 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/yaml"
+
+	"plumbline.dev/plumbline/internal/bench/plan"
+	"plumbline.dev/plumbline/internal/golden"
+)
+
+func subnets(texts ...string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+func TestNewTCP(t *testing.T) {
+	for name, o := range map[string]plan.TCPOptions{
+		"eth0": {Against: plan.PodNetwork, Nodes: []string{"n1"}},
+		"nics": {
+			NIC: `device.attributes["dra.net"].ifName == "eth1"`, Against: `device.attributes["dra.net"].ifName == "eth2"`,
+			Nodes: []string{"n1", "n2"}, CPUs: 2, Addresses: subnets("192.168.200.0/24", "fd00:200::/64"),
+		},
+	} {
+		o.Run, o.Namespace, o.Image = "plumbline-bench-x", "default", "registry.example/bench"
+		p, err := plan.NewTCP(o)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		p.Own("keeper-uid")
+		var text strings.Builder
+		for _, object := range p.Objects() {
+			one, err := yaml.Marshal(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.WriteString("---\n" + string(one))
+		}
+		golden.Assert(t, "testdata/"+name+".yaml", text.String())
+	}
+}
+
+func TestNewTCPRefuses(t *testing.T) {
+	good := plan.TCPOptions{Run: "r", Namespace: "n", Image: "i", Against: plan.PodNetwork}
+	for want, change := range map[string]func(*plan.TCPOptions){
+		"no image":                    func(o *plan.TCPOptions) { o.Image = "" },
+		"nothing to compare with":     func(o *plan.TCPOptions) { o.Against = "" },
+		"3 nodes":                     func(o *plan.TCPOptions) { o.Nodes = []string{"a", "b", "c"} },
+		"-1 CPUs":                     func(o *plan.TCPOptions) { o.CPUs = -1 },
+		"2 subnets of addresses":      func(o *plan.TCPOptions) { o.Addresses = subnets("10.0.0.0/24", "10.0.1.0/24") },
+		"1 subnets of addresses":      func(o *plan.TCPOptions) { o.Against = "true"; o.Addresses = subnets("10.0.0.0/24") },
+		"10.0.0.1/24 is no subnet":    func(o *plan.TCPOptions) { o.Addresses = subnets("10.0.0.1/24") },
+		"10.0.0.0/31 is no subnet":    func(o *plan.TCPOptions) { o.Addresses = subnets("10.0.0.0/31") },
+		"10.0.0.0/16 and 10.0.1.0/24": func(o *plan.TCPOptions) { o.Against = "true"; o.Addresses = subnets("10.0.0.0/16", "10.0.1.0/24") },
+	} {
+		o := good
+		change(&o)
+		if _, err := plan.NewTCP(o); !errors.Is(err, plan.ErrOptions) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+	if _, err := plan.NewTCP(good); err != nil {
+		t.Error(err)
+	}
+}
+
+func device(driver, name string) plan.Device {
+	return plan.Device{Role: "client", Driver: driver, Pool: "node", Device: name}
+}
+
+func TestCompare(t *testing.T) {
+	gpu, nearNIC, farNIC := device("gpu.nvidia.com", "gpu-7"), device("dra.net", "pci-0000-91-00-0"), device("dra.net", "pci-0000-cd-00-0")
+	cpus, otherCPUs := device("dra.cpu", "cpudevnuma000"), device("dra.cpu", "cpudevnuma001")
+	for name, c := range map[string]struct {
+		declared plan.Variable
+		a, b     []plan.Device
+		want     string
+	}{
+		"the NIC alone":          {plan.NIC, []plan.Device{nearNIC, cpus}, []plan.Device{farNIC, cpus}, ""},
+		"against the pods' own":  {plan.NIC, []plan.Device{nearNIC, cpus}, []plan.Device{cpus}, ""},
+		"in another order":       {plan.CPUs, []plan.Device{gpu, nearNIC, cpus}, []plan.Device{otherCPUs, nearNIC, gpu}, ""},
+		"the GPU alone":          {plan.GPU, []plan.Device{gpu, nearNIC}, []plan.Device{nearNIC}, ""},
+		"the same NIC":           {plan.NIC, []plan.Device{nearNIC}, []plan.Device{nearNIC}, "the same NIC (client node/pci-0000-91-00-0)"},
+		"nothing":                {plan.NIC, nil, nil, "the same NIC (none)"},
+		"no CPUs in one of them": {plan.NIC, []plan.Device{nearNIC, cpus}, []plan.Device{farNIC}, "differ in CPUs too: client node/cpudevnuma000 in one, none in the other"},
+		// The published measurement of CPUs near and far ran over two NICs.
+		"as published": {plan.CPUs, []plan.Device{nearNIC, cpus}, []plan.Device{farNIC, otherCPUs}, "declared is CPUs, and they differ in NIC too"},
+	} {
+		err := plan.Compare(c.declared, c.a, c.b)
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, plan.ErrUndeclared) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// What is the other arm's alone is not this one's, and what is of neither is both's.
+func TestDevices(t *testing.T) {
+	p, err := plan.NewTCP(plan.TCPOptions{Run: "r", Namespace: "n", Image: "i", Against: "true", CPUs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocated := func(nic, other string) *resourceapi.ResourceClaim {
+		claim := &resourceapi.ResourceClaim{}
+		claim.Status.Allocation = &resourceapi.AllocationResult{}
+		claim.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{
+			{Request: "nic", Driver: "dra.net", Pool: "n1", Device: nic}, {Request: "other", Driver: "dra.net", Pool: "n1", Device: other},
+			{Request: "cpus", Driver: "dra.cpu", Pool: "n1", Device: "cpus"},
+		}
+		return claim
+	}
+	claims := map[string]*resourceapi.ResourceClaim{"server": allocated("a", "b"), "client": allocated("c", "d")}
+	for arm, want := range map[plan.Arm]string{
+		p.A: "server n1/a, server n1/cpus, client n1/c, client n1/cpus",
+		p.B: "server n1/b, server n1/cpus, client n1/d, client n1/cpus",
+	} {
+		var got []string
+		for _, d := range p.Devices(arm, claims) {
+			got = append(got, d.String())
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("arm %s: %s, want %s", arm.Name, strings.Join(got, ", "), want)
+		}
+	}
+}

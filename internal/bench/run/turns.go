@@ -1,0 +1,242 @@
+// Copyright The plumbline authors
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"plumbline.dev/plumbline/internal/bench/plan"
+	"plumbline.dev/plumbline/internal/bench/report"
+	"plumbline.dev/plumbline/internal/bench/tools/iperf3"
+	"plumbline.dev/plumbline/internal/printable"
+)
+
+// asClaimed is verify's answer of a pod that is.
+const asClaimed = "True"
+
+// turns has both arms run by turns, A B and then B A. The first turn is not counted; what
+// gives no figure there gives none later, so that it ends everything.
+func (m *measurement) turns(ctx context.Context) error {
+	began := m.Now()
+	for turn := 0; turn <= m.settings.Pairs; turn++ {
+		order := []report.Letter{report.A, report.B}
+		if turn%2 == 1 {
+			order = []report.Letter{report.B, report.A}
+		}
+		shown := map[report.Letter]string{}
+		for _, letter := range order {
+			run, err := m.once(ctx, turn, letter)
+			if err != nil {
+				return err
+			}
+			m.report.Runs = append(m.report.Runs, run)
+			shown[letter] = m.shown(run)
+		}
+		m.tell(turn, shown, m.Now().Sub(began))
+	}
+	return nil
+}
+
+// tell says how a turn went, and how long the others may take.
+func (m *measurement) tell(turn int, shown map[report.Letter]string, took time.Duration) {
+	name := fmt.Sprintf("turn %d of %d", turn, m.settings.Pairs)
+	if turn == 0 {
+		name = "warm-up"
+	}
+	left := took / time.Duration(turn+1) * time.Duration(m.settings.Pairs-turn)
+	m.Progress(fmt.Sprintf("%s: %s %s, %s %s; %s left", name, m.plan.A.Name, shown[report.A], m.plan.B.Name, shown[report.B], left.Round(time.Second)))
+}
+
+func (m *measurement) shown(run report.Run) string {
+	if run.ThrownOut != "" {
+		return "thrown out (" + run.ThrownOut + ")"
+	}
+	return fmt.Sprintf("%.2f %s", *run.Value, m.report.Figure.Unit)
+}
+
+// once is one run of the tool, with what proves it before and after.
+func (m *measurement) once(ctx context.Context, turn int, letter report.Letter) (report.Run, error) {
+	run := report.Run{Turn: turn, Arm: letter}
+	why, err := m.measure(ctx, &run, m.targets[letter])
+	// A pod that goes is the reason of whatever went wrong.
+	if gone := m.stay(ctx); gone != nil {
+		return run, gone
+	}
+	if err != nil {
+		return run, err
+	}
+	if run.ThrownOut == "" && why != nil {
+		if turn == 0 {
+			return run, fmt.Errorf("%w: arm %s: %w", ErrOutput, m.targets[letter].arm.Name, why)
+		}
+		run.ThrownOut = why.Error()
+	}
+	return run, nil
+}
+
+// measure fills the run in. why is what the tool did not do; err ends everything.
+func (m *measurement) measure(ctx context.Context, run *report.Run, t target) (why, err error) {
+	if run.Before, err = m.verified(ctx); err != nil {
+		return nil, err
+	}
+	var before, after [2]map[string]counters
+	if err := m.readBoth(ctx, &before); err != nil {
+		return nil, err
+	}
+	result, why, err := m.iperf3(ctx, t)
+	if err != nil || why != nil {
+		return why, err
+	}
+	if err := m.readBoth(ctx, &after); err != nil {
+		return nil, err
+	}
+	if run.After, err = m.verified(ctx); err != nil {
+		return nil, err
+	}
+	m.report.Versions.Tool = printable.Text(result.Version)
+	run.Value, run.Retransmits = &result.Received.Value, result.Retransmits
+	count(run, t, since(before[0], after[0]), since(before[1], after[1]))
+	run.ThrownOut = m.unplanned(run)
+	return nil, nil
+}
+
+// count sorts what the pods' interfaces carried into the arm's and the others'.
+func count(run *report.Run, t target, server, client map[string]counters) {
+	run.Received, run.Sent = server[t.arm.Interface].received, client[t.arm.Interface].sent
+	for name, c := range server {
+		if name != t.arm.Interface {
+			run.Astray += c.received
+		}
+	}
+	for name, c := range client {
+		if name != t.arm.Interface {
+			run.Astray += c.sent
+		}
+	}
+}
+
+func (m *measurement) readBoth(ctx context.Context, into *[2]map[string]counters) (err error) {
+	for i, side := range m.plan.Sides() {
+		if into[i], err = m.readCounters(ctx, side.Role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// iperf3 has the client send for so many seconds. why is of a tool that gave no figure.
+func (m *measurement) iperf3(ctx context.Context, t target) (result *iperf3.Result, why, err error) {
+	client := m.pods[m.plan.Client.Role]
+	limited, cancel := context.WithTimeout(ctx, time.Duration(m.settings.Seconds)*time.Second+m.Patience)
+	defer cancel()
+	out, failed := m.Execute(limited, client.Namespace, client.Name, []string{
+		"iperf3", "--client", t.server.String(), "--bind", t.client.String(), "--port", strconv.Itoa(plan.TCPPort),
+		"--time", strconv.Itoa(m.settings.Seconds), "--connect-timeout", "10000", "--json",
+	})
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if failed != nil && lacksProgram(failed.Error()) {
+		return nil, nil, fmt.Errorf("%w: pod %s: %w", ErrTool, client.Name, failed)
+	}
+	if failed != nil && len(bytes.TrimSpace(out)) == 0 {
+		return nil, failed, nil
+	}
+	// What it says itself tells more than its exit code.
+	if result, why = iperf3.Parse(bytes.NewReader(out)); why == nil && failed != nil {
+		why = failed
+	}
+	if why == nil && result.Protocol != "TCP" {
+		why = errors.New("iperf3 -J: it measured " + printable.Text(result.Protocol) + ", want TCP")
+	}
+	return result, why, nil
+}
+
+// verified is what verify says of both pods.
+func (m *measurement) verified(ctx context.Context) ([]report.Verified, error) {
+	var all []report.Verified
+	for _, side := range m.plan.Sides() {
+		v, err := m.Verify(ctx, m.pods[side.Role])
+		if err != nil {
+			return nil, fmt.Errorf("verify pod %s: %w", side.Pod.Name, err)
+		}
+		v.Role = side.Role
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// awaitVerified waits until both pods are as claimed: an agent learns of a pod that has just
+// started a moment later.
+func (m *measurement) awaitVerified(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, m.Patience)
+	defer cancel()
+	for {
+		all, err := m.verified(ctx)
+		if err != nil {
+			return err
+		}
+		wrong := notAsClaimed(all)
+		if wrong == "" {
+			return nil
+		}
+		if m.sleep(limited) == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("the pods are not as claimed after %s: %s", m.Patience, wrong)
+	}
+}
+
+func notAsClaimed(all []report.Verified) string {
+	for _, v := range all {
+		if v.AsClaimed != asClaimed {
+			return fmt.Sprintf("%s: as claimed is %s: %s", v.Role, v.AsClaimed, v.Message)
+		}
+	}
+	return ""
+}
+
+// Bounds of what the kernel may count of the bytes that the tool says arrived: headers and
+// what was sent again are more, and a part of the last moment is less. Beyond them the bytes
+// took another way, or one of the clocks jumped.
+const (
+	fewest = 0.9
+	most   = 1.3
+	// astray is the part that may go by other interfaces, such as kubectl's exec.
+	astray = 0.05
+)
+
+// unplanned says why a run does not count: alignment or path was not as planned.
+func (m *measurement) unplanned(run *report.Run) string {
+	var reasons []string
+	if wrong := notAsClaimed(run.Before); wrong != "" {
+		reasons = append(reasons, "before it, "+wrong)
+	}
+	if wrong := notAsClaimed(run.After); wrong != "" {
+		reasons = append(reasons, "after it, "+wrong)
+	}
+	said := *run.Value * 1e9 / 8 * float64(m.settings.Seconds)
+	link := m.targets[run.Arm].arm.Interface
+	for _, one := range []struct {
+		what  string
+		bytes int64
+	}{{"sent", run.Sent}, {"received", run.Received}} {
+		if part := float64(one.bytes) / said; part < fewest || part > most {
+			reasons = append(reasons, fmt.Sprintf("%d bytes were %s by %s, %.2f of the %.0f that the tool says", one.bytes, one.what, link, part, said))
+		}
+	}
+	if float64(run.Astray) > astray*said {
+		reasons = append(reasons, fmt.Sprintf("%d bytes went by other interfaces than %s", run.Astray, link))
+	}
+	return strings.Join(reasons, "; ")
+}
