@@ -236,18 +236,24 @@ func (l *lifecycle) unregister(ctx context.Context) {
 }
 
 // managedDRANET are the labels by which a cloud runs its own server of dra.net on a
-// node.
-var managedDRANET = map[string]labels.Set{
-	"GKE": {"cloud.google.com/gke-networking-dra-driver": "true"},
+// node, and how that is switched off.
+var managedDRANET = []struct {
+	cloud string
+	by    labels.Set
+	off   string
+}{
+	{"GKE", labels.Set{"cloud.google.com/gke-networking-dra-driver": "true"}, "take the label off the node pool"},
+	// Azure's own labels are not for its users to change.
+	{"AKS", labels.Set{"kubernetes.azure.com/network-dra": "rdma"}, "set the node pool's mode of DRANET to Unmanaged"},
 }
 
 // recognise says by which labels clouds serve dra.net on the node themselves;
 // empty where none does.
 func recognise(node labels.Set) string {
-	for cloud, by := range managedDRANET {
-		if by.AsSelector().Matches(node) {
+	for _, m := range managedDRANET {
+		if m.by.AsSelector().Matches(node) {
 			return fmt.Sprintf("%s's managed DRANET serves dra.net on this node, by its label %s: "+
-				"take the label off the node pool to have it served by plumbline, or have the labels of drivers.net.nodeSelector not match the node", cloud, by)
+				"%s to have it served by plumbline, or have the labels of drivers.net.nodeSelector not match the node", m.cloud, m.by, m.off)
 		}
 	}
 	return ""

@@ -305,10 +305,17 @@ func TestClaimsComeWhileTheLabelGoes(t *testing.T) {
 }
 
 func TestManagedDRANETIsRecognised(t *testing.T) {
-	for value, want := range map[string]bool{"true": true, "false": false, "": false} {
-		got := recognise(labels.Set{"cloud.google.com/gke-networking-dra-driver": value})
-		if want != strings.Contains(got, "cloud.google.com/gke-networking-dra-driver=true") {
-			t.Errorf("label %q: %q", value, got)
+	const google, azure = "cloud.google.com/gke-networking-dra-driver", "kubernetes.azure.com/network-dra"
+	for _, tt := range []struct{ label, value, want string }{
+		{google, "true", "GKE's managed DRANET serves dra.net on this node, by its label " + google + "=true: take the label off the node pool"},
+		{google, "false", ""},
+		{google, "", ""},
+		{azure, "rdma", "AKS's managed DRANET serves dra.net on this node, by its label " + azure + "=rdma: set the node pool's mode of DRANET to Unmanaged"},
+		{azure, "none", ""},
+		{"kubernetes.azure.com/mode", "rdma", ""},
+	} {
+		if got := recognise(labels.Set{tt.label: tt.value}); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("label %s=%s: %q, want %q", tt.label, tt.value, got, tt.want)
 		}
 	}
 }
