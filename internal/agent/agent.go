@@ -260,6 +260,7 @@ func (a *agent) readJournal(ctx context.Context) error {
 			Machine: a.merged.Current, RuntimeReady: a.runtime.Ready, Namespaces: a.runtime.Namespaces(),
 			Status: a.status.Set, Changed: a.claimsChanged, Metrics: a.metrics,
 			ReleaseAtMost: claims.ReleaseAtMost, Waits: a.claimWaits,
+			Unreadable: func(problem error) { a.events.Node(true, "RecordUnreadable", problem.Error()) },
 		}
 		p.Missing, p.Guard = p.MissingNICs, guardPath
 		p.WithoutMetadata = !a.DeviceMetadata

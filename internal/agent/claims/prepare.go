@@ -70,6 +70,9 @@ type Preparer struct {
 	ReleaseAtMost time.Duration
 	// Waits is called while a claim waits for those, at each look; may be nil.
 	Waits func()
+	// Unreadable is told of each record, as Recover finds them, of which nobody can say what
+	// it holds; may be nil.
+	Unreadable func(problem error)
 	// Metrics counts; nil counts nothing.
 	Metrics *metrics.Metrics
 	// OnStep is called after every step; nil outside of tests.

@@ -105,11 +105,14 @@ func (p *Preparer) Recover(ctx context.Context) error {
 		return err
 	}
 	for _, problem := range problems {
-		klog.FromContext(ctx).Error(problem, "journal record cannot be read; its claim stays as it is, and no part of a device is given to another while it is there", "driver", p.Name())
+		p.tellUnreadable(ctx, problem, "its claim stays as it is, and no part of a device is given to another while it is there")
 	}
 	known := map[types.UID]bool{}
 	for _, r := range records {
 		known[r.Claim.UID] = true
+		if err := p.decodes(r); err != nil {
+			p.tellUnreadable(ctx, err, "its claim stays as it is, and no other is prepared while it is there")
+		}
 		if err := p.writeSpec(r); err != nil {
 			return err
 		}
