@@ -67,6 +67,7 @@ func (l linter) claim() {
 		known[r.name], known[resourceclaim.BaseRequestRef(r.name)] = true, true
 		l.selectors(r.path, r.selectors, r.class, l.in.driverOf(r.class))
 		l.wholeGroup(r)
+		l.allOfTwins(r)
 	}
 	l.derived(devices, requests)
 	for i, c := range l.o.claim.Devices.Constraints {

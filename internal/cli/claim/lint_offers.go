@@ -36,7 +36,7 @@ func policyOffers(p *hosts.HostPolicy) []offer {
 		if link.Share == nil {
 			continue
 		}
-		o := offer{from: "HostPolicy " + p.Name, share: model.Share{Type: link.Share.Type, Mode: link.Share.Mode, Slots: int64(link.Share.Slots)}}
+		o := offer{from: "HostPolicy " + p.Name, share: model.Share{Type: link.Share.Type, Mode: link.Share.Mode, Slots: int64(link.Share.Slots), AlsoExclusive: link.Share.AlsoExclusive}}
 		if q, err := resource.ParseQuantity(link.Share.Bandwidth); err == nil {
 			o.share.Bandwidth = q.Value()
 		}

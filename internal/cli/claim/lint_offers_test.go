@@ -85,6 +85,16 @@ func TestLintOfHostPolicies(t *testing.T) {
 		"two expressions": {[]string{"{links: [{selector: {cel: 'device.driver == \"dra.net\"'}, share: {type: macvlan, slots: 1}}, {selector: {cel: 'true'}, share: {type: ipvlan, slots: 1}}]}"}, nil},
 		"one expression": {[]string{"{links: [{selector: {cel: 'true'}, share: {type: macvlan, slots: 1}}, {selector: {cel: 'true'}, share: {type: ipvlan, slots: 1}}]}"}, []string{
 			"spec.links[1].share: Invalid value: selector true is shared in another way by links[0]"}},
+		"an expression that is none": {[]string{"{links: [{selector: {cel: 'device.driver =='}, up: true}]}"}, []string{"HostPolicy a: error: spec.links[0].selector.cel: Invalid value"}},
+		"an attribute that links may lack": {[]string{"{links: [{selector: {cel: 'device.attributes[\"dra.net\"].rdmaDevice == \"mlx5_0\"'}, up: true}]}"}, []string{
+			`HostPolicy a: warning: spec.links[0].selector.cel: dra.net/rdmaDevice is read also of links that may lack it, of which the policy then cannot tell whether it means them: want "rdmaDevice" in device.attributes["dra.net"] && before it`}},
+		"one that is asked for": {[]string{"{links: [{selector: {cel: '\"rdmaDevice\" in device.attributes[\"dra.net\"] && device.attributes[\"dra.net\"].rdmaDevice == \"mlx5_0\"'}, up: true}]}"}, nil},
+		"one that nobody publishes": {[]string{"{links: [{selector: {cel: '\"rdmaDevise\" in device.attributes[\"dra.net\"]'}, up: true}]}"}, []string{
+			`HostPolicy a: warning: spec.links[0].selector.cel: dra.net/rdmaDevise: plumbline's drivers do not publish this attribute: did you mean dra.net/rdmaDevice?`}},
+		"links that are shared": {[]string{"{links: [{selector: {cel: '!(\"shared\" in device.attributes[\"dra.net\"])'}, share: {type: macvlan, slots: 1}}]}"}, []string{
+			`HostPolicy a: warning: spec.links[0].selector.cel: dra.net/shared: a link is seen here as it is published while nobody shares it: leave it out`}},
+		"another driver's devices": {[]string{"{links: [{selector: {cel: 'device.driver == \"gpu.nvidia.com\"'}, up: true}]}"}, []string{
+			"finds no link: links are of driver dra.net, not of gpu.nvidia.com"}},
 		"no selector": {[]string{"{nodeSelector: {matchExpressions: [{key: x, operator: Is}]}, links: [{interface: a, up: true}]}"}, []string{"spec.nodeSelector: Invalid value"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +108,33 @@ func TestLintOfHostPolicies(t *testing.T) {
 	const pool = "apiVersion: plumbline.dev/v1alpha1\nkind: NetworkAddressPool\nmetadata: {name: fabric}\nspec: {subnets: [{cidr: 10.1.0.0/16, blockSize: 24}]}\n---\n"
 	requireLines(t, pool+fmt.Sprintf(sharedPolicy, "a", "{links: [{interface: a, share: {type: macvlan, slots: 1, ipam: {pool: fabrik}}}]}"), []string{
 		"HostPolicy a: warning: spec.links[0].share.ipam.pool: fabrik: no NetworkAddressPool of the name is among the files: want one of fabric"}, "-f", "-")
+}
+
+// A claim for all NICs that chooses one both whole and in shares never fits.
+func TestLintOfAllNICsWithTwins(t *testing.T) {
+	const (
+		class = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: %s}\nspec: {selectors: [{cel: {expression: '%s'}}]}\n---\n"
+		claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: c}\nspec: {devices: {requests: [{name: nic, exactly: {deviceClassName: %s, allocationMode: %s}}]}}\n---\n"
+		both  = "where a HostPolicy shares NICs, the class chooses those too"
+		never = `ResourceClaim c: warning: spec.devices.requests[0].exactly.allocationMode: HostPolicy p offers a NIC whole and in shares, and a claim for both never fits: want !("shared" in device.attributes["dra.net"]) in a selector`
+	)
+	offer := func(share string) string {
+		return fmt.Sprintf(sharedPolicy, "p", "{links: [{interface: a, share: {type: macvlan, slots: 2"+share+"}}]}")
+	}
+	nics := fmt.Sprintf(class, "nics", `device.driver == "dra.net"`)
+	whole := fmt.Sprintf(class, "whole", `device.driver == "dra.net" && !("shared" in device.attributes["dra.net"])`)
+	for name, tt := range map[string]struct {
+		manifest string
+		want     []string
+	}{
+		"all of both":            {offer(", alsoExclusive: true") + nics + fmt.Sprintf(claim, "nics", "All"), []string{both, never}},
+		"one of both":            {offer(", alsoExclusive: true") + nics + fmt.Sprintf(claim, "nics", "ExactCount"), []string{both}},
+		"all in shares":          {offer("") + nics + fmt.Sprintf(claim, "nics", "All"), []string{both}},
+		"all whole":              {offer(", alsoExclusive: true") + whole + fmt.Sprintf(claim, "whole", "All"), nil},
+		"all of a shipped class": {offer(", alsoExclusive: true") + fmt.Sprintf(claim, "dra.net", "All"), nil},
+	} {
+		t.Run(name, func(t *testing.T) { requireLines(t, tt.manifest, tt.want, "-f", "-") })
+	}
 }
 
 // A claim is held to what the files say of NICs that are shared and of pools.

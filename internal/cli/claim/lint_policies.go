@@ -35,7 +35,11 @@ func (l linter) hostPolicy() {
 	said(field.NewPath("spec"), `policy "": `, policyMistakes(of(nil)))
 	for i := range policy.Spec.Links {
 		link, at := &policy.Spec.Links[i], field.NewPath("spec", "links").Index(i)
-		said(at, `policy "": links[0]: `, policyMistakes(of([]hosts.LinkPolicy{*link})))
+		checked := *link
+		if link.Selector != nil && !l.linkSelector(at.Child("selector", "cel"), link.Selector.CEL) {
+			checked.Selector = &hosts.LinkSelector{CEL: "true"} // what is wrong with it is told
+		}
+		said(at, `policy "": links[0]: `, policyMistakes(of([]hosts.LinkPolicy{checked})))
 		if link.Share == nil {
 			continue
 		}

@@ -99,6 +99,8 @@ type request struct {
 	capacity  *resourceapi.CapacityRequirements
 	// several says that it asks for more than one device.
 	several bool
+	// all says that it asks for all devices that it chooses.
+	all bool
 	// admin says that it only looks at devices, and takes none.
 	admin   bool
 	derived []resourceapi.DeviceDerivedAttribute
@@ -115,11 +117,11 @@ func (o *object) requests() []request {
 				path = at.Child("exactly")
 			}
 			all = append(all, request{r.Name, e.DeviceClassName, path, e.Selectors, e.Capacity,
-				e.Count > 1 || e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess, e.DerivedAttributes})
+				e.Count > 1 || e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AllocationMode == resourceapi.DeviceAllocationModeAll, e.AdminAccess != nil && *e.AdminAccess, e.DerivedAttributes})
 		}
 		for j, s := range r.FirstAvailable {
 			all = append(all, request{resourceclaim.CreateSubRequestRef(r.Name, s.Name), s.DeviceClassName, at.Child("firstAvailable").Index(j), s.Selectors, s.Capacity,
-				s.Count > 1 || s.AllocationMode == resourceapi.DeviceAllocationModeAll, false, s.DerivedAttributes})
+				s.Count > 1 || s.AllocationMode == resourceapi.DeviceAllocationModeAll, s.AllocationMode == resourceapi.DeviceAllocationModeAll, false, s.DerivedAttributes})
 		}
 	}
 	return all
