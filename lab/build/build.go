@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package build makes the lab's programs from Go modules: Kubernetes,
-// containerd, runc, the CNI plugins, Helm, DRANET to compare with, and plumbline itself,
-// packed as a release is. Each foreign program is pinned by a small module of its own in a folder below this one,
+// containerd, runc, the CNI plugins, Helm, the MPI operator, CoreDNS, DRANET to compare with,
+// and plumbline itself, packed as a release is. Each foreign program is pinned by a small module of its own in a folder below this one,
 // so that their requirements never meet. It runs nothing it builds.
 package build
 

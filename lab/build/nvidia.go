@@ -5,10 +5,7 @@ package build
 
 import (
 	"context"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // NVIDIAVersion is the release of NVIDIA's DRA driver for GPUs that the module in
@@ -39,11 +36,7 @@ func (b *Builder) NVIDIA(ctx context.Context) (NVIDIA, error) {
 	if err != nil {
 		return NVIDIA{}, err
 	}
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", nvidiaModule)
-	list.Dir = filepath.Join(b.source, "lab", "build", "nvidia")
-	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
-	found, err := output(ctx, list)
-	source := strings.TrimSpace(found)
+	source, err := b.moduleSource(ctx, "nvidia", nvidiaModule)
 	return NVIDIA{
 		Plugin: filepath.Join(dir, "gpu-kubelet-plugin"), CDIHook: filepath.Join(dir, "nvidia-cdi-hook"),
 		Prestart: filepath.Join(source, "hack", "kubelet-plugin-prestart.sh"),

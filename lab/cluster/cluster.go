@@ -81,11 +81,14 @@ func (c *Cluster) Up(ctx context.Context, b *ArtifactBuilder, o Options) error {
 		return err
 	}
 	if o.OnHost {
-		err = c.startHostNode(ctx, b, artifacts, cp)
+		err = c.startHostNode(ctx, b, artifacts, cp, o)
 	} else {
 		err = c.node(ctx, b, artifacts, cp, machine, o)
 	}
 	if err != nil {
+		return err
+	}
+	if err := c.startDNS(ctx, b, cp, o); err != nil {
 		return err
 	}
 	if err := c.simulate(ctx, b, cp, artifacts, o); err != nil || o.NoInstall {

@@ -185,6 +185,9 @@ func TestHardwareNamesTheDriver(t *testing.T) {
 	if got := (Options{Guest: GuestRDMA, ExclusiveRDMA: true}).hardware(facts); got != "n and RDMA in namespaces, exclusively" {
 		t.Errorf("hardware %q", got)
 	}
+	if got := (Options{Guest: GuestRDMA, DNS: true, ExclusiveRDMA: true}).hardware(facts); got != "n and RDMA in namespaces and DNS, exclusively" {
+		t.Errorf("hardware %q", got)
+	}
 	if got := (Options{GPUs: GPUsSimulated}).hardware(facts); got != "n" {
 		t.Errorf("hardware %q", got)
 	}

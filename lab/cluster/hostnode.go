@@ -35,14 +35,14 @@ func (c *Cluster) onHost() (bool, error) { return c.hostNode().Running() }
 
 // startHostNode starts the node, unless it runs, and waits for it to join. One that
 // runs is given what is new of the images.
-func (c *Cluster) startHostNode(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane) error {
+func (c *Cluster) startHostNode(ctx context.Context, b *ArtifactBuilder, artifacts *Artifacts, cp *controlplane.ControlPlane, o Options) error {
 	running, err := c.onHost()
 	if err != nil {
 		return err
 	}
 	task := b.progress.Start("node " + HostNodeName)
 	if !running {
-		err = c.makeHostNode(ctx, artifacts, cp)
+		err = c.makeHostNode(ctx, artifacts, cp, o)
 	}
 	if err == nil {
 		joining, cancel := context.WithTimeout(ctx, hostPatience)
@@ -64,13 +64,17 @@ func (c *Cluster) startHostNode(ctx context.Context, b *ArtifactBuilder, artifac
 // tenth.
 const hostPatience = 3 * time.Minute
 
-func (c *Cluster) makeHostNode(ctx context.Context, artifacts *Artifacts, cp *controlplane.ControlPlane) error {
-	config, err := c.hostNodeConfig(artifacts, cp)
+func (c *Cluster) makeHostNode(ctx context.Context, artifacts *Artifacts, cp *controlplane.ControlPlane, o Options) error {
+	facts, err := o.machine()
+	if err != nil {
+		return err
+	}
+	config, err := c.hostNodeConfig(artifacts, cp, o)
 	if err != nil {
 		return err
 	}
 	err = errors.Join(
-		os.WriteFile(c.hardwareFile(), []byte(HostNodeName), 0o644),
+		os.WriteFile(c.hardwareFile(), []byte(o.hardware(facts)), 0o644),
 		c.noteImages(artifacts.Images),
 	)
 	if err != nil {
@@ -82,7 +86,7 @@ func (c *Cluster) makeHostNode(ctx context.Context, artifacts *Artifacts, cp *co
 	return err
 }
 
-func (c *Cluster) hostNodeConfig(artifacts *Artifacts, cp *controlplane.ControlPlane) (hostnode.Config, error) {
+func (c *Cluster) hostNodeConfig(artifacts *Artifacts, cp *controlplane.ControlPlane, o Options) (hostnode.Config, error) {
 	ports, err := controlplane.FreePorts(1)
 	if err != nil {
 		return hostnode.Config{}, err
@@ -94,7 +98,7 @@ func (c *Cluster) hostNodeConfig(artifacts *Artifacts, cp *controlplane.ControlP
 	files, services, err := node.Guest(node.GuestConfig{
 		Name: HostNodeName, Labels: map[string]string{realLabel: "true"}, OnHost: true,
 		Hyperkube: artifacts.Hyperkube, Runc: artifacts.Runc, Containerd: artifacts.Containerd, CNI: artifacts.CNI,
-		Images: artifacts.Images, Sandbox: image.Pause,
+		Images: artifacts.Images, Sandbox: image.Pause, DNS: o.DNS,
 		Kubeconfig: kubeconfig, ClientCA: ca, KubeletPort: ports[0],
 	})
 	if err != nil {

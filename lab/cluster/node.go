@@ -147,6 +147,9 @@ func KVMFile(guest string) string {
 // withRDMA follows the name of a machine whose guest is GuestRDMA.
 const withRDMA = " and RDMA in namespaces"
 
+// withDNS follows it where pods find Services by name.
+const withDNS = " and DNS"
+
 // exclusively follows it where each RDMA device belongs to one namespace.
 const exclusively = ", exclusively"
 
@@ -159,6 +162,9 @@ func (o Options) hardware(facts *machine.Facts) string {
 	if o.Guest == GuestRDMA {
 		has += withRDMA
 	}
+	if o.DNS {
+		has += withDNS
+	}
 	if o.ExclusiveRDMA {
 		has += exclusively
 	}
@@ -168,13 +174,14 @@ func (o Options) hardware(facts *machine.Facts) string {
 // asBooted fills in what the options leave open: on a node that runs, who serves GPUs
 // and which guest it is as it was booted.
 func (c *Cluster) asBooted(o Options) (Options, error) {
-	if o.OnHost {
-		return o, nil
-	}
 	var has []byte
 	running, err := c.running()
 	if err == nil && running {
 		has, err = os.ReadFile(c.hardwareFile())
+	}
+	o.DNS = o.DNS || strings.Contains(string(has), withDNS)
+	if o.OnHost {
+		return o, err
 	}
 	gpus, kind := GPUsSimulated, GuestUsual
 	if strings.Contains(string(has), withNVIDIA) {
@@ -239,7 +246,7 @@ func (c *Cluster) vmConfig(artifacts *Artifacts, cp *controlplane.ControlPlane, 
 			realLabel:                      "true",
 		},
 		Hyperkube: artifacts.Hyperkube, Runc: artifacts.Runc, Containerd: artifacts.Containerd, CNI: artifacts.CNI,
-		Images: artifacts.Images, Sandbox: image.Pause,
+		Images: artifacts.Images, Sandbox: image.Pause, DNS: o.DNS,
 		Kubeconfig: kubeconfig, ClientCA: ca, KubeletPort: ports[0],
 	})
 	if err != nil {

@@ -42,6 +42,8 @@ type Options struct {
 	// Guest is the software below the node's: GuestRDMA, or empty for as the running
 	// node has it, or GuestUsual.
 	Guest string
+	// DNS has pods find Services by their names, which a running node keeps.
+	DNS bool
 	// ExclusiveRDMA has each RDMA device belong to one network namespace, from boot on:
 	// the kernel changes that only while there is no namespace but the first.
 	ExclusiveRDMA bool

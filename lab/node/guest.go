@@ -17,6 +17,9 @@ import (
 // GuestIP is the address QEMU's user-mode network gives to a guest.
 const GuestIP = "10.0.2.15"
 
+// ClusterDomain ends the names of a cluster's Services.
+const ClusterDomain = "cluster.local"
+
 // podSubnet is the network of a guest's pods.
 const podSubnet = "10.88.0.0/24"
 
@@ -43,6 +46,8 @@ type GuestConfig struct {
 	Hyperkube, Runc, Containerd, CNI string
 	// Images are archives of container images.
 	Images []string
+	// DNS says that a server at the node's address answers pods' questions for names.
+	DNS bool
 	// Sandbox is the image of pods' sandboxes, one of Images.
 	Sandbox string
 	// Kubeconfig and ClientCA let the kubelet join.
@@ -56,9 +61,13 @@ type GuestConfig struct {
 // runs there from boot on. The paths are the usual ones, because what is
 // installed on a node expects them.
 func Guest(c GuestConfig) (initramfs.Files, []guest.Service, error) {
+	var dns string
+	if c.DNS {
+		dns = GuestIP
+	}
 	kubeletText, err := KubeletConfig{
 		Port: c.KubeletPort, ClientCA: configDir + "/ca.crt",
-		ContainerdSocket: criSocket, PodLogs: "/var/log/pods", OnHost: c.OnHost,
+		ContainerdSocket: criSocket, PodLogs: "/var/log/pods", OnHost: c.OnHost, DNS: dns,
 	}.Text()
 	if err != nil {
 		return nil, nil, err

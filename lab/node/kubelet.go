@@ -23,6 +23,8 @@ type KubeletConfig struct {
 	ContainerdSocket string
 	// PodLogs is the folder of containers' logs.
 	PodLogs string
+	// DNS is where pods' questions for names go; nowhere where it is empty.
+	DNS string
 	// OnHost says that the kernel is this host's.
 	OnHost bool
 }
@@ -63,6 +65,9 @@ func (c KubeletConfig) Text() ([]byte, error) {
 		// Nothing of the host's may be limited for the node's pods.
 		config.EnforceNodeAllocatable = []string{"none"}
 		config.EvictionHard = map[string]string{"memory.available": "100Mi"}
+	}
+	if c.DNS != "" {
+		config.ClusterDNS, config.ClusterDomain = []string{c.DNS}, ClusterDomain
 	}
 	text, err := yaml.Marshal(config)
 	if err != nil {

@@ -33,6 +33,13 @@ func TestGuest(t *testing.T) {
 	golden.Assert(t, "testdata/containerd.toml", string(files["/etc/containerd/config.toml"].Content))
 	golden.Assert(t, "testdata/cni.conflist", string(files["/etc/cni/net.d/10-lab.conflist"].Content))
 	golden.Assert(t, "testdata/kubelet.yaml", string(files["/etc/kubernetes/kubelet.yaml"].Content))
+	c := guestConfig()
+	c.DNS = true
+	named, _, err := Guest(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Assert(t, "testdata/kubelet-dns.yaml", string(named["/etc/kubernetes/kubelet.yaml"].Content))
 	for _, name := range []string{"/usr/bin/hyperkube", "/usr/bin/runc", "/usr/bin/containerd", "/opt/cni/bin/ptp"} {
 		if f := files[name]; f.Mode != 0o755 || f.Source == "" {
 			t.Errorf("%s: %+v", name, f)
