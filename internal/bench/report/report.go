@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -154,7 +157,6 @@ func (r *Report) Judge(seed uint64) error {
 // Turns are those of which both runs count.
 func (r *Report) Turns() []stats.Pair {
 	byTurn := map[int]map[Letter]float64{}
-	last := 0
 	for _, run := range r.Runs {
 		if run.Turn == 0 || run.ThrownOut != "" || run.Value == nil {
 			continue
@@ -163,10 +165,10 @@ func (r *Report) Turns() []stats.Pair {
 			byTurn[run.Turn] = map[Letter]float64{}
 		}
 		byTurn[run.Turn][run.Arm] = *run.Value
-		last = max(last, run.Turn)
 	}
 	var turns []stats.Pair
-	for turn := 1; turn <= last; turn++ {
+	// Not by counting up: the number of a turn in a file may be any.
+	for _, turn := range slices.Sorted(maps.Keys(byTurn)) {
 		if both := byTurn[turn]; len(both) == 2 {
 			turns = append(turns, stats.Pair{A: both[A], B: both[B]})
 		}
@@ -196,6 +198,9 @@ func Read(r io.Reader) (*Report, error) {
 	if report.Schema != Schema {
 		return nil, fmt.Errorf("%w: schema %q, want %s", ErrReport, report.Schema, Schema)
 	}
+	if err := report.checkRuns(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrReport, err)
+	}
 	again := report
 	if err := again.Judge(report.Verdict.Seed); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrReport, err)
@@ -204,5 +209,57 @@ func Read(r io.Reader) (*Report, error) {
 		return nil, fmt.Errorf("%w: it says %q of %d turns, and its runs come to %q of %d", ErrReport,
 			report.Verdict.Answer, report.Verdict.Turns, again.Verdict.Answer, again.Verdict.Turns)
 	}
+	for _, one := range []struct {
+		name       string
+		said, come *float64
+	}{
+		{"median of A", &report.Verdict.MedianA, &again.Verdict.MedianA},
+		{"median of B", &report.Verdict.MedianB, &again.Verdict.MedianB},
+		{"ratio", &report.Verdict.Ratio, &again.Verdict.Ratio},
+		{"lower end", report.Verdict.Low, again.Verdict.Low},
+		{"upper end", report.Verdict.High, again.Verdict.High},
+	} {
+		if !alike(one.said, one.come) {
+			return nil, fmt.Errorf("%w: its verdict's %s is %s, and its runs come to %s", ErrReport, one.name, shown(one.said), shown(one.come))
+		}
+	}
 	return &report, nil
+}
+
+// checkRuns refuses runs that no measurement has: of a third arm, or two of one arm and turn.
+func (r *Report) checkRuns() error {
+	type place struct {
+		turn int
+		arm  Letter
+	}
+	seen := map[place]bool{}
+	for i, run := range r.Runs {
+		at := place{run.Turn, run.Arm}
+		switch {
+		case run.Arm != A && run.Arm != B:
+			return fmt.Errorf("run %d is of arm %q: want %s or %s", i+1, run.Arm, A, B)
+		case run.Turn < 0:
+			return fmt.Errorf("run %d is of turn %d: want 0 or more", i+1, run.Turn)
+		case seen[at]:
+			return fmt.Errorf("run %d is a second one of arm %s in turn %d: want one", i+1, run.Arm, run.Turn)
+		}
+		seen[at] = true
+	}
+	return nil
+}
+
+// alike says whether two numbers are the same but for how processors round.
+func alike(a, b *float64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	const rounding = 1e-9
+	return math.Abs(*a-*b) <= rounding*max(math.Abs(*a), math.Abs(*b))
+}
+
+func shown(number *float64) string {
+	if number == nil {
+		return "none"
+	}
+	return fmt.Sprint(*number)
 }

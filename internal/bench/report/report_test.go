@@ -103,7 +103,16 @@ func TestRead(t *testing.T) {
 		"another schema": {strings.Replace(whole, report.Schema, "plumbline.dev/bench/v9", 1), "plumbline.dev/bench/v9"},
 		"another answer": {strings.Replace(whole, `"answer":"lower"`, `"answer":"higher"`, 1), `it says "higher" of 5 turns, and its runs come to "lower" of 5`},
 		"a zero":         {strings.Replace(whole, `"value":8.1`, `"value":0`, 1), "no measurement"},
-		"empty":          {"", "unexpected end"},
+		"another median": {strings.Replace(whole, `"medianB":8.1`, `"medianB":2.1`, 1), "median of B is 2.1, and its runs come to 8.1"},
+		"another ratio":  {strings.Replace(whole, `"ratio":0.8`, `"ratio":0.1`, 1), "ratio is 0.1"},
+		"another end":    {strings.Replace(whole, `"low":0.7`, `"low":0.1`, 1), "lower end is 0.1"},
+		"no end":         {strings.Replace(whole, `"high":`, `"height":`, 1), "upper end is none, and its runs come to 0.8"},
+		// Who counts up to that does not come back.
+		"a far turn":  {strings.Replace(whole, `"turn":6`, `"turn":9000000000000000000`, 1), "its runs come to \"too few runs\" of 4"},
+		"a past turn": {strings.Replace(whole, `"turn":6`, `"turn":-6`, 1), "turn -6: want 0 or more"},
+		"a third arm": {strings.Replace(whole, `"arm":"A"`, `"arm":"C"`, 1), `run 1 is of arm "C": want A or B`},
+		"a run twice": {strings.Replace(whole, `"turn":2`, `"turn":3`, 1), "a second one of arm A in turn 3"},
+		"empty":       {"", "unexpected end"},
 	} {
 		if _, err := report.Read(strings.NewReader(c.text)); !errors.Is(err, report.ErrReport) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.want)

@@ -5,8 +5,11 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +29,9 @@ const beat = plan.Lease / 4 * time.Second
 func (r *Runner) create(ctx context.Context, p *plan.Plan) error {
 	namespace := p.Keeper.Namespace
 	keeper, err := r.Client.BatchV1().Jobs(namespace).Create(ctx, p.Keeper, metav1.CreateOptions{})
+	if refused(err) {
+		return fmt.Errorf("create job %s/%s: %w: %w", namespace, p.Keeper.Name, errNothingMade, err)
+	}
 	if err != nil {
 		return fmt.Errorf("create job %s/%s: %w", namespace, p.Keeper.Name, err)
 	}
@@ -41,6 +47,22 @@ func (r *Runner) create(ctx context.Context, p *plan.Plan) error {
 		}
 	}
 	return nil
+}
+
+// errNothingMade is of a keeper that was refused: whoever may not make it need not look for
+// what is left, and may well not look.
+var errNothingMade = errors.New("nothing was made")
+
+// refused says whether an object was certainly not made: the API server answered no, or was
+// not reached. One that is there already may be ours, of an answer that was lost.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusConflict
+	}
+	var dialled *net.OpError
+	return errors.As(err, &dialled) && dialled.Op == "dial"
 }
 
 // keep puts the keeper's deadline off until the context ends. Kubernetes counts it from the

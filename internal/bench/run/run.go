@@ -68,11 +68,14 @@ type Settings struct {
 func (r *Runner) Run(ctx context.Context, p *plan.Plan, s Settings) (_ *report.Report, err error) {
 	// Its own context, since this is what is left to do when the other is over.
 	defer func() {
+		nothing := errors.Is(err, errNothingMade)
 		// Whatever failed then failed of that.
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		err = errors.Join(err, r.takeAway(context.WithoutCancel(ctx), p))
+		if !nothing {
+			err = errors.Join(err, r.takeAway(context.WithoutCancel(ctx), p))
+		}
 	}()
 	return r.run(ctx, p, s)
 }

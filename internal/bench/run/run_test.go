@@ -7,16 +7,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -358,6 +363,36 @@ func TestInterrupted(t *testing.T) {
 			t.Fatalf("interrupted at step %d: %v", at, err)
 		}
 		cancel()
+	}
+}
+
+// Who may not make the keeper, or does not reach the API server, is told that at once, and not
+// that something may be left; who got no answer is.
+func TestNothingMade(t *testing.T) {
+	jobs := schema.GroupResource{Group: "batch", Resource: "jobs"}
+	dial := &url.Error{Op: "Post", URL: "https://127.0.0.1:6443", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	read := &url.Error{Op: "Post", URL: "https://127.0.0.1:6443", Err: &net.OpError{Op: "read", Err: syscall.ECONNRESET}}
+	for name, f := range map[string]struct {
+		err  error
+		left bool
+	}{
+		"forbidden":     {apierrors.NewForbidden(jobs, "x", errors.New("no right to create")), false},
+		"not reached":   {dial, false},
+		"no answer":     {read, true},
+		"out of time":   {apierrors.NewTimeoutError("the request timed out", 1), true},
+		"there already": {apierrors.NewAlreadyExists(jobs, "x"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster()
+			c.PrependReactor("create", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, f.err })
+			c.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(jobs, "", errors.New("no right to list"))
+			})
+			_, _, err := c.measure(t, t.Context(), plan.PodNetwork)
+			if !errors.Is(err, f.err) || errors.Is(err, run.ErrLeft) != f.left || strings.Contains(err.Error(), "nothing was made") == f.left {
+				t.Errorf("%v, want %v, something left: %v", err, f.err, f.left)
+			}
+		})
 	}
 }
 
