@@ -69,10 +69,11 @@ func (p planner) fromPool(a driver.Allocation, c *v1alpha1.NetworkConfig) (given
 	picked := p.kept(a, share, known.block)
 	if picked == nil {
 		// Those of before a reboot are their claims' until these end.
-		before, err := heldAddresses(slices.DeleteFunc(slices.Clone(p.claim.Before), func(r driver.Record) bool { return r.Claim.UID == p.claim.UID }))
+		held, err := readHeld(slices.DeleteFunc(slices.Clone(p.claim.Before), func(r driver.Record) bool { return r.Claim.UID == p.claim.UID }))
 		if err != nil {
 			return nil, "", err
 		}
+		before := heldAddresses(held)
 		key := fmt.Sprintf("%s/%s/%s/%s", p.claim.UID, a.Request, a.Device, share)
 		if picked, err = known.block.Pick(key, func(x netip.Addr) bool { return p.addresses[x] || before[x] }); err != nil {
 			return nil, "", fmt.Errorf("interface.ipam.pool: %q: %w", name, err)
@@ -149,18 +150,14 @@ func BlocksOf(r driver.Record) ([]string, error) {
 }
 
 // heldAddresses are those that records give to interfaces, whoever chose them.
-func heldAddresses(held []driver.Record) (map[netip.Addr]bool, error) {
+func heldAddresses(held []heldDevice) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
-	for _, r := range held {
-		addresses, err := Addresses(r)
-		if err != nil {
-			return nil, fmt.Errorf("held claim %s: %w", r.Claim, err)
-		}
-		for _, a := range addresses {
+	for _, d := range held {
+		for _, a := range d.plan.addresses() {
 			all[a] = true
 		}
 	}
-	return all, nil
+	return all
 }
 
 // Addresses are those that a record gives to interfaces in pods, whoever chose them.
@@ -171,12 +168,19 @@ func Addresses(r driver.Record) ([]netip.Addr, error) {
 		if err != nil {
 			return nil, err
 		}
-		if plan.Pod == nil {
-			continue
-		}
-		for _, prefix := range plan.Pod.Addresses {
-			all = append(all, prefix.Addr())
-		}
+		all = append(all, plan.addresses()...)
 	}
 	return all, nil
+}
+
+// addresses are those that the plan gives to its interface.
+func (p Plan) addresses() []netip.Addr {
+	if p.Pod == nil {
+		return nil
+	}
+	var all []netip.Addr
+	for _, prefix := range p.Pod.Addresses {
+		all = append(all, prefix.Addr())
+	}
+	return all
 }

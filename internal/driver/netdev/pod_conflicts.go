@@ -43,24 +43,15 @@ func newPodUse() *podUse {
 }
 
 // usedBy is what the claim's pods use by other claims.
-func usedBy(claim driver.Claim, held []driver.Record) (*podUse, error) {
+func usedBy(claim driver.Claim, held []heldDevice) *podUse {
 	u := newPodUse()
-	for _, r := range held {
-		shared := slices.ContainsFunc(r.Pods, func(pod driver.PodRef) bool { return slices.Contains(claim.Pods, pod) })
-		if !shared || r.Claim.UID == claim.UID {
-			continue
-		}
-		for _, d := range r.Devices {
-			plan, err := readBrief(d)
-			if err != nil {
-				return nil, fmt.Errorf("held claim %s: %w", r.Claim, err)
-			}
-			if plan.Pod != nil {
-				u.take(plan.Pod, "from claim "+r.Claim.String())
-			}
+	for _, d := range held {
+		shared := slices.ContainsFunc(d.pods, func(pod driver.PodRef) bool { return slices.Contains(claim.Pods, pod) })
+		if shared && d.claim.UID != claim.UID && d.plan.Pod != nil {
+			u.take(d.plan.Pod, "from claim "+d.claim.String())
 		}
 	}
-	return u, nil
+	return u
 }
 
 // reserve keeps the tables that the claim's own configurations name from being

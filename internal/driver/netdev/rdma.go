@@ -79,9 +79,9 @@ func (p planner) elsewhere(device string) string {
 	if slices.ContainsFunc(p.claim.Devices, func(a driver.Allocation) bool { return a.ShareID == nil && !a.AdminAccess && isIt(a.Device) }) {
 		return ""
 	}
-	for _, r := range p.held {
-		if r.Claim.UID != p.claim.UID && slices.ContainsFunc(r.Devices, func(d driver.DeviceRecord) bool { return !d.AdminAccess && isIt(d.Device) }) {
-			return fmt.Sprintf("claim %s holds", r.Claim)
+	for _, d := range p.held {
+		if d.claim.UID != p.claim.UID && !d.AdminAccess && isIt(d.Device) {
+			return fmt.Sprintf("claim %s holds", d.claim)
 		}
 	}
 	return "stays on the host"

@@ -229,7 +229,7 @@ func (p *boundPlanner) Name() string { return Name }
 
 // Plan decides by what was read.
 func (p *boundPlanner) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (driver.Record, error) {
-	return planner{claim: c, held: held, m: m, bootID: p.bootID, facts: p.facts}.plan()
+	return planner{claim: c, m: m, bootID: p.bootID, facts: p.facts}.plan(held)
 }
 
 // Plan reads the state of the claimed NICs, and decides.
@@ -242,20 +242,14 @@ func (d *Driver) Plan(c driver.Claim, m *model.Machine, held []driver.Record) (d
 }
 
 // heldStates are the NICs of held records as they were on the host.
-func heldStates(held []driver.Record) ([]*hoststate.State, error) {
+func heldStates(held []heldDevice) []*hoststate.State {
 	var away []*hoststate.State
-	for _, r := range held {
-		for _, d := range r.Devices {
-			plan, err := readBrief(d)
-			if err != nil {
-				return nil, fmt.Errorf("held claim %s: %w", r.Claim, err)
-			}
-			if plan.Host != nil {
-				away = append(away, plan.Host)
-			}
+	for _, d := range held {
+		if d.plan.Host != nil {
+			away = append(away, d.plan.Host)
 		}
 	}
-	return away, nil
+	return away
 }
 
 func exists(root fs.FS, path string) bool {
