@@ -33,6 +33,10 @@ demo-egx: build ## Boot the machine of NVIDIA's article on the Network Operator,
 	@rc=0; bin/plumblab egx --cache "$(CACHE)" --name egx || rc=$$?; \
 	bin/plumblab down --cache "$(CACHE)" --name egx; exit $$rc
 
+demo-mpi: build ## Run MPIJobs with Kubeflow's MPI operator, whose workers claim a NIC each (needs root)
+	@rc=0; bin/plumblab mpi --cache "$(CACHE)" --name mpi || rc=$$?; \
+	bin/plumblab down --cache "$(CACHE)" --name mpi; exit $$rc
+
 build: tools ## Build the command line tools into bin/
 	@mkdir -p bin
 	@$(BUILD) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -85,4 +89,4 @@ help: ## Show this help
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: tools demo demo-rdma demo-egx build image release test soak nightly lint bench generate clean distclean help
+.PHONY: tools demo demo-rdma demo-egx demo-mpi build image release test soak nightly lint bench generate clean distclean help
