@@ -37,6 +37,10 @@ demo-mpi: build ## Run MPIJobs with Kubeflow's MPI operator, whose workers claim
 	@rc=0; bin/plumblab mpi --cache "$(CACHE)" --name mpi || rc=$$?; \
 	bin/plumblab down --cache "$(CACHE)" --name mpi; exit $$rc
 
+demo-bench: build ## Run plumbline bench on a node on this host, and draw what it measured (needs root)
+	@rc=0; bin/plumblab measure --cache "$(CACHE)" --name demobench || rc=$$?; \
+	bin/plumblab down --cache "$(CACHE)" --name demobench; exit $$rc
+
 build: tools ## Build the command line tools into bin/
 	@mkdir -p bin
 	@$(BUILD) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -89,4 +93,4 @@ help: ## Show this help
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: tools demo demo-rdma demo-egx demo-mpi build image release test soak nightly lint bench generate clean distclean help
+.PHONY: tools demo demo-rdma demo-egx demo-mpi demo-bench build image release test soak nightly lint bench generate clean distclean help
