@@ -149,7 +149,7 @@ func (o TCPOptions) claim(meta metav1.ObjectMeta, arms []Arm, side int) (*resour
 	return claim, nil
 }
 
-// config names an arm's interface, and gives it an address where there are subnets.
+// config names an arm's interface, and gives it an address of its own where there are subnets.
 func (o TCPOptions) config(arm Arm, at, side int) (resourceapi.DeviceClaimConfiguration, error) {
 	link := map[string]any{"name": arm.Interface}
 	if len(o.Addresses) > 0 {
@@ -158,6 +158,8 @@ func (o TCPOptions) config(arm Arm, at, side int) (resourceapi.DeviceClaimConfig
 			address = address.Next()
 		}
 		link["addresses"] = []string{netip.PrefixFrom(address, o.Addresses[at].Bits()).String()}
+		// Both arms' NICs may be in one network: either would answer for the other's address.
+		link["arpIgnore"], link["arpAnnounce"] = 1, 2
 	}
 	parameters, err := json.Marshal(map[string]any{"interface": link})
 	if err != nil {
