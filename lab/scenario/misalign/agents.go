@@ -56,9 +56,10 @@ func (r *run) installObserver(ctx context.Context) error {
 }
 
 // removeObserver takes away what the manifest made. What the chart has too is the chart's:
-// an object that Helm finds without its label it does not take over.
+// an object that Helm finds without its label it does not take over. Their pods are waited
+// for, since the next scenario counts the node's namespaces.
 func (r *run) removeObserver(ctx context.Context) error {
-	_, err := r.Kubectl.Run(ctx, "delete", "--ignore-not-found", "--wait", "-n", deploy.Namespace,
+	_, err := r.Kubectl.Run(ctx, "delete", "--ignore-not-found", "--wait", "--cascade=foreground", "-n", deploy.Namespace,
 		"daemonset,deployment,serviceaccount,role,rolebinding,clusterrole,clusterrolebinding",
 		"-l", "app.kubernetes.io/part-of=plumbline,app.kubernetes.io/managed-by!=Helm")
 	return err
