@@ -163,6 +163,7 @@ func (r *run) started(ctx context.Context, pod string) error {
 	if err != nil {
 		return err
 	}
+	r.devices[pod] = device
 	// In the pod by name and numbers, on the host by RDMA device, name and numbers.
 	const (
 		inPod  = `cd /dev/infiniband && for f in *; do echo $f $((0x$(stat -c %t $f))):$((0x$(stat -c %T $f))); done`
