@@ -56,8 +56,9 @@ func (p profile) validate() error {
 			return fmt.Errorf("%s: %s: want an IPv4 network such as 10.224.0.0/12", field, network)
 		}
 	}
-	if p.Pods.Bits() >= p.Hosts.Bits() || p.Hosts.Overlaps(p.Pods) {
-		return fmt.Errorf("pods: %s: want a wider network than hosts, %s, and one beside it", p.Pods, p.Hosts)
+	const mostBits = 8 // 256 addresses for each host, more than a NIC has ipvlans
+	if wider := p.Hosts.Bits() - p.Pods.Bits(); wider < 1 || wider > mostBits || p.Hosts.Overlaps(p.Pods) {
+		return fmt.Errorf("pods: %s: want a network wider than hosts, %s, by 1 to %d bits, and one beside it", p.Pods, p.Hosts, mostBits)
 	}
 	return nil
 }

@@ -212,8 +212,9 @@ func TestReadProfiles(t *testing.T) {
 		`{"a": {"hosts": "10.224.0.0/12"}}`:                          `profile "a": pods: invalid Prefix: want an IPv4 network`,
 		`{"a": {"hosts": "10.224.0.1/12", "pods": "10.128.0.0/10"}}`: `profile "a": hosts: 10.224.0.1/12: want an IPv4 network`,
 		`{"a": {"hosts": "fd00::/64", "pods": "10.128.0.0/10"}}`:     `hosts: fd00::/64: want an IPv4 network`,
-		`{"a": {"hosts": "10.224.0.0/12", "pods": "172.0.0.0/12"}}`:  `pods: 172.0.0.0/12: want a wider network than hosts`,
-		`{"a": {"hosts": "10.224.0.0/12", "pods": "10.192.0.0/10"}}`: `pods: 10.192.0.0/10: want a wider network than hosts, 10.224.0.0/12, and one beside it`,
+		`{"a": {"hosts": "10.224.0.0/12", "pods": "172.0.0.0/12"}}`:  `pods: 172.0.0.0/12: want a network wider than hosts`,
+		`{"a": {"hosts": "10.224.0.7/32", "pods": "128.0.0.0/1"}}`:   `pods: 128.0.0.0/1: want a network wider than hosts`,
+		`{"a": {"hosts": "10.224.0.0/12", "pods": "10.192.0.0/10"}}`: `pods: 10.192.0.0/10: want a network wider than hosts, 10.224.0.0/12, by 1 to 8 bits, and one beside it`,
 		`{"a": {"secondary": true, "hosts": "10.224.0.0/12"}}`:       `secondary: cannot be set beside hosts and pods`,
 		`{"a": {"secondary": true, "mode": "l3"}}`:                   `unknown field "mode"`,
 	} {

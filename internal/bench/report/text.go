@@ -29,21 +29,18 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	for _, at := range []struct {
 		name string
-		of   func([]float64) float64
+		of   func(counted []float64, median float64) float64
 	}{
-		{"lowest", func(v []float64) float64 { return v[0] }},
-		{"median", func([]float64) float64 { return 0 }},
-		{"highest", func(v []float64) float64 { return v[len(v)-1] }},
+		{"lowest", func(counted []float64, _ float64) float64 { return counted[0] }},
+		{"median", func(_ []float64, median float64) float64 { return median }},
+		{"highest", func(counted []float64, _ float64) float64 { return counted[len(counted)-1] }},
 	} {
 		row(at.name, func(l Letter, _ Arm) string {
-			values := r.values(l)
-			if len(values) == 0 {
+			counted := r.values(l)
+			if len(counted) == 0 {
 				return "-"
 			}
-			if at.name == "median" {
-				return r.number(map[Letter]float64{A: r.Verdict.MedianA, B: r.Verdict.MedianB}[l])
-			}
-			return r.number(at.of(values))
+			return r.number(at.of(counted, map[Letter]float64{A: r.Verdict.MedianA, B: r.Verdict.MedianB}[l]))
 		})
 	}
 	if err := w.Flush(); err != nil {

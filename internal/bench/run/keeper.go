@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/bench/plan"
@@ -88,19 +89,20 @@ func (r *Runner) keep(ctx context.Context, p *plan.Plan, began time.Time) {
 func (r *Runner) takeAway(ctx context.Context, p *plan.Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Patience)
 	defer cancel()
-	for {
-		left, err := r.deleteAll(ctx, p.Keeper.Namespace, p.Keeper.Name)
-		if err == nil && len(left) == 0 {
-			return nil
-		}
-		if r.sleep(ctx) != nil {
-			if err != nil {
-				return fmt.Errorf("%w: %w", ErrLeft, err)
-			}
-			return fmt.Errorf("%w: %s; \"kubectl delete job,pod,resourceclaim -n %s -l %s=%s\" tries again",
-				ErrLeft, strings.Join(left, ", "), p.Keeper.Namespace, plan.Label, p.Keeper.Name)
-		}
+	var left []string
+	var failed error
+	err := wait.PollUntilContextCancel(ctx, r.Poll, true, func(ctx context.Context) (bool, error) {
+		left, failed = r.deleteAll(ctx, p.Keeper.Namespace, p.Keeper.Name)
+		return failed == nil && len(left) == 0, nil // a request that failed is made again
+	})
+	switch {
+	case err == nil:
+		return nil
+	case failed != nil:
+		return fmt.Errorf("%w: %w", ErrLeft, failed)
 	}
+	return fmt.Errorf("%w: %s; \"kubectl delete job,pod,resourceclaim -n %s -l %s=%s\" tries again",
+		ErrLeft, strings.Join(left, ", "), p.Keeper.Namespace, plan.Label, p.Keeper.Name)
 }
 
 // deleteAll deletes the objects of a run that are not going yet, and names those that are
@@ -135,7 +137,6 @@ func (r *Runner) deleteAll(ctx context.Context, namespace, run string) (left []s
 	for i := range claims.Items {
 		remove("resourceclaim", &claims.Items[i], r.Client.ResourceV1().ResourceClaims(namespace).Delete)
 	}
-	// A pod of the job's that goes while the job is there would come again.
 	for i := range jobs.Items {
 		remove("job", &jobs.Items[i], r.Client.BatchV1().Jobs(namespace).Delete)
 	}

@@ -5,6 +5,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -19,26 +20,19 @@ import (
 // says of it.
 func (m *measurement) awaitReady(ctx context.Context) error {
 	m.Progress("waiting for the pods")
-	limited, cancel := context.WithTimeout(ctx, m.Patience)
-	defer cancel()
 	m.pods = map[string]*corev1.Pod{}
 	for _, side := range m.plan.Sides() {
-		for {
-			pod, why, err := m.started(ctx, side)
-			if err != nil {
-				return err
-			}
-			if pod != nil {
-				m.pods[side.Role] = pod
-				break
-			}
-			if m.sleep(limited) == nil {
-				continue
-			}
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
+		var why string
+		err := m.await(ctx, func(ctx context.Context) (bool, error) {
+			pod, said, err := m.started(ctx, side)
+			m.pods[side.Role], why = pod, said
+			return pod != nil, err
+		})
+		if errors.Is(err, errPatience) {
 			return fmt.Errorf("%w: pod %s is not ready after %s: %s", ErrPod, side.Pod.Name, m.Patience, why)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

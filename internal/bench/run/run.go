@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"plumbline.dev/plumbline/internal/bench/plan"
@@ -157,12 +158,15 @@ func (m *measurement) describe(ctx context.Context) {
 	}
 }
 
-// sleep waits for one poll.
-func (r *Runner) sleep(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(r.Poll):
-		return nil
+// errPatience is of what did not come in time.
+var errPatience = errors.New("patience is over")
+
+// await asks until it is done, or fails, or patience is over, or the context.
+func (r *Runner) await(ctx context.Context, done wait.ConditionWithContextFunc) error {
+	// The question itself is not cut off by patience, but for the context.
+	err := wait.PollUntilContextTimeout(ctx, r.Poll, r.Patience, true, func(context.Context) (bool, error) { return done(ctx) })
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return errPatience
 	}
+	return err
 }

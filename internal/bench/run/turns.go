@@ -176,25 +176,16 @@ func (m *measurement) verified(ctx context.Context) ([]report.Verified, error) {
 // awaitVerified waits until both pods are as claimed: an agent learns of a pod that has just
 // started a moment later.
 func (m *measurement) awaitVerified(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, m.Patience)
-	defer cancel()
-	for {
+	var wrong string
+	err := m.await(ctx, func(ctx context.Context) (bool, error) {
 		all, err := m.verified(ctx)
-		if err != nil {
-			return err
-		}
-		wrong := notAsClaimed(all)
-		if wrong == "" {
-			return nil
-		}
-		if m.sleep(limited) == nil {
-			continue
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		wrong = notAsClaimed(all)
+		return err == nil && wrong == "", err
+	})
+	if errors.Is(err, errPatience) {
 		return fmt.Errorf("the pods are not as claimed after %s: %s", m.Patience, wrong)
 	}
+	return err
 }
 
 func notAsClaimed(all []report.Verified) string {

@@ -11,10 +11,6 @@ import (
 	"strings"
 	"time"
 
-	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/lab/scenario"
 	"plumbline.dev/plumbline/lab/scenario/harness"
 )
@@ -229,7 +225,7 @@ func (r *run) onNode(ctx context.Context) (map[string]link, error) {
 func (r *run) examine(ctx context.Context, a arm, before map[string]link, got result) error {
 	taken := map[string]bool{}
 	for _, worker := range workers {
-		nic, err := r.claimed(ctx, worker)
+		nic, err := r.ClaimedNIC(ctx, namespace, worker, "dra.net/ifName")
 		if err != nil {
 			return err
 		}
@@ -278,43 +274,6 @@ func (r *run) verified(ctx context.Context, worker string) error {
 	}
 	r.report.Finding(err == nil, "    plumbline verify", "%s", said)
 	return nil
-}
-
-// claimed is the interface of the NIC that a worker's own claim holds.
-func (r *run) claimed(ctx context.Context, worker string) (string, error) {
-	pod, err := r.Client.CoreV1().Pods(namespace).Get(ctx, worker, metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	if len(pod.Status.ResourceClaimStatuses) != 1 || pod.Status.ResourceClaimStatuses[0].ResourceClaimName == nil {
-		return "", fmt.Errorf("pod %s has no claim", worker)
-	}
-	claim, err := r.Client.ResourceV1().ResourceClaims(namespace).Get(ctx, *pod.Status.ResourceClaimStatuses[0].ResourceClaimName, metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	if claim.Status.Allocation == nil || len(claim.Status.Allocation.Devices.Results) != 1 {
-		return "", fmt.Errorf("the claim of pod %s: want one device, allocated", worker)
-	}
-	published, err := r.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
-		FieldSelector: "spec.nodeName=" + r.Node + ",spec.driver=" + slicecodec.DriverNet,
-	})
-	if err != nil {
-		return "", err
-	}
-	return interfaceOf(published.Items, claim.Status.Allocation.Devices.Results[0].Device)
-}
-
-// interfaceOf is the interface of a published NIC.
-func interfaceOf(published []resourceapi.ResourceSlice, device string) (string, error) {
-	for _, s := range published {
-		for _, d := range s.Spec.Devices {
-			if name := d.Attributes["dra.net/ifName"].StringValue; d.Name == device && name != nil {
-				return *name, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("no slice names the interface of NIC %s", device)
 }
 
 // deleteJob deletes the job, with which its pods and their claims go, and the NICs return.

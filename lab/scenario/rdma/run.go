@@ -14,9 +14,6 @@ import (
 	"strings"
 	"time"
 
-	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 	"plumbline.dev/plumbline/lab/scenario"
 	"plumbline.dev/plumbline/lab/scenario/harness"
@@ -223,44 +220,7 @@ func toldRight(out, device string, address netip.Addr) bool {
 
 // claimed is the RDMA device of the NIC that a pod's claim holds, as the slices say.
 func (r *run) claimed(ctx context.Context, pod string) (string, error) {
-	p, err := r.Client.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	if len(p.Status.ResourceClaimStatuses) != 1 || p.Status.ResourceClaimStatuses[0].ResourceClaimName == nil {
-		return "", fmt.Errorf("pod %s has no claim", pod)
-	}
-	claim, err := r.Client.ResourceV1().ResourceClaims(namespace).Get(ctx, *p.Status.ResourceClaimStatuses[0].ResourceClaimName, metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	if claim.Status.Allocation == nil {
-		return "", fmt.Errorf("the claim of pod %s holds no device", pod)
-	}
-	results := claim.Status.Allocation.Devices.Results
-	i := slices.IndexFunc(results, func(d resourceapi.DeviceRequestAllocationResult) bool { return d.Driver == slicecodec.DriverNet })
-	if i < 0 {
-		return "", fmt.Errorf("the claim of pod %s holds no NIC", pod)
-	}
-	published, err := r.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
-		FieldSelector: "spec.nodeName=" + r.Node + ",spec.driver=" + slicecodec.DriverNet,
-	})
-	if err != nil {
-		return "", err
-	}
-	return rdmaDevice(published.Items, results[i].Device)
-}
-
-// rdmaDevice is that of a published NIC.
-func rdmaDevice(published []resourceapi.ResourceSlice, nic string) (string, error) {
-	for _, s := range published {
-		for _, d := range s.Spec.Devices {
-			if name := d.Attributes[slicecodec.AttrRDMADevice].StringValue; d.Name == nic && name != nil {
-				return *name, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("no slice names the RDMA device of NIC %s", nic)
+	return r.ClaimedNIC(ctx, namespace, pod, slicecodec.AttrRDMADevice)
 }
 
 // measurement is one run of a command of perftest.

@@ -8,11 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/docs/docstest"
-	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 func TestResult(t *testing.T) {
@@ -60,19 +57,6 @@ unlimited
 		if got := toldRight(out, "rxe1", addresses[client]); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
-	}
-}
-
-func TestRDMADevice(t *testing.T) {
-	published := []resourceapi.ResourceSlice{{Spec: resourceapi.ResourceSliceSpec{Devices: []resourceapi.Device{
-		{Name: "a"},
-		{Name: "b", Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{slicecodec.AttrRDMADevice: {StringValue: ptr.To("mlx5_2")}}},
-	}}}}
-	if got, err := rdmaDevice(published, "b"); got != "mlx5_2" || err != nil {
-		t.Errorf("RDMA device of b: %q, %v", got, err)
-	}
-	if got, err := rdmaDevice(published, "a"); err == nil {
-		t.Errorf("RDMA device of a: %q, want an error", got)
 	}
 }
 
