@@ -33,7 +33,7 @@ func (r *Report) WriteSVG(out io.Writer) error {
 		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"%s\" fill=\"#1f2933\">%s</text>\n", x, y, anchor, escaped(s))
 	}
 	text(30, 36, "start", fmt.Sprintf("bench %s: %s in %s", r.Kind, r.Figure.Name, r.Figure.Unit))
-	for i, line := range wrapped(r.Sentence(), 100) {
+	for i, line := range wrapped(r.Sentence(), 108) {
 		fmt.Fprintf(&b, "<text x=\"30\" y=\"%d\" font-size=\"12\" fill=\"#52606d\">%s</text>\n", 56+16*i, escaped(line))
 	}
 	text(plotLeft-20, rowA+5, "end", r.A.Name)

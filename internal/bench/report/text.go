@@ -88,7 +88,7 @@ func (r *Report) Sentence() string {
 	v := r.Verdict
 	a, b := printable.Text(r.A.Name), printable.Text(r.B.Name)
 	if v.Answer == stats.TooFew || v.Low == nil || v.High == nil {
-		return fmt.Sprintf("too few runs: %s count, and fewer than %d say nothing", plural.Count(v.Turns, "turn", "turns"), stats.FewestPairs)
+		return fmt.Sprintf("too few runs: %s, and fewer than %d say nothing", plural.Count(v.Turns, "turn counts", "turns count"), stats.FewestPairs)
 	}
 	within := fmt.Sprintf("%s is %.3f times %s, between %.3f and %.3f with %d %% confidence, of %s",
 		b, v.Ratio, a, *v.Low, *v.High, v.Percent, plural.Count(v.Turns, "turn", "turns"))
