@@ -70,7 +70,7 @@ soak: build ## Put 10,000 pods through random faults (CYCLES=N SEED=N repeat a r
 nightly: ## Run for more than an hour what is too long for every change: 300 pods under faults, demos, DRANET beside us
 	@hack/nightly
 
-lint: ## Run golangci-lint over both modules
+lint: ## Look for modules that are not tidy, and run golangci-lint over both
 	@hack/lint
 
 bench: build ## Run the benchmarks, print figures beside their targets, write out/bench.json

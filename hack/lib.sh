@@ -61,6 +61,12 @@ step() {
 # failed lists the steps that failed, the last thing that a long log should say.
 failed() { grep -F ': FAIL' "$STEPS" || true; }
 
+# tidy fails where go.mod or go.sum of a module is not what its packages import.
+tidy() {
+	go mod tidy -diff
+	(cd lab && go mod tidy -diff)
+}
+
 # tools PACKAGE builds a pinned developer tool of go.tools.mod into bin/tools.
 tools() {
 	GOBIN=$PWD/bin/tools go install -modfile=go.tools.mod "$1"
