@@ -75,7 +75,7 @@ func TestJudge(t *testing.T) {
 	for want, r := range map[string]*report.Report{
 		"eth0 throughput is lower, worse: eth0 is 0.801 times nic": measured(t, slower...),
 		"of 5 turns": thrownOut(t),
-		"too few runs: 1 turn counts, and fewer than 5 say nothing":   measured(t, [2]float64{10, 8}),
+		"too few runs: 1 turn counts, and fewer than 5 say nothing":  measured(t, [2]float64{10, 8}),
 		"too few runs: 0 turns count, and fewer than 5 say nothing":  measured(t),
 		"no difference seen: eth0 is":                                measured(t, [2]float64{9, 10}, [2]float64{10, 9}, [2]float64{11, 10}, [2]float64{10, 11}, [2]float64{9, 10}, [2]float64{10, 9}),
 		"eth0 throughput is higher, better: eth0 is 2.000 times nic": measured(t, [2]float64{1, 2}, [2]float64{1, 2}, [2]float64{1, 2}, [2]float64{1, 2}, [2]float64{1, 2}),
