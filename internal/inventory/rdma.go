@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 func (s *scan) joinRDMA(found []*candidate) []*candidate {
 	devices, problems := sysfs.ReadRDMADevices(s.sys)
 	s.add(problems)
+	var alone []*candidate
 	for _, d := range devices {
 		rdma := &model.RDMADevice{
 			Name: d.Name, LinkLayer: d.LinkLayer, CharDevices: d.CharDevices, Software: d.NetDevice != nil,
@@ -28,10 +30,49 @@ func (s *scan) joinRDMA(found []*candidate) []*candidate {
 		case taken != nil:
 			s.problem("class/infiniband/"+d.Name, "RDMA device left out: %s has %s already", taken.Interface.Name, taken.RDMA.Name)
 		case d.NetDevice == nil:
-			found = append(found, s.withoutInterface(d, rdma))
+			alone = append(alone, s.withoutInterface(d, rdma))
 		}
 	}
-	return found
+	return append(found, s.onePerFunction(found, alone)...)
+}
+
+// onePerFunction are those RDMA devices without an interface that are a NIC. A NIC is
+// called by its function, and two of one name would keep a node's whole slice from being
+// published: where the function has an interface, or an RDMA device before this one, this
+// one is left out. The function's own come before those of its parts, and those that can do
+// verbs before those that only manage, such as the planes of a port
+// (drivers/infiniband/hw/mlx5/main.c, mlx5_ib_add_sub_dev).
+func (s *scan) onePerFunction(found, alone []*candidate) []*candidate {
+	taken := map[model.PCIAddress]string{}
+	for _, c := range found {
+		if c.PCI != nil && c.Port == nil {
+			taken[*c.PCI] = c.Interface.Name
+		}
+	}
+	slices.SortStableFunc(alone, func(a, b *candidate) int { return cmp.Compare(a.rank(), b.rank()) })
+	return slices.DeleteFunc(alone, func(c *candidate) bool {
+		if c.PCI == nil {
+			return false
+		}
+		first, twice := taken[*c.PCI]
+		if twice {
+			s.problem("class/infiniband/"+c.RDMA.Name, "RDMA device left out: its function %s is that of %s already", c.PCI, first)
+		} else {
+			taken[*c.PCI] = c.RDMA.Name
+		}
+		return twice
+	})
+}
+
+// rank is the place of an RDMA device without an interface among those of its function.
+func (c *candidate) rank() int {
+	switch {
+	case isPart(c.device):
+		return 2
+	case !slices.ContainsFunc(c.RDMA.CharDevices, func(f string) bool { return strings.HasPrefix(path.Base(f), "uverbs") }):
+		return 1
+	}
+	return 0
 }
 
 // owner finds the interface of an RDMA device: the one it names, by its parent or, on the
@@ -46,10 +87,10 @@ func owner(found []*candidate, d sysfs.RDMADevice, f *model.PCIFunction) (free, 
 		func(c *candidate) bool { return d.NetDevice != nil && c.Interface.Name == *d.NetDevice },
 		func(c *candidate) bool {
 			// A port's interface may be in another namespace, and one of its name here.
-			return slices.Contains(d.PortInterfaces, c.Interface.Name) && (onDevice(c) || onFunction(c) && !isSubfunction(d))
+			return slices.Contains(d.PortInterfaces, c.Interface.Name) && (onDevice(c) || onFunction(c) && !isPart(d.Device))
 		},
 		onDevice,
-		func(c *candidate) bool { return onFunction(c) && !isSubfunction(d) },
+		func(c *candidate) bool { return onFunction(c) && !isPart(d.Device) },
 	} {
 		for _, c := range found {
 			switch {
@@ -64,11 +105,11 @@ func owner(found []*candidate, d sysfs.RDMADevice, f *model.PCIFunction) (free, 
 	return nil, taken
 }
 
-// isSubfunction says whether an RDMA device is of a part of a function that has its own
-// interface (Documentation/networking/device_drivers/ethernet/mellanox/mlx5, Subfunction:
+// isPart says whether a device is a part of a function that has its own interface
+// (Documentation/networking/device_drivers/ethernet/mellanox/mlx5, Subfunction:
 // mlx5_core.sf.N).
-func isSubfunction(d sysfs.RDMADevice) bool {
-	return d.Device != nil && strings.Contains(path.Base(*d.Device), ".sf.")
+func isPart(device *string) bool {
+	return device != nil && strings.Contains(path.Base(*device), ".sf.")
 }
 
 // rdmaAlone are the kernel drivers of functions that never have an interface.

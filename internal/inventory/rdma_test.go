@@ -7,11 +7,19 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // gids has the GIDs of a port name an interface.
 func (b *builder) gids(device, name string, port int, ndev string) {
 	b.line("%s/infiniband/%s/ports/%d/gid_attrs/ndevs/0 = %s", device, name, port, ndev)
+}
+
+// verbs adds the file of verbs of an RDMA device.
+func (b *builder) verbs(device, name string, number int) {
+	b.line("class/infiniband_verbs/uverbs%d -> ../../%s/infiniband_verbs/uverbs%[1]d", number, device)
+	b.line("%s/infiniband_verbs/uverbs%d/ibdev = %s", device, number, name)
 }
 
 // An RDMA device, its interface and its function are one NIC, in whatever way they hang
@@ -82,12 +90,30 @@ func TestScanLinksRDMADevices(t *testing.T) {
 			b.rdma(f, "mlx5_1", "Ethernet")
 		}, "0000:01:00.0 interface eth0 rdma mlx5_0\n",
 			"class/infiniband/mlx5_1: RDMA device left out: eth0 has mlx5_0 already\n"},
-		{"a subfunction", func(b *builder) {
+		{"several devices of a function without an interface", func(b *builder) {
+			f := b.function(root+"0000:01:00.0", "0x020700", -1)
+			for i, name := range []string{"ibp1s0", "mlx5_0", "mlx5_1"} {
+				b.rdma(f, name, "InfiniBand")
+				if i > 0 {
+					b.verbs(f, name, i)
+				}
+			}
+		}, "0000:01:00.0 rdma mlx5_0\n",
+			"class/infiniband/mlx5_1: RDMA device left out: its function 0000:01:00.0 is that of mlx5_0 already\n" +
+				"class/infiniband/ibp1s0: RDMA device left out: its function 0000:01:00.0 is that of mlx5_0 already\n"},
+		{"a subfunction whose interface is in a pod", func(b *builder) {
 			f := function(b, "0000:01:00.0")
-			sf := f + "/mlx5_core.sf.4"
 			b.net(f, "eth0", 1, 0)
-			b.rdma(sf, "mlx5_1", "Ethernet")
-		}, "0000:01:00.0 rdma mlx5_1 withheld: its network interface is in another network namespace\n0000:01:00.0 interface eth0\n", ""},
+			b.rdma(f+"/mlx5_core.sf.4", "mlx5_1", "Ethernet")
+		}, "0000:01:00.0 interface eth0\n",
+			"class/infiniband/mlx5_1: RDMA device left out: its function 0000:01:00.0 is that of eth0 already\n"},
+		{"a subfunction beside a function whose interface is in a pod", func(b *builder) {
+			f := function(b, "0000:01:00.0")
+			b.rdma(f+"/mlx5_core.sf.4", "mlx5_0", "Ethernet")
+			b.verbs(f+"/mlx5_core.sf.4", "mlx5_0", 0)
+			b.rdma(f, "mlx5_1", "Ethernet")
+		}, "0000:01:00.0 rdma mlx5_1 withheld: its network interface is in another network namespace\n",
+			"class/infiniband/mlx5_0: RDMA device left out: its function 0000:01:00.0 is that of mlx5_1 already\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := &builder{}
@@ -95,6 +121,14 @@ func TestScanLinksRDMADevices(t *testing.T) {
 			m, problems := scanned(t, Sources{Sys: tree(t, b)}, Options{})
 			if diff := cmp.Diff(test.want, nicLines(m.NICs)); diff != "" {
 				t.Errorf("NICs (-want +got):\n%s", diff)
+			}
+			names := map[string]bool{}
+			for _, n := range m.NICs {
+				if name := slicecodec.NICName(n); names[name] {
+					t.Errorf("two NICs are called %s", name)
+				} else {
+					names[name] = true
+				}
 			}
 			if diff := cmp.Diff(test.problems, problemLines(problems)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
