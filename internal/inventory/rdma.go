@@ -4,7 +4,6 @@
 package inventory
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -18,8 +17,10 @@ import (
 func (s *scan) joinRDMA(found []*candidate) []*candidate {
 	devices, problems := sysfs.ReadRDMADevices(s.sys)
 	s.add(problems)
+	// Those that only manage, such as the planes of a port (drivers/infiniband/hw/mlx5/main.c,
+	// mlx5_ib_add_sub_dev), come after those that can do verbs.
 	var alone []*candidate
-	for _, d := range devices {
+	for _, d := range firstThose(devices, hasVerbs) {
 		rdma := &model.RDMADevice{
 			Name: d.Name, LinkLayer: d.LinkLayer, CharDevices: d.CharDevices, Software: d.NetDevice != nil,
 		}
@@ -39,9 +40,7 @@ func (s *scan) joinRDMA(found []*candidate) []*candidate {
 // onePerFunction are those RDMA devices without an interface that are a NIC. A NIC is
 // called by its function, and two of one name would keep a node's whole slice from being
 // published: where the function has an interface, or an RDMA device before this one, this
-// one is left out. The function's own come before those of its parts, and those that can do
-// verbs before those that only manage, such as the planes of a port
-// (drivers/infiniband/hw/mlx5/main.c, mlx5_ib_add_sub_dev).
+// one is left out. The function's own come before those of its parts.
 func (s *scan) onePerFunction(found, alone []*candidate) []*candidate {
 	taken := map[model.PCIAddress]string{}
 	for _, c := range found {
@@ -49,7 +48,7 @@ func (s *scan) onePerFunction(found, alone []*candidate) []*candidate {
 			taken[*c.PCI] = c.Interface.Name
 		}
 	}
-	slices.SortStableFunc(alone, func(a, b *candidate) int { return cmp.Compare(a.rank(), b.rank()) })
+	alone = firstThose(alone, func(c *candidate) bool { return !isPart(c.device) })
 	return slices.DeleteFunc(alone, func(c *candidate) bool {
 		if c.PCI == nil {
 			return false
@@ -64,15 +63,21 @@ func (s *scan) onePerFunction(found, alone []*candidate) []*candidate {
 	})
 }
 
-// rank is the place of an RDMA device without an interface among those of its function.
-func (c *candidate) rank() int {
-	switch {
-	case isPart(c.device):
-		return 2
-	case !slices.ContainsFunc(c.RDMA.CharDevices, func(f string) bool { return strings.HasPrefix(path.Base(f), "uverbs") }):
-		return 1
+// firstThose are the elements of a list with those first that fit, each in their order.
+func firstThose[T any](list []T, fits func(T) bool) []T {
+	var first, others []T
+	for _, e := range list {
+		if fits(e) {
+			first = append(first, e)
+		} else {
+			others = append(others, e)
+		}
 	}
-	return 0
+	return append(first, others...)
+}
+
+func hasVerbs(d sysfs.RDMADevice) bool {
+	return slices.ContainsFunc(d.CharDevices, func(f string) bool { return strings.HasPrefix(path.Base(f), "uverbs") })
 }
 
 // owner finds the interface of an RDMA device: the one it names, by its parent or, on the

@@ -101,6 +101,14 @@ func TestScanLinksRDMADevices(t *testing.T) {
 		}, "0000:01:00.0 rdma mlx5_0\n",
 			"class/infiniband/mlx5_1: RDMA device left out: its function 0000:01:00.0 is that of mlx5_0 already\n" +
 				"class/infiniband/ibp1s0: RDMA device left out: its function 0000:01:00.0 is that of mlx5_0 already\n"},
+		{"an interface whose port has planes", func(b *builder) {
+			f := function(b, "0000:01:00.0")
+			b.net(f, "ib0", 1, 0)
+			b.rdma(f, "mlx5_0", "InfiniBand")
+			b.verbs(f, "mlx5_0", 0)
+			b.rdma(f, "a_plane", "InfiniBand")
+		}, "0000:01:00.0 interface ib0 rdma mlx5_0\n",
+			"class/infiniband/a_plane: RDMA device left out: ib0 has mlx5_0 already\n"},
 		{"a subfunction whose interface is in a pod", func(b *builder) {
 			f := function(b, "0000:01:00.0")
 			b.net(f, "eth0", 1, 0)
