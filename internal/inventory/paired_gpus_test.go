@@ -58,7 +58,12 @@ func TestPairsThatWereTold(t *testing.T) {
 // the vital product data of functions says.
 func directs(t *testing.T, functions []string, vpd map[string]string) fstest.MapFS {
 	t.Helper()
-	b := small()
+	return withDirects(t, small(), functions, vpd)
+}
+
+// withDirects is directs of another machine with that root.
+func withDirects(t *testing.T, b *builder, functions []string, vpd map[string]string) fstest.MapFS {
+	t.Helper()
 	for _, f := range functions {
 		b.function("pci0000:10/"+f, "0x080100", 0)
 	}
@@ -111,6 +116,35 @@ func TestDataDirect(t *testing.T) {
 			}
 			if said := problemLines(problems); tc.said != "" && !strings.Contains(said, tc.said) || tc.said == "" && strings.Contains(said, "Data Direct") {
 				t.Errorf("problems, want %q:\n%s", tc.said, said)
+			}
+		})
+	}
+}
+
+// Of several NICs whose Data Direct functions are beside GPUs each has the one with its
+// place among them, where there are as many; otherwise none is a NIC's own.
+func TestDataDirectsBesideGPUs(t *testing.T) {
+	const first, second = "0000:81:00.0", "0000:83:00.0"
+	for name, tc := range map[string]struct {
+		more []string // GPUs beside 0000:12:00.0
+		want map[string]string
+	}{
+		"one for both":     {nil, map[string]string{first: "0000:12:00.0", second: "0000:12:00.0"}},
+		"one each":         {[]string{"0000:1a:00.0"}, map[string]string{first: "0000:12:00.0", second: "0000:1a:00.0"}},
+		"more of one sort": {[]string{"0000:1a:00.0", "0000:1b:00.0"}, map[string]string{first: "", second: ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := small()
+			for _, gpu := range tc.more {
+				b.function("pci0000:10/"+gpu, "0x030200", 0)
+			}
+			sys := withDirects(t, b, []string{"0000:13:00.0", "0000:14:00.0"},
+				map[string]string{"0000:13:00.0": "b", "0000:14:00.0": "a", first: "a", second: "b"})
+			m, problems := scanned(t, Sources{Sys: sys}, Options{DataDirect: NewDataDirect()})
+			for nic, want := range tc.want {
+				if got, direct := pairedGPU(t, m, nic); got != want || direct == "" {
+					t.Errorf("%s has GPU %q by %q, want %q; problems:\n%s", nic, got, direct, want, problemLines(problems))
+				}
 			}
 		})
 	}

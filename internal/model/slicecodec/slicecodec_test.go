@@ -469,9 +469,10 @@ func TestProgramNames(t *testing.T) {
 }
 
 // A NIC keeps the root of the function that its address names, whatever function does its
-// transfers, unless the administrator has chosen the other.
+// transfers, unless the administrator has chosen the other. The GPU beside that function is
+// its own in either case.
 func TestDataDirectRoot(t *testing.T) {
-	own, direct := model.PCIAddress{Bus: 1}, model.PCIAddress{Domain: 1, Bus: 1}
+	own, direct, gpu := model.PCIAddress{Bus: 1}, model.PCIAddress{Domain: 1, Bus: 1}, model.PCIAddress{Domain: 1, Bus: 2}
 	const ownRoot, directRoot = "pci0000:00", "pci0001:00"
 	for _, tc := range []struct {
 		published, asRoot bool
@@ -485,7 +486,7 @@ func TestDataDirectRoot(t *testing.T) {
 		m, err := model.New(model.Machine{
 			Roots:     []model.PCIRoot{{Name: ownRoot, Published: true}, {Name: directRoot, Published: tc.published}},
 			Functions: []model.PCIFunction{{Address: own, Root: ownRoot}, {Address: direct, Root: directRoot}},
-			NICs:      []model.NIC{{PCI: &own, DataDirect: &direct, DataDirectAsRoot: tc.asRoot}},
+			NICs:      []model.NIC{{PCI: &own, DataDirect: &direct, DataDirectAsRoot: tc.asRoot, PairedGPU: &gpu}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -496,6 +497,9 @@ func TestDataDirectRoot(t *testing.T) {
 		}
 		if got := ptr.Deref(d.Attributes[AttrDataDirectRoot].StringValue, ""); got != tc.ofDirect {
 			t.Errorf("%+v: the root of its Data Direct function is %q", tc, got)
+		}
+		if got := ptr.Deref(d.Attributes[AttrPairedGPU].StringValue, ""); got != gpu.String() {
+			t.Errorf("%+v: its GPU is %q, want %s", tc, got, gpu)
 		}
 		if address := ptr.Deref(d.Attributes[AttrPCIBusID].StringValue, ""); address != own.String() {
 			t.Errorf("%+v: its address is %q", tc, address)
