@@ -97,19 +97,34 @@ func (n crashNode) agent(t *testing.T, onStep func(claims.Step)) (*hooks, *claim
 		}
 		return nics, err
 	}
+	p.RDMAInPod = func(r driver.Record) (*guard.RDMA, error) {
+		held, err := netdev.HeldNICs(r)
+		if err != nil || len(held) == 0 || held[0].RDMA == nil {
+			return nil, err
+		}
+		return &guard.RDMA{Device: held[0].RDMA.Name}, nil
+	}
 	p.Missing = p.MissingNICs
 	if err := p.Recover(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return r.hooks(Options{Preparers: []*claims.Preparer{p}}), p
+	h := r.hooks(Options{Preparers: []*claims.Preparer{p}})
+	h.pods = podsOf(t, podWith("a", "a"))
+	return h, p
 }
+
+// crashRDMA is hardware that every network namespace sees; the kernel here has none of that
+// name. What moves or is made again is killed in the driver's own tests.
+var crashRDMA = model.RDMADevice{Name: "plumbcrash0", CharDevices: []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs7"}}
 
 func (n crashNode) machine(t *testing.T) *model.Machine {
 	t.Helper()
 	var parts model.Machine
 	for _, l := range linksOf(t, n.host) {
 		if l.Name == "nic0" {
-			parts.NICs = append(parts.NICs, model.NIC{Interface: &model.Interface{Name: l.Name, Index: l.Index, MAC: l.MAC, Kind: l.Kind, Virtual: true}})
+			parts.NICs = append(parts.NICs, model.NIC{
+				Interface: &model.Interface{Name: l.Name, Index: l.Index, MAC: l.MAC, Kind: l.Kind, Virtual: true}, RDMA: &crashRDMA,
+			})
 		}
 	}
 	m, err := model.New(parts)
@@ -184,7 +199,7 @@ func TestAgentToBeKilled(t *testing.T) {
 }
 
 // An agent killed after any step leaves what the next one puts right: the host
-// is as it was before, or the pod has its NIC.
+// is as it was before, or the pod has its NIC with its RDMA device.
 func TestKilledAfterEveryStep(t *testing.T) {
 	kills := 0
 	for _, stop := range []bool{true, false} {
@@ -243,6 +258,7 @@ func killAfter(t *testing.T, step claims.Step, stop bool) {
 		if text, err := os.ReadFile(spec[0]); err != nil || !strings.Contains(string(text), p.Guard) {
 			t.Errorf("%v: the container is not guarded by\n%s", err, text)
 		}
+		checkRDMA(t, h, n, spec[0])
 		files, err := p.Metadata.Mounts(mustGet(t, p))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("device metadata %v, %v; want the request's", files, err)
@@ -262,6 +278,25 @@ func killAfter(t *testing.T, step claims.Step, stop bool) {
 		if files, err := filepath.Glob(filepath.Join(n.dir, left)); err != nil || len(files) > 0 {
 			t.Errorf("left behind: %v, %v", files, err)
 		}
+	}
+}
+
+// checkRDMA looks at what a container gets of the NIC's RDMA device: its files by CDI, a
+// guard that looks for it, and memory to lock.
+func checkRDMA(t *testing.T, h *hooks, n crashNode, spec string) {
+	t.Helper()
+	text, err := os.ReadFile(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range append(slices.Clone(crashRDMA.CharDevices), crashRDMA.Name) {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s: the container is without %s:\n%s", spec, want, text)
+		}
+	}
+	adjustment, _, err := h.CreateContainer(t.Context(), n.sandbox(), &api.Container{Id: "main", Name: "main"})
+	if limits := adjustment.GetRlimits(); err != nil || len(limits) != 1 || limits[0].GetType() != "RLIMIT_MEMLOCK" {
+		t.Errorf("limits %v, %v; want one of RLIMIT_MEMLOCK", limits, err)
 	}
 }
 
