@@ -77,6 +77,8 @@ var Entries = []Entry{
 		"interface.vf.vlan", "interface.vf.vlanQoS", "interface.vf.maxTxRate", "interface.vf.minTxRate",
 		"interface.vf.spoofCheck", "interface.vf.trust",
 	}},
+	// The driver of NICs waits for it, and makes it again (netdev, awaitRDMA, remakeRDMA).
+	{What: "RDMA device", Outcome: Restored, differs: readBack},
 	{What: "eBPF programs", Outcome: Restored, State: []string{"programs", "key"}, Fields: []string{"interface.disableEbpfPrograms"}, differs: programsDiffer},
 
 	// The kernel makes it again once there is a carrier, by addrgenmode and the
@@ -115,5 +117,6 @@ var Entries = []Entry{
 	{What: "DCB: priorities, their flow control and bandwidth", Outcome: Lost},
 	{What: "coalescing and NAPI of one queue by netlink, coalescing profiles, RSS contexts", Outcome: Lost},
 	{What: "PLCA, MAC merge, power of a module, password of wake on LAN, message level", Outcome: Lost},
+	{What: "default RoCE mode and type of service of an RDMA device", Outcome: Lost},
 	{What: "settings of a NIC's own virtual functions, switch mode of an SR-IOV NIC", Outcome: Lost},
 }
