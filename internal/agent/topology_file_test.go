@@ -10,6 +10,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"plumbline.dev/plumbline/internal/agent/agenttest"
+	"plumbline.dev/plumbline/internal/kube"
 	"plumbline.dev/plumbline/internal/nccltopo"
 )
 
@@ -52,6 +58,41 @@ func TestTopologyFile(t *testing.T) {
 				t.Errorf("%v, want %s", err, tc.refused)
 			}
 		})
+	}
+}
+
+// A file that is none is told on the node; one that a node lacks is no fault.
+func TestUnreadTopologyFileIsTold(t *testing.T) {
+	dir := t.TempDir()
+	cut := filepath.Join(dir, "cut.xml")
+	if err := os.WriteFile(cut, []byte("<system version=\"1\">\n<cpu"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := fake.NewClientset()
+	events := kube.NewEvents(t.Context(), "node-1")
+	go events.Run(t.Context(), client)
+	var told []string
+	agenttest.Eventually(t, "the event", func() bool {
+		// Events are lost until somebody takes them.
+		for _, file := range []string{filepath.Join(dir, "nowhere.xml"), cut} {
+			a := &agent{Options: Options{NCCLTopologyFile: file}, events: events}
+			if pairs := a.readTopologyFile(t.Context()); len(pairs) > 0 {
+				t.Errorf("%s: pairs %v", file, pairs)
+			}
+		}
+		list, err := client.CoreV1().Events(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = nil
+		for _, e := range list.Items {
+			told = append(told, e.InvolvedObject.Kind+" "+e.InvolvedObject.Name+": "+e.Type+" "+e.Reason+": "+e.Message)
+		}
+		return len(told) > 0
+	})
+	want := []string{"Node node-1: Warning TopologyFileUnread: read topology file " + cut + ": line 2: unexpected EOF; NICs are published without their GPUs"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
