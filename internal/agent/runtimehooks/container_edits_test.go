@@ -95,6 +95,17 @@ func TestContainerEdits(t *testing.T) {
 			}
 		})
 	}
+	// Of a pod whose containers name the claim, only those that do are told.
+	h.pods = podsOf(t, podNaming("a", "a"))
+	for has, want := range map[string]*api.ContainerAdjustment{"HOME=/": nil, marker[0]: all} {
+		adjustment, _, err := h.CreateContainer(t.Context(), podOf("a", path), &api.Container{Name: "beside", Env: []string{has}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, adjustment, protocmp.Transform()); diff != "" {
+			t.Errorf("container with %s (-want +got):\n%s", has, diff)
+		}
+	}
 	late.err = errors.New("RDMA device mlx5_0 has no uverbs file")
 	_, _, err := h.CreateContainer(t.Context(), podOf("a", path), &api.Container{Name: "main", Env: marker})
 	if err == nil || !strings.Contains(err.Error(), late.err.Error()) {
