@@ -311,10 +311,11 @@ func (r *run) measure(ctx context.Context, m measurement) error {
 	return nil
 }
 
-// row reports the result of a command, or all that it printed where it has none.
+// row reports the result of a command, labelled as what it is, or all that it printed
+// where it has none.
 func (r *run) row(out string, m measurement) {
 	row := result(out, m.row)
-	r.report.Finding(row != "", m.command, "%s", row)
+	r.report.Finding(row != "", m.command, "emulated, %s", row)
 	if row == "" {
 		fmt.Fprint(r.Out, out)
 	}

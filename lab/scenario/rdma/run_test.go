@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plumbline.dev/plumbline/docs/docstest"
+	"plumbline.dev/plumbline/lab/scenario/harness"
 )
 
 func TestResult(t *testing.T) {
@@ -26,6 +27,21 @@ func TestResult(t *testing.T) {
 	for _, bytes := range []string{"83886", "4"} {
 		if got := result(out, bytes); got != "" {
 			t.Errorf("result of %s bytes: %q, want none", bytes, got)
+		}
+	}
+}
+
+// No figure is printed without saying that it is an emulated one.
+func TestFiguresAreLabelled(t *testing.T) {
+	for out, want := range map[string]string{
+		" #bytes  #iterations  t_min[usec]\n 2  200  4711.00\n": "  ok     " + latency.command + ": emulated, 2 200 4711.00 (#bytes #iterations t_min[usec])\n",
+		"Unable to open the device\n":                           "  WRONG  " + latency.command + ": emulated, \nUnable to open the device\n",
+	} {
+		var said strings.Builder
+		r := run{Config: Config{Cluster: harness.Cluster{Out: &said}}, report: harness.Report{Scenario: "rdma", Out: &said}}
+		r.row(out, latency)
+		if diff := cmp.Diff(want, said.String()); diff != "" {
+			t.Errorf("printed (-want +got):\n%s", diff)
 		}
 	}
 }
