@@ -37,7 +37,7 @@ func (r *run) alignment(ctx context.Context, before string) error {
 		return err
 	}
 	for _, pod := range alignedPods {
-		if err := harness.WaitForReady(ctx, r.Client, namespace, pod.name, poll, patience); err != nil {
+		if err := r.began(ctx, pod.name, alignmentManifests); err != nil {
 			return err
 		}
 		if err := r.sits(ctx, pod.name, pod.aligned); err != nil {
@@ -138,11 +138,7 @@ func parsePlace(out string) (place, error) {
 // loopback measures inside one pod, and has the claimed device's own counter of packets
 // prove it: what a device sends to itself leaves it by no interface.
 func (r *run) loopback(ctx context.Context, pod string) error {
-	device, err := r.claimed(ctx, pod)
-	if err != nil {
-		return err
-	}
-	r.devices[pod] = device
+	device := r.devices[pod]
 	before, err := r.sentPackets(ctx, pod, device)
 	if err != nil {
 		return err
