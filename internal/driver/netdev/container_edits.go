@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"plumbline.dev/plumbline/internal/driver"
 	"plumbline.dev/plumbline/internal/driver/netdev/nslink"
@@ -53,6 +54,8 @@ type rdmaView struct {
 	path  string
 	conn  *nslink.NetNSConn
 	files []sysfs.RDMAFile
+	// waitsUntil is until when it waits for GIDs; zero where it has not waited yet.
+	waitsUntil time.Time
 }
 
 func (v *rdmaView) open() error {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"plumbline.dev/plumbline/internal/host/rtnl"
 	"plumbline.dev/plumbline/internal/host/sysfs"
@@ -52,10 +53,52 @@ func (v *rdmaView) portsOf(plan Plan, link *rtnl.Link, addresses []rtnl.Prefix) 
 			return nil, errors.Join(append(errorsOf(problems), fmt.Errorf("RDMA device %s: the pod's /sys names no port of it", name))...)
 		}
 		for _, p := range ownPorts(ports, plan, link) {
-			found = append(found, rdmaPort{device: name, number: p.Number, gids: gidsOf(sys, name, p.Number, link, addresses)})
+			found = append(found, rdmaPort{device: name, number: p.Number, gids: v.awaitGIDs(sys, name, p.Number, link, addresses)})
 		}
 	}
 	return found, nil
+}
+
+// gidTime is how long, for all NICs, a view waits for GIDs: the kernel adds those of an address in
+// its own time (drivers/infiniband/core/roce_gid_mgmt.c, gid_cache_wq), and what containers
+// are told has to be known before they are created. A hook of the runtime has two seconds.
+const (
+	gidTime = 200 * time.Millisecond
+	gidPoll = 10 * time.Millisecond
+)
+
+// awaitGIDs are a port's own GIDs, once there are any, where the kernel is to add some.
+func (v *rdmaView) awaitGIDs(sys fs.FS, device string, port int, link *rtnl.Link, addresses []rtnl.Prefix) []sysfs.GID {
+	for {
+		all, _ := sysfs.ReadGIDs(sys, device, port) // one that cannot be read is none to choose
+		own := ownGIDs(all, link, addresses)
+		if len(own) > 0 || !willHaveGIDs(sys, device, port, all, link, addresses) {
+			return own
+		}
+		if v.waitsUntil.IsZero() {
+			v.waitsUntil = time.Now().Add(gidTime)
+		}
+		if time.Now().After(v.waitsUntil) {
+			return own
+		}
+		time.Sleep(gidPoll)
+	}
+}
+
+// willHaveGIDs says whether an interface with these addresses has GIDs by them sooner or
+// later: of RoCE, where the table has room for any, and unless there is one of type RoCE v1,
+// beside which the kernel adds the other at once.
+func willHaveGIDs(sys fs.FS, device string, port int, all []sysfs.GID, link *rtnl.Link, addresses []rtnl.Prefix) bool {
+	isGlobal := func(p rtnl.Prefix) bool { return p.Global }
+	if link == nil || !slices.ContainsFunc(addresses, isGlobal) || slices.ContainsFunc(all, func(g sysfs.GID) bool { return isOwn(g, link, addresses) }) {
+		return false
+	}
+	d, _ := sysfs.ReadRDMADevice(sys, device)
+	if d == nil || d.NodeType == nil || *d.NodeType != "CA" || d.LinkLayer == nil || *d.LinkLayer != "Ethernet" {
+		return false
+	}
+	table, err := fs.ReadDir(sys, fmt.Sprintf("class/infiniband/%s/ports/%d/gids", device, port))
+	return err == nil && len(table) > 0
 }
 
 func errorsOf(problems []sysfs.Problem) []error {
@@ -96,19 +139,20 @@ func ownPorts(ports []sysfs.RDMAPort, plan Plan, link *rtnl.Link) []sysfs.RDMAPo
 	return own
 }
 
-// gidsOf are a port's RoCE v2 GIDs that are global addresses of an interface, those of
-// IPv4 first.
-func gidsOf(sys fs.FS, device string, port int, link *rtnl.Link, addresses []rtnl.Prefix) []sysfs.GID {
-	if link == nil {
-		return nil
-	}
-	all, _ := sysfs.ReadGIDs(sys, device, port) // one that cannot be read is none to choose
-	own := slices.DeleteFunc(all, func(g sysfs.GID) bool {
-		of := g.NetDevice != nil && *g.NetDevice == link.Name && g.Type != nil && *g.Type == sysfs.RoCEv2
-		return !of || !slices.ContainsFunc(addresses, func(a rtnl.Prefix) bool { return a.Global && a.Addr() == g.Address })
+// ownGIDs are those GIDs of RoCE v2 that are global addresses of an interface, those of IPv4
+// first.
+func ownGIDs(all []sysfs.GID, link *rtnl.Link, addresses []rtnl.Prefix) []sysfs.GID {
+	own := slices.DeleteFunc(slices.Clone(all), func(g sysfs.GID) bool {
+		return !isOwn(g, link, addresses) || g.Type == nil || *g.Type != sysfs.RoCEv2
 	})
 	slices.SortStableFunc(own, func(a, b sysfs.GID) int { return cmp.Compare(a.Address.BitLen(), b.Address.BitLen()) })
 	return own
+}
+
+// isOwn says whether a GID is a global address of an interface.
+func isOwn(g sysfs.GID, link *rtnl.Link, addresses []rtnl.Prefix) bool {
+	return link != nil && g.NetDevice != nil && *g.NetDevice == link.Name &&
+		slices.ContainsFunc(addresses, func(a rtnl.Prefix) bool { return a.Global && a.Addr() == g.Address })
 }
 
 // openSys opens /sys as a network namespace shows it.

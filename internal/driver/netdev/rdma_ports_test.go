@@ -4,7 +4,12 @@
 package netdev
 
 import (
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -65,5 +70,73 @@ func TestOwnPorts(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// gidsByTurns is a pod's /sys that changes with each look at a table of GIDs, and stays as it
+// was last.
+type gidsByTurns struct {
+	fs.ReadLinkFS
+	next []fs.ReadLinkFS
+}
+
+func (g *gidsByTurns) Open(name string) (fs.File, error) {
+	f, err := g.ReadLinkFS.Open(name)
+	if strings.HasSuffix(name, "/gids/0") && len(g.next) > 0 {
+		g.ReadLinkFS, g.next = g.next[0], g.next[1:]
+	}
+	return f, err
+}
+
+// The GID of an address that has just been set is on its way, and waited for; where none will
+// come, or only somebody else's, nobody waits for long.
+func TestAwaitGIDs(t *testing.T) {
+	const device = `
+		class/infiniband/mlx5_0 -> ../../devices/pci0000:10/0000:11:00.0/infiniband/mlx5_0
+		devices/pci0000:10/0000:11:00.0/infiniband/mlx5_0/node_type = 1: CA
+		devices/pci0000:10/0000:11:00.0/infiniband/mlx5_0/ports/1/link_layer = Ethernet
+	`
+	gid := func(index int, address, kind string) string {
+		port := "devices/pci0000:10/0000:11:00.0/infiniband/mlx5_0/ports/1/"
+		return fmt.Sprintf("%[1]sgids/%[2]d = %[3]s\n%[1]sgid_attrs/types/%[2]d = %[4]s\n%[1]sgid_attrs/ndevs/%[2]d = net1\n", port, index, address, kind)
+	}
+	const own = "0000:0000:0000:0000:0000:ffff:0a00:0002"
+	empty := device + gid(0, "0000:0000:0000:0000:0000:0000:0000:0000", "RoCE v2")
+	local := device + gid(0, "fe80:0000:0000:0000:0000:00ff:fe00:0000", "RoCE v2")
+	with := local + gid(1, own, "RoCE v2")
+	v1 := device + gid(0, own, "IB/RoCE v1")
+	iWARP, infiniBand := strings.ReplaceAll(local, "1: CA", "4: RNIC"), strings.ReplaceAll(local, "Ethernet", "InfiniBand")
+	link := &rtnl.Link{Name: "net1"}
+	address := []rtnl.Prefix{{Prefix: netip.MustParsePrefix("10.0.0.2/24"), Global: true}}
+	for name, test := range map[string]struct {
+		trees     []string
+		addresses []rtnl.Prefix
+		want      int
+		waits     bool
+	}{
+		"there":                         {[]string{with}, address, 1, false},
+		"comes":                         {[]string{empty, local, with}, address, 1, true},
+		"never comes":                   {[]string{local}, address, 0, true},
+		"RoCE v1 alone":                 {[]string{v1}, address, 0, false},
+		"no address":                    {[]string{local}, nil, 0, false},
+		"RoCE is switched off":          {[]string{device}, address, 0, false},
+		"InfiniBand":                    {[]string{infiniBand}, address, 0, false},
+		"iWARP, whose GIDs are no such": {[]string{iWARP}, address, 0, false},
+	} {
+		var trees []fs.ReadLinkFS
+		for _, text := range test.trees {
+			trees = append(trees, hosttest.Tree(t, text))
+		}
+		v := &rdmaView{}
+		got := v.awaitGIDs(&gidsByTurns{trees[0], trees[1:]}, "mlx5_0", 1, link, test.addresses)
+		if waited := !v.waitsUntil.IsZero(); len(got) != test.want || waited != test.waits {
+			t.Errorf("%s: GIDs %+v, waited %t, want %d, %t", name, got, waited, test.want, test.waits)
+		}
+	}
+	// One NIC may use up the time of all: then there is one look.
+	v := &rdmaView{waitsUntil: time.Now().Add(-time.Second)}
+	turns := &gidsByTurns{hosttest.Tree(t, local), []fs.ReadLinkFS{hosttest.Tree(t, with)}}
+	if got := v.awaitGIDs(turns, "mlx5_0", 1, link, address); len(got) > 0 {
+		t.Errorf("GIDs %+v, want one look alone", got)
 	}
 }
