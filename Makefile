@@ -41,6 +41,9 @@ demo-bench: build ## Run plumbline bench on a node on this host, and draw what i
 	@rc=0; bin/plumblab measure --cache "$(CACHE)" --name demobench || rc=$$?; \
 	bin/plumblab down --cache "$(CACHE)" --name demobench; exit $$rc
 
+mission: build ## Type the commands of the mission's documents on their machines (ONLY=a3,tpu for some; needs root)
+	@bin/plumblab mission --cache "$(CACHE)" --name mission $(if $(ONLY),--only $(ONLY))
+
 build: tools ## Build the command line tools into bin/
 	@mkdir -p bin
 	@$(BUILD) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -93,4 +96,4 @@ help: ## Show this help
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: tools demo demo-rdma demo-egx demo-mpi demo-bench build image release test soak nightly lint bench generate clean distclean help
+.PHONY: tools demo demo-rdma demo-egx demo-mpi demo-bench mission build image release test soak nightly lint bench generate clean distclean help

@@ -55,15 +55,15 @@ func (k Kubectl) Get(ctx context.Context, into any, args ...string) error {
 	return nil
 }
 
-// brokenStream is how kubectl names a connection that ended before the command's answer.
-const brokenStream = "websocket: close 1006"
+// BrokenStream is how kubectl names a connection that ended before the command's answer.
+const BrokenStream = "websocket: close 1006"
 
 // Shell runs a script by sh in a pod's container. Where the connection breaks it is run
 // once more: the network that QEMU makes for a guest drops one now and then on a busy host.
 func (k Kubectl) Shell(ctx context.Context, namespace, pod, script string, args ...string) (string, error) {
 	argv := append([]string{"exec", "-n", namespace, pod, "--", "sh", "-c", script, "sh"}, args...)
 	out, err := k.Run(ctx, argv...)
-	if err != nil && strings.Contains(err.Error(), brokenStream) {
+	if err != nil && strings.Contains(err.Error(), BrokenStream) {
 		return k.Run(ctx, argv...)
 	}
 	return out, err

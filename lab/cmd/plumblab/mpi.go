@@ -32,39 +32,45 @@ virtual links of one node, so no figure of speed is printed. It needs root.`,
 			if err := place(cmd, onHost, &options); err != nil {
 				return err
 			}
-			checkout, err := g.checkout()
-			if err != nil {
-				return err
-			}
 			s, err := g.start(cmd, options)
 			if err != nil {
 				return err
 			}
-			program, err := s.builder.Program("plumbline")
-			if err != nil {
-				return err
-			}
-			parts, err := s.builder.MPI(cmd.Context())
-			if err != nil {
-				return err
-			}
-			for _, archive := range parts.Images {
-				if err := s.cluster.AddImages(cmd.Context(), archive); err != nil {
-					return err
-				}
-			}
-			host, port, err := s.cluster.NodeAPIServer()
+			config, err := g.mpiConfig(cmd, s)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(s.out, "\nMPIJobs on %s\n\n", cluster.HostNodeName)
-			return mpi.Run(cmd.Context(), mpi.Config{
-				Cluster: s.on(cluster.HostNodeName), Kubectl: s.kubectl,
-				Plumbline: scenario.Plumbline{Program: program, Kubeconfig: s.kubectl.Kubeconfig},
-				Example:   filepath.Join(checkout, "examples", "mpi-operator-gpudirect", "host"),
-				Operator:  parts.Manifests, OperatorProgram: image.MPIOperatorProgram,
-				APIHost: host, APIPort: port,
-			})
+			return mpi.Run(cmd.Context(), config)
 		},
 	}
+}
+
+// mpiConfig builds what MPI jobs run from, and gives the node their images.
+func (g *global) mpiConfig(cmd *cobra.Command, s started) (config mpi.Config, err error) {
+	checkout, err := g.checkout()
+	if err != nil {
+		return config, err
+	}
+	program, err := s.builder.Program("plumbline")
+	if err != nil {
+		return config, err
+	}
+	parts, err := s.builder.MPI(cmd.Context())
+	if err != nil {
+		return config, err
+	}
+	for _, archive := range parts.Images {
+		if err := s.cluster.AddImages(cmd.Context(), archive); err != nil {
+			return config, err
+		}
+	}
+	host, port, err := s.cluster.NodeAPIServer()
+	return mpi.Config{
+		Cluster: s.on(cluster.HostNodeName), Kubectl: s.kubectl,
+		Plumbline: scenario.Plumbline{Program: program, Kubeconfig: s.kubectl.Kubeconfig},
+		Example:   filepath.Join(checkout, "examples", "mpi-operator-gpudirect", "host"),
+		Operator:  parts.Manifests, OperatorProgram: image.MPIOperatorProgram,
+		APIHost: host, APIPort: port,
+	}, err
 }

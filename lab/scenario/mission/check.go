@@ -81,89 +81,80 @@ func (t *Table) check() error {
 	return errors.Join(wrong...)
 }
 
-func (r Row) check() (wrong []error) {
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	if r.ID == "" || r.At == "" || r.Line < 1 {
-		say("want id, at and line")
+// problems gathers what is wrong.
+type problems []error
+
+func (p *problems) when(wrong bool, format string, args ...any) {
+	if wrong {
+		*p = append(*p, fmt.Errorf(format, args...))
 	}
-	kinds := 0
-	for _, one := range []string{r.Command, r.File, r.Says} {
-		if one != "" {
-			kinds++
-		}
-	}
-	if kinds == 0 || r.Command != "" && (r.File != "" || r.Check != "") {
-		say("want a command, or a file or what the document says, with a check")
-	}
-	if r.Judge == nil && r.Deviation == nil && r.typed() != "" {
-		say("the command is not judged: want judge")
-	}
-	if r.Judge == nil && r.Deviation == nil && r.File == "" {
-		say("nothing is judged: want judge, or a deviation")
-	}
-	wrong = append(wrong, r.Step.check(r.typed())...)
-	if r.Deviation != nil {
-		wrong = append(wrong, r.Deviation.check(r)...)
-	} else if leavesLab.MatchString(r.Command) {
-		say("%q leaves the lab: want a deviation", leavesLab.FindString(r.Command))
-	}
-	return wrong
 }
 
-func (s Step) check(command string) (wrong []error) {
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	if where, _, _ := strings.Cut(s.In, " "); s.In != "" && s.In != "node" && where != "pod" {
-		say("in: %q: want node or pod NAME", s.In)
+func (r Row) check() problems {
+	var p problems
+	p.when(r.ID == "" || r.At == "" || r.Line < 1, "want id, at and line")
+	p.when(!r.hasOneKind(), "want a command, or a file or what the document says, with a check")
+	p.when(r.Judge == nil && r.Deviation == nil && (r.typed() != "" || r.File == ""), "the command is not judged: want judge")
+	p = append(p, r.Step.check(r.typed())...)
+	if r.Deviation != nil {
+		return append(p, r.Deviation.check(r)...)
 	}
+	p.when(leavesLab.MatchString(r.Command), "%q leaves the lab: want a deviation", leavesLab.FindString(r.Command))
+	return p
+}
+
+// hasOneKind says whether a row is a command, a manifest, or a sentence alone.
+func (r Row) hasOneKind() bool {
+	if r.Command != "" {
+		return r.File == "" && r.Check == ""
+	}
+	return r.File != "" || r.Says != ""
+}
+
+func (s Step) check(command string) problems {
+	var p problems
+	where, pod, _ := strings.Cut(s.In, " ")
+	p.when(s.In != "" && s.In != "node" && (where != "pod" || pod == ""), "in: %q: want node or pod NAME", s.In)
 	for _, word := range slices.Sorted(maps.Keys(s.Fill)) {
-		if !strings.Contains(command, word) {
-			say("fill: %q is not in the command", word)
-		}
+		p.when(!strings.Contains(command, word), "fill: %q is not in the command", word)
 	}
 	if s.Judge != nil {
-		if err := s.Judge.check(s.Prints); err != nil {
-			say("judge: %w", err)
+		for _, err := range s.Judge.check(s.Prints) {
+			p.when(true, "judge: %w", err)
 		}
 	}
-	return wrong
+	return p
 }
 
-func (v *Deviation) check(r Row) (wrong []error) {
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+func (v *Deviation) check(r Row) problems {
+	var p problems
 	why, known := reasonOf(v.Reason)
-	if !known {
-		say("deviation: reason %q: want %s", v.Reason, reasonNames())
-	}
-	if strings.TrimSpace(v.Because) == "" {
-		say("deviation: want because, a sentence")
-	}
-	if (v.Overlay == "") != (len(v.Files) == 0) {
-		say("deviation: overlay and files go together")
-	}
-	if len(v.Files) > 0 && r.File != "" && len(v.Files[r.File]) == 0 {
-		say("deviation: files: want what %s holds here", r.File)
-	}
-	if v.Judge == nil && v.Command != "" {
-		say("deviation: the command is not judged: want judge")
-	}
-	if v.Command == r.typed() && v.Command != "" {
-		say("deviation: command is the printed one")
-	}
+	p.when(!known, "deviation: reason %q: want %s", v.Reason, reasonNames())
+	p.when(strings.TrimSpace(v.Because) == "", "deviation: want because, a sentence")
+	p.when((v.Overlay == "") != (len(v.Files) == 0), "deviation: overlay and files go together")
+	p.when(len(v.Files) > 0 && r.File != "" && len(v.Files[r.File]) == 0, "deviation: files: want what %s holds here", r.File)
+	// What is tried as printed must be harmless.
+	p.when(why.typed && leavesLab.MatchString(r.Command), "deviation: reason %s has the printed command tried, and %q leaves the lab",
+		v.Reason, leavesLab.FindString(r.Command))
+	return append(p, v.checkCommand(r)...)
+}
+
+// checkCommand looks at what is run for a row that differs.
+func (v *Deviation) checkCommand(r Row) problems {
+	var p problems
+	p.when(v.Judge == nil && v.Command != "", "deviation: the command is not judged: want judge")
+	p.when(v.Command == "" && (v.In != "" || len(v.Fill) > 0), "deviation: in and fill are those of a command, and it has none")
+	p.when(v.Command != "" && v.Command == r.typed(), "deviation: command is the printed one")
 	command := v.Command
 	if command == "" {
 		command = r.typed()
 	}
-	if !r.left() && leavesLab.MatchString(command) {
-		say("deviation: %q leaves the lab: want another command, or nothing judged", leavesLab.FindString(command))
-	}
-	// What is tried as printed must be harmless, and be judged to be known to differ.
-	if known && why.typed && leavesLab.MatchString(r.Command) {
-		say("deviation: reason %s has the printed command tried, and %q leaves the lab", v.Reason, leavesLab.FindString(r.Command))
-	}
+	p.when(!r.left() && leavesLab.MatchString(command), "deviation: %q leaves the lab: want another command, or nothing judged",
+		leavesLab.FindString(command))
 	for _, err := range v.Step.check(command) {
-		say("deviation: %w", err)
+		p.when(true, "deviation: %w", err)
 	}
-	return wrong
+	return p
 }
 
 func reasonNames() string {

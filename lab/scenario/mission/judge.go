@@ -6,6 +6,7 @@ package mission
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,45 +51,39 @@ func wayOf(name string) (way, bool) {
 	return ways[i], true
 }
 
-func (j *Judge) check(prints string) error {
+func (j *Judge) check(prints string) problems {
+	var p problems
 	w, known := wayOf(j.By)
 	if !known {
-		var names []string
-		for _, w := range ways {
-			names = append(names, w.name)
-		}
-		return fmt.Errorf("by %q: want one of %s", j.By, strings.Join(names, ", "))
+		p.when(true, "by %q: want one of %s", j.By, wayNames())
+		return p
 	}
-	switch {
-	case w.printed && strings.TrimSpace(prints) == "":
-		return fmt.Errorf("by %s: want prints", j.By)
-	case w.wants && len(j.Want) == 0:
-		return fmt.Errorf("by %s: want expressions in want", j.By)
-	case !w.wants && len(j.Want) > 0:
-		return fmt.Errorf("by %s: takes no want", j.By)
-	case !w.printed && len(j.Own) > 0:
-		return fmt.Errorf("by %s: takes no own", j.By)
-	}
-	var wrong []error
+	p.when(w.printed && strings.TrimSpace(prints) == "", "by %s: want prints", j.By)
+	p.when(w.wants && len(j.Want) == 0, "by %s: want expressions in want", j.By)
+	p.when(!w.wants && len(j.Want) > 0, "by %s: takes no want", j.By)
+	p.when(!w.printed && len(j.Own) > 0, "by %s: takes no own", j.By)
 	for _, want := range j.Want {
-		if _, err := regexp.Compile(want); err != nil {
-			wrong = append(wrong, err)
-		}
+		_, err := regexp.Compile(want)
+		p.when(err != nil, "want: %w", err)
 	}
-	for word, own := range j.Own {
-		if _, err := regexp.Compile(own); err != nil {
-			wrong = append(wrong, err)
-		}
-		if word == "" || !strings.Contains(prints, word) {
-			wrong = append(wrong, fmt.Errorf("own: %q is not printed", word))
-		}
+	for _, word := range slices.Sorted(maps.Keys(j.Own)) {
+		_, err := regexp.Compile(j.Own[word])
+		p.when(err != nil, "own: %w", err)
+		p.when(word == "" || !strings.Contains(prints, word), "own: %q is not printed", word)
 	}
 	if j.By == "fields" {
-		if _, err := parseFields(prints); err != nil {
-			wrong = append(wrong, err)
-		}
+		_, err := parseFields(prints)
+		p.when(err != nil, "prints: %w", err)
 	}
-	return errors.Join(wrong...)
+	return p
+}
+
+func wayNames() string {
+	var names []string
+	for _, w := range ways {
+		names = append(names, w.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // differs says in what an answer is not as printed; nil where it is.

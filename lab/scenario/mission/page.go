@@ -93,7 +93,7 @@ func (d Document) write(p *strings.Builder) {
 		if r.Judge != nil {
 			judged = r.Judge.By
 		}
-		fmt.Fprintf(p, "| %d | %s | %s | %s |\n", r.Line, r.shown(), judged, r.here())
+		fmt.Fprintf(p, "| %d | %s | %s | %s |\n", r.Line, r.shown(), judged, r.differs())
 	}
 }
 
@@ -108,8 +108,8 @@ func (r Row) shown() string {
 	return cell(firstLine(r.Says))
 }
 
-// here is what differs, and what is run then.
-func (r Row) here() string {
+// differs is what is otherwise here, and what is run then.
+func (r Row) differs() string {
 	v := r.Deviation
 	if v == nil {
 		return "as printed"

@@ -84,8 +84,8 @@ type Deviation struct {
 	// "Pod trainer", by the name of the file.
 	Overlay string              `json:"overlay,omitempty"`
 	Files   map[string][]string `json:"files,omitempty"`
-	// Command is run in place of the printed one. Where there is none, the printed one is,
-	// if it is judged.
+	// Command is run in place of the printed one, by In and Fill of its own. Where there is
+	// none, the printed one is, if it is judged.
 	Command string `json:"command,omitempty"`
 
 	Step

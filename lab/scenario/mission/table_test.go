@@ -138,7 +138,7 @@ func TestTablesThatAreRefused(t *testing.T) {
 		"the table's head allows 0":                 {"deviations: 1", "deviations: 0"},
 		`"gcloud" leaves the lab`:                   {"kubectl get pods", "gcloud version"},
 		`in: "attic": want node or pod NAME`:        {"    command:", "    in: attic\n    command:"},
-		`fill: "zz" is not in the command`:           {"    command:", "    fill: {zz: ls}\n    command:"},
+		`fill: "zz" is not in the command`:          {"    command:", "    fill: {zz: ls}\n    command:"},
 		`machine "b3" is none of the table's`:       {"    command:", "    machine: b3\n    command:"},
 		`got machine "b3"`:                          {"machine: a3\n", "machine: b3\n"},
 		"deviation: command is the printed one":     {"      judge:", "      command: kubectl get pods\n      judge:"},

@@ -98,16 +98,30 @@ func (r *run) cleanUp(ctx context.Context) error {
 	return errors.Join(classErr, operatorErr, fabricErr)
 }
 
-func (r *run) steps(ctx context.Context) error {
-	before, err := r.links(ctx)
-	if err != nil {
-		return err
-	}
+// Prepare has the operator run and the NICs joined, for jobs of another scenario. The cluster
+// is to go with them.
+func Prepare(ctx context.Context, c Config) error {
+	r := &run{Config: c, report: harness.Report{Scenario: "mpi", Out: c.Out}}
+	return r.prepare(ctx)
+}
+
+func (r *run) prepare(ctx context.Context) error {
 	if err := r.install(ctx); err != nil {
 		return err
 	}
 	if _, err := r.Shell(ctx, makeFabric); err != nil {
 		return fmt.Errorf("join the NICs' far ends: %w", err)
+	}
+	return nil
+}
+
+func (r *run) steps(ctx context.Context) error {
+	before, err := r.links(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.prepare(ctx); err != nil {
+		return err
 	}
 	example, err := r.Kubectl.Run(ctx, "kustomize", r.Example)
 	if err != nil {
