@@ -81,7 +81,7 @@ func anchor(heading string) string {
 }
 
 func (d Document) write(p *strings.Builder) {
-	fmt.Fprintf(p, "\n## %s\n\n[%s](../examples/%s), on machine %s.\n\n", d.Title, d.Name, d.Name, d.Machine)
+	fmt.Fprintf(p, "\n## %s\n\n[%s](../examples/%s), on machine %s where a row names no other.\n\n", d.Title, d.Name, d.Name, d.Machine)
 	fmt.Fprintf(p, "| Line | In the document | Judged by | Here |\n|---|---|---|---|\n")
 	heading := ""
 	for _, r := range d.Rows {
@@ -112,9 +112,9 @@ func (r Row) shown() string {
 func (r Row) differs() string {
 	v := r.Deviation
 	if v == nil {
-		return "as printed"
+		return r.onOther() + "as printed"
 	}
-	text := "**" + v.Reason + "**: " + cell(strings.TrimSpace(v.Because))
+	text := r.onOther() + "**" + v.Reason + "**: " + cell(strings.TrimSpace(v.Because))
 	switch {
 	case r.left():
 		text += " Not run."
@@ -125,6 +125,14 @@ func (r Row) differs() string {
 		text += " It fails."
 	}
 	return text
+}
+
+// onOther says that a row is not on its document's machine.
+func (r Row) onOther() string {
+	if r.Machine == "" {
+		return ""
+	}
+	return "on " + r.Machine + ", "
 }
 
 // code is the first line of a command.
