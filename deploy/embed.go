@@ -16,6 +16,10 @@ const Namespace = "plumbline-system"
 // DaemonSet.
 const AgentServiceAccount = "plumbline-agent"
 
+// ObserverServiceAccount is the ServiceAccount of an agent that serves nothing, and
+// the name of its DaemonSet.
+const ObserverServiceAccount = "plumbline-observer"
+
 // OperatorServiceAccount is the ServiceAccount of what runs once in a cluster, and
 // the name of its Deployment.
 const OperatorServiceAccount = "plumbline-operator"

@@ -98,10 +98,10 @@ func TestVersions(t *testing.T) {
 		{Versions{Kubernetes: "1.37", Containerd: "2.4"}, "v1.37.1", "v2.4.2", "Kubernetes 1.37 and containerd 2.4", nil},
 		{Versions{Kubernetes: "1.36"}, "v1.36.4", "v2.4.2", "Kubernetes 1.36 and containerd 2.4", nil},
 		{Versions{Containerd: "2.2"}, "v1.37.1", "v2.2.5", "Kubernetes 1.37 and containerd 2.2", nil},
-		{Versions{Kubernetes: "1.35"}, "", "v2.4.2", "Kubernetes 1.35 and containerd 2.4", []string{`Kubernetes "1.35": want 1.37 or 1.36`}},
-		{Versions{Kubernetes: "1.36.4"}, "", "v2.4.2", "Kubernetes 1.36.4 and containerd 2.4", []string{`Kubernetes "1.36.4": want 1.37 or 1.36`}},
+		{Versions{Kubernetes: "1.35"}, "", "v2.4.2", "Kubernetes 1.35 and containerd 2.4", []string{`Kubernetes "1.35": want 1.37, 1.36 or 1.34`}},
+		{Versions{Kubernetes: "1.36.4"}, "", "v2.4.2", "Kubernetes 1.36.4 and containerd 2.4", []string{`Kubernetes "1.36.4": want 1.37, 1.36 or 1.34`}},
 		{Versions{Kubernetes: "../1.36", Containerd: "2"}, "", "", "Kubernetes ../1.36 and containerd 2",
-			[]string{`Kubernetes "../1.36": want 1.37 or 1.36`, `containerd "2": want 2.4 or 2.2`}},
+			[]string{`Kubernetes "../1.36": want 1.37, 1.36 or 1.34`, `containerd "2": want 2.4 or 2.2`}},
 	}
 	for _, tt := range tests {
 		kubernetes, _ := tt.chosen.kubernetes()

@@ -9,7 +9,7 @@ import (
 )
 
 // Kubernetes are the releases that the modules in build/hyperkube pin.
-var Kubernetes = Releases{"v1.37.1", "v1.36.4"}
+var Kubernetes = Releases{"v1.37.1", "v1.36.4", "v1.34.4"}
 
 // Hyperkube returns the program that holds control plane, kubelet and
 // kubectl.

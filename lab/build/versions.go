@@ -83,13 +83,14 @@ func (r Releases) moduleFile(one Release) string {
 	return one.Series() + moduleSuffix
 }
 
-// String lists the series, as in "1.37 or 1.36".
+// String lists the series, as in "1.37, 1.36 or 1.34".
 func (r Releases) String() string {
 	var all []string
 	for _, one := range r {
 		all = append(all, one.Series())
 	}
-	return strings.Join(all, " or ")
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
 }
 
 // Ends of the names of files with a module's requirements and their sums.

@@ -52,13 +52,20 @@ func (c *Cluster) installAll(ctx context.Context, chart string, cp *controlplane
 	if err != nil {
 		return fmt.Errorf("install plumbline: %w", err)
 	}
-	if err := c.rolledOut(ctx, deploy.Namespace, "daemonset/"+deploy.AgentServiceAccount); err != nil {
+	agent := deploy.AgentServiceAccount
+	if o.Observe {
+		agent = deploy.ObserverServiceAccount
+	}
+	if err := c.rolledOut(ctx, deploy.Namespace, "daemonset/"+agent); err != nil {
 		return err
 	}
 	if !o.NoOperator {
 		if err := c.rolledOut(ctx, deploy.Namespace, "deployment/"+deploy.OperatorServiceAccount); err != nil {
 			return err
 		}
+	}
+	if o.Observe {
+		return nil
 	}
 	client, err := clientOf(cp)
 	if err != nil {
@@ -126,6 +133,7 @@ func (o Options) chartValues(cp *controlplane.ControlPlane) map[string]any {
 		"operator":     map[string]any{"enabled": !o.NoOperator, "nodeSelector": map[string]any{realLabel: "true"}},
 		// The lab runs no service proxy.
 		"apiServer": map[string]any{"host": host, "port": port},
+		"observe":   o.Observe,
 		// Nothing runs on simulated nodes, the agent neither.
 		"nodeMatchExpressions": []any{map[string]any{"key": simulatedLabel, "operator": "DoesNotExist"}},
 		"extraArgs":            o.cloudArgs(),

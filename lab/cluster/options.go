@@ -28,6 +28,8 @@ type Options struct {
 	// NoInstall leaves plumbline out, NoOperator the part of it that a node's
 	// pods do without: an emulated processor has enough to do.
 	NoInstall, NoOperator bool
+	// Observe has plumbline's agents look only, beside whoever serves.
+	Observe bool
 	// UsersPace has the agent of a node on this host verify pods as often as the
 	// chart has it, and not more often.
 	UsersPace bool

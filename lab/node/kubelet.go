@@ -46,6 +46,8 @@ func (c KubeletConfig) Text() ([]byte, error) {
 		// The lab ends programs on purpose, again and again; a pod that waits
 		// minutes to be started anew shows nothing.
 		CrashLoopBackOff: kubelet.CrashLoopBackOffConfig{MaxContainerRestartPeriod: &metav1.Duration{Duration: time.Second}},
+		// Off by default in 1.34, where the line above is refused without it.
+		FeatureGates: map[string]bool{"KubeletCrashLoopBackOffMax": true},
 		// A pod whose claim could not be prepared, since the agent had been killed
 		// or the node was not yet allowed to read it, is asked about again at the
 		// next look at all pods (default: a minute to a minute and a half).

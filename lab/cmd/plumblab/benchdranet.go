@@ -50,7 +50,7 @@ func (g *global) benchDRANET(cmd *cobra.Command, p *progress.Printer) (err error
 	if err := c.Up(ctx, builder, cluster.Options{OnHost: true, NoOperator: true, UsersPace: true}); err != nil {
 		return err
 	}
-	if err := installDRANET(ctx, c, archive); err != nil {
+	if err := installDRANET(ctx, c, archive, false); err != nil {
 		return err
 	}
 	client, err := c.Client()
@@ -69,7 +69,7 @@ func (g *global) benchDRANET(cmd *cobra.Command, p *progress.Printer) (err error
 	return timed(p, "1,001 links", func() error { return compareScans(ctx, cmd.OutOrStdout(), c, scan) })
 }
 
-func installDRANET(ctx context.Context, c *cluster.Cluster, archive string) error {
+func installDRANET(ctx context.Context, c *cluster.Cluster, archive string, on bool) error {
 	if err := c.AddImages(ctx, archive); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func installDRANET(ctx context.Context, c *cluster.Cluster, archive string) erro
 	if err != nil {
 		return err
 	}
-	manifest, err := compare.DRANETManifest(image.DRANET, host, port)
+	manifest, err := compare.DRANETManifest(image.DRANET, host, port, on)
 	if err != nil {
 		return err
 	}

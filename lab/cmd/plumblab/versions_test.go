@@ -13,9 +13,9 @@ import (
 // Every command that starts a cluster to try plumbline on takes versions, and refuses
 // those that the lab does not have before it makes so much as its cache folder.
 func TestVersionFlags(t *testing.T) {
-	for _, name := range []string{"build", "up", "demo", "install", "soak", "upgrade", "alarms"} {
+	for _, name := range []string{"build", "up", "demo", "install", "soak", "upgrade", "alarms", "observe"} {
 		for flag, versions := range map[string]struct{ has, hasNot, complaint string }{
-			"kubernetes": {"1.36", "1.35", "want 1.37 or 1.36"},
+			"kubernetes": {"1.36", "1.35", "want 1.37, 1.36 or 1.34"},
 			"containerd": {"2.2", "2.3", "want 2.4 or 2.2"},
 		} {
 			cmd, _, err := newRoot().Find([]string{name})

@@ -37,15 +37,19 @@ var DRANET = Agent{Namespace: "kube-system", DaemonSet: "dranet", Process: "dran
 var dranetManifest string
 
 // DRANETManifest installs DRANET as its own manifest does, but for its image, the
-// API server's address, and its filter, which would leave virtual links out. It is
-// off, and Measure turns it on.
-func DRANETManifest(image, apiHost, apiPort string) ([]byte, error) {
+// API server's address, and its filter, which would leave virtual links out. Where it is
+// off, Measure turns it on.
+func DRANETManifest(image, apiHost, apiPort string, on bool) ([]byte, error) {
 	t, err := template.New("dranet").Parse(dranetManifest)
 	if err != nil {
 		return nil, err
 	}
+	values := map[string]string{"Image": image, "Host": apiHost, "Port": apiPort}
+	if !on {
+		values["Off"] = offLabel
+	}
 	var out bytes.Buffer
-	err = t.Execute(&out, map[string]string{"Image": image, "Host": apiHost, "Port": apiPort, "Off": offLabel})
+	err = t.Execute(&out, values)
 	return out.Bytes(), err
 }
 

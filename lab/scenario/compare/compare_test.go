@@ -48,7 +48,7 @@ func TestParseLooks(t *testing.T) {
 
 // DRANET comes without a node to run on: Measure gives it one.
 func TestDRANETIsOff(t *testing.T) {
-	text, err := DRANETManifest("an/image:tag", "10.0.2.2", "6443")
+	text, err := DRANETManifest("an/image:tag", "10.0.2.2", "6443", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // The observer of deploy/observe.yaml, and the interval that the lab changes in it.
 const (
-	observer     = "daemonset/plumbline-observer"
+	observer     = "daemonset/" + deploy.ObserverServiceAccount
 	slowInterval = "--verify-interval=10s"
 	fastInterval = "--verify-interval=1s"
 )
