@@ -42,6 +42,7 @@ type Plan struct {
 	// Kind is the measurement's name on the command line.
 	Kind     string
 	Variable Variable
+	Tool     Tool
 	A, B     Arm
 	// Keeper owns the other objects.
 	Keeper *batchv1.Job

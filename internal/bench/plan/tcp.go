@@ -5,7 +5,9 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"strconv"
 
@@ -17,7 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"plumbline.dev/plumbline/internal/bench/tools"
+	"plumbline.dev/plumbline/internal/bench/tools/iperf3"
 	"plumbline.dev/plumbline/internal/model/slicecodec"
+	"plumbline.dev/plumbline/internal/printable"
 )
 
 // TCP is the kind of TCPOptions.
@@ -53,6 +58,8 @@ type TCPOptions struct {
 	CPUs int
 	// Addresses are subnets, one for each arm's NICs; none leaves the NICs those of the host.
 	Addresses []netip.Prefix
+	// Seconds are those of a run.
+	Seconds int
 }
 
 // NewTCP has each of two pods hold the NICs of both arms.
@@ -61,7 +68,7 @@ func NewTCP(o TCPOptions) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{
-		Kind: TCP, Variable: NIC,
+		Kind: TCP, Variable: NIC, Tool: o.tool(),
 		A: Arm{Name: requestA, Request: requestA, Interface: interfaceA}, B: Arm{Name: requestB, Request: requestB, Interface: interfaceB},
 	}
 	if o.Against == PodNetwork {
@@ -79,6 +86,33 @@ func NewTCP(o TCPOptions) (*Plan, error) {
 		side.Pod = o.pod(meta, o.node(i))
 	}
 	return p, nil
+}
+
+// tool has the client send one stream for so many seconds.
+func (o TCPOptions) tool() Tool {
+	return Tool{
+		Figure:  tools.Figure{Name: "throughput", Unit: "Gbit/s", HigherIsBetter: true},
+		Seconds: o.Seconds,
+		Measure: func(e Ends) []string {
+			return []string{
+				"iperf3", "--client", e.Server.Address.String(), "--bind", e.Client.Address.String(), "--port", strconv.Itoa(TCPPort),
+				"--time", strconv.Itoa(o.Seconds), "--connect-timeout", "10000", "--json",
+			}
+		},
+		Read: func(out io.Reader) (Reading, error) {
+			result, err := iperf3.Parse(out)
+			if err != nil {
+				return Reading{}, err
+			}
+			if result.Protocol != "TCP" {
+				return Reading{}, errors.New("iperf3 -J: it measured " + printable.Text(result.Protocol) + ", want TCP")
+			}
+			return Reading{
+				Value: result.Received.Value, Version: result.Version, Retransmits: result.Retransmits,
+				Load: Load{Said: result.Received.Value * 1e9 / 8 * float64(o.Seconds), Fewest: 0.9, Most: 1.3},
+			}, nil
+		},
+	}
 }
 
 func (o TCPOptions) check() error {

@@ -18,8 +18,8 @@ import (
 
 // target is where an arm's server listens, and where its client sends from.
 type target struct {
-	arm            plan.Arm
-	server, client netip.Addr
+	arm  plan.Arm
+	ends plan.Ends
 }
 
 // readDevices reads what was allocated, refuses arms that differ in anything undeclared, and
@@ -51,7 +51,7 @@ func (m *measurement) readDevices(ctx context.Context) error {
 		m.targets[one.letter] = t
 		*one.into = report.Arm{
 			Name: one.arm.Name, Interface: one.arm.Interface, Devices: append([]plan.Device{}, one.devices...),
-			Addresses: []string{t.server.String(), t.client.String()},
+			Addresses: []string{t.ends.Server.Address.String(), t.ends.Client.Address.String()},
 		}
 	}
 	return nil
@@ -64,7 +64,7 @@ func (m *measurement) target(arm plan.Arm, claims map[string]*resourceapi.Resour
 	for _, server := range servers {
 		for _, client := range clients {
 			if server.Is4() == client.Is4() {
-				return target{arm: arm, server: server, client: client}, nil
+				return target{arm: arm, ends: plan.Ends{Server: plan.End{Address: server}, Client: plan.End{Address: client}}}, nil
 			}
 		}
 	}

@@ -60,8 +60,6 @@ type Runner struct {
 type Settings struct {
 	// Pairs are the turns that are measured, after one that is not.
 	Pairs int
-	// Seconds are those of each run.
-	Seconds int
 }
 
 // Run returns the report of a plan. Where it fails with ErrTooFew there is a report too. All
@@ -95,9 +93,10 @@ func (r *Runner) run(ctx context.Context, p *plan.Plan, s Settings) (*report.Rep
 		defer close(kept)
 		r.keep(ctx, p, began)
 	}()
+	figure := p.Tool.Figure
 	m := &measurement{Runner: r, plan: p, settings: s, report: &report.Report{
-		Schema: report.Schema, Kind: p.Kind, Variable: p.Variable, Started: began.UTC().Truncate(time.Second), Seconds: s.Seconds,
-		Figure: report.Figure{Name: "throughput", Unit: "Gbit/s", HigherIsBetter: true}, Runs: []report.Run{},
+		Schema: report.Schema, Kind: p.Kind, Variable: p.Variable, Started: began.UTC().Truncate(time.Second), Seconds: p.Tool.Seconds,
+		Figure: report.Figure{Name: figure.Name, Unit: figure.Unit, HigherIsBetter: figure.HigherIsBetter}, Runs: []report.Run{},
 	}}
 	if err := m.prepare(ctx); err != nil {
 		return nil, err

@@ -8,13 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"plumbline.dev/plumbline/internal/bench/plan"
 	"plumbline.dev/plumbline/internal/bench/report"
-	"plumbline.dev/plumbline/internal/bench/tools/iperf3"
 	"plumbline.dev/plumbline/internal/printable"
 )
 
@@ -90,7 +88,7 @@ func (m *measurement) measure(ctx context.Context, run *report.Run, t target) (w
 	if err := m.readBoth(ctx, &before); err != nil {
 		return nil, err
 	}
-	result, why, err := m.iperf3(ctx, t)
+	result, why, err := m.execute(ctx, t)
 	if err != nil || why != nil {
 		return why, err
 	}
@@ -101,9 +99,9 @@ func (m *measurement) measure(ctx context.Context, run *report.Run, t target) (w
 		return nil, err
 	}
 	m.report.Versions.Tool = printable.Text(result.Version)
-	run.Value, run.Retransmits = &result.Received.Value, result.Retransmits
+	run.Value, run.Retransmits = &result.Value, result.Retransmits
 	count(run, t, since(before[0], after[0]), since(before[1], after[1]))
-	run.ThrownOut = m.unplanned(run)
+	run.ThrownOut = m.unplanned(run, result.Load)
 	return nil, nil
 }
 
@@ -131,30 +129,25 @@ func (m *measurement) readBoth(ctx context.Context, into *[2]map[string]counters
 	return nil
 }
 
-// iperf3 has the client send for so many seconds. why is of a tool that gave no figure.
-func (m *measurement) iperf3(ctx context.Context, t target) (result *iperf3.Result, why, err error) {
+// execute has the client's pod run the tool. why is of one that gave no figure.
+func (m *measurement) execute(ctx context.Context, t target) (result plan.Reading, why, err error) {
 	client := m.pods[m.plan.Client.Role]
-	limited, cancel := context.WithTimeout(ctx, time.Duration(m.settings.Seconds)*time.Second+m.Patience)
+	tool := &m.plan.Tool
+	limited, cancel := context.WithTimeout(ctx, tool.Limit()+m.Patience)
 	defer cancel()
-	out, failed := m.Execute(limited, client.Namespace, client.Name, []string{
-		"iperf3", "--client", t.server.String(), "--bind", t.client.String(), "--port", strconv.Itoa(plan.TCPPort),
-		"--time", strconv.Itoa(m.settings.Seconds), "--connect-timeout", "10000", "--json",
-	})
+	out, failed := m.Execute(limited, client.Namespace, client.Name, tool.Measure(t.ends))
 	if ctx.Err() != nil {
-		return nil, nil, ctx.Err()
+		return plan.Reading{}, nil, ctx.Err()
 	}
 	if failed != nil && lacksProgram(failed.Error()) {
-		return nil, nil, fmt.Errorf("%w: pod %s: %w", ErrTool, client.Name, failed)
+		return plan.Reading{}, nil, fmt.Errorf("%w: pod %s: %w", ErrTool, client.Name, failed)
 	}
 	if failed != nil && len(bytes.TrimSpace(out)) == 0 {
-		return nil, failed, nil
+		return plan.Reading{}, failed, nil
 	}
 	// What it says itself tells more than its exit code.
-	if result, why = iperf3.Parse(bytes.NewReader(out)); why == nil && failed != nil {
+	if result, why = tool.Read(bytes.NewReader(out)); why == nil && failed != nil {
 		why = failed
-	}
-	if why == nil && result.Protocol != "TCP" {
-		why = errors.New("iperf3 -J: it measured " + printable.Text(result.Protocol) + ", want TCP")
 	}
 	return result, why, nil
 }
@@ -197,18 +190,12 @@ func notAsClaimed(all []report.Verified) string {
 	return ""
 }
 
-// Bounds of what the kernel may count of the bytes that the tool says arrived: headers and
-// what was sent again are more, and a part of the last moment is less. Beyond them the bytes
-// took another way, or one of the clocks jumped.
-const (
-	fewest = 0.9
-	most   = 1.3
-	// astray is the part that may go by other interfaces, such as kubectl's exec.
-	astray = 0.05
-)
+// astray is the part of a run's load that may go by other interfaces, such as kubectl's exec.
+const astray = 0.05
 
-// unplanned says why a run does not count: alignment or path was not as planned.
-func (m *measurement) unplanned(run *report.Run) string {
+// unplanned says why a run does not count: alignment or path was not as planned, or a clock
+// jumped, so that the kernel counted other than the tool says.
+func (m *measurement) unplanned(run *report.Run, load plan.Load) string {
 	var reasons []string
 	if wrong := notAsClaimed(run.Before); wrong != "" {
 		reasons = append(reasons, "before it, "+wrong)
@@ -216,17 +203,16 @@ func (m *measurement) unplanned(run *report.Run) string {
 	if wrong := notAsClaimed(run.After); wrong != "" {
 		reasons = append(reasons, "after it, "+wrong)
 	}
-	said := *run.Value * 1e9 / 8 * float64(m.settings.Seconds)
 	link := m.targets[run.Arm].arm.Interface
 	for _, one := range []struct {
 		what  string
 		bytes int64
 	}{{"sent", run.Sent}, {"received", run.Received}} {
-		if part := float64(one.bytes) / said; part < fewest || part > most {
-			reasons = append(reasons, fmt.Sprintf("%d bytes were %s by %s, %.2f of the %.0f that the tool says", one.bytes, one.what, link, part, said))
+		if part := float64(one.bytes) / load.Said; part < load.Fewest || part > load.Most {
+			reasons = append(reasons, fmt.Sprintf("%d bytes were %s by %s, %.2f of the %.0f that the tool says", one.bytes, one.what, link, part, load.Said))
 		}
 	}
-	if float64(run.Astray) > astray*said {
+	if float64(run.Astray) > astray*load.Said {
 		reasons = append(reasons, fmt.Sprintf("%d bytes went by other interfaces than %s", run.Astray, link))
 	}
 	return strings.Join(reasons, "; ")

@@ -86,7 +86,7 @@ func (o *options) measure(cmd *cobra.Command, p *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	r, err := runner.Run(cmd.Context(), p, run.Settings{Pairs: o.pairs, Seconds: o.seconds})
+	r, err := runner.Run(cmd.Context(), p, run.Settings{Pairs: o.pairs})
 	if r != nil {
 		err = errors.Join(o.write(cmd, r), err)
 	}

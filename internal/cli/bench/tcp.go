@@ -51,7 +51,7 @@ Claimed NICs keep the addresses that they have on the host; --addresses gives th
 			if tcp.Namespace, err = o.cluster.CurrentNamespace(); err != nil {
 				return err
 			}
-			tcp.Run, tcp.Image, tcp.Nodes = "plumbline-bench-"+utilrand.String(8), o.image, o.nodes
+			tcp.Run, tcp.Image, tcp.Nodes, tcp.Seconds = "plumbline-bench-"+utilrand.String(8), o.image, o.nodes, o.seconds
 			p, err := plan.NewTCP(tcp)
 			if err == nil {
 				err = o.measure(cmd, p)
