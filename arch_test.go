@@ -189,7 +189,7 @@ var importTable = []struct {
 	{"hack/...", nil},
 	{"hack/release", []string{"internal/release"}},
 	{"hack/picture", []string{"internal/machine", "internal/inventory", "internal/topoview"}},
-	{"cmd/plumbline-agent", []string{"internal/agent", "internal/agent/leave", "internal/agent/preflight", "internal/host/procfs", "internal/hostsetup", "internal/model/slicecodec", "internal/unixhttp"}},
+	{"cmd/plumbline-agent", []string{"internal/agent", "internal/agent/leave", "internal/agent/preflight", "internal/host/procfs", "internal/host/sysfs", "internal/hostsetup", "internal/model/slicecodec", "internal/unixhttp"}},
 	{"cmd/plumbline-operator", []string{"internal/operator", "internal/operator/explainer", "internal/operator/uninstall", "internal/unixhttp", "internal/version"}},
 	{"cmd/plumbline-guard", []string{"internal/guard"}},
 	{"cmd/plumbline", []string{"internal/cli"}},

@@ -50,6 +50,6 @@ func lookAround() surroundings {
 
 func newCommand(own surroundings) *cobra.Command {
 	root := newAgentCommand(own)
-	root.AddCommand(newHealthCommand(), newMetricsCommand(), newVerifyCommand(), newDevicePluginsCommand(), newLeaveCommand(), newHostSetupCommand(), newPreflightCommand())
+	root.AddCommand(newHealthCommand(), newMetricsCommand(), newVerifyCommand(), newDevicePluginsCommand(), newRDMACountersCommand(), newLeaveCommand(), newHostSetupCommand(), newPreflightCommand())
 	return root
 }

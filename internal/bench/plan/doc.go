@@ -6,7 +6,10 @@
 //
 //	plan.go       a plan, its arms, and the keeper that all its objects belong to
 //	tool.go       what a run executes, and what its output comes to
-//	tcp.go        the plan of tcp: two pods, which hold the NICs of both arms
+//	options.go    what a user says of a measurement
+//	objects.go    the claims and pods of both sides
+//	tcp.go        throughput by iperf3
+//	rdma.go       latency and bandwidth by perftest
 //	undeclared.go whether what was allocated differs in the declared variable alone
 //
 // Both arms run in the same pods wherever that can be: what is the same object differs in

@@ -58,7 +58,12 @@ type Arm struct {
 	Request string
 	// Interface is what the arm's NIC is called in the pods.
 	Interface string
+	// CPUs is the request to whose CPUs the tool is bound; empty where arms do not differ in it.
+	CPUs string
 }
+
+// has says whether a request is of the arm.
+func (a Arm) has(request string) bool { return request == a.Request || request == a.CPUs }
 
 // Side is one end: a pod, and the claim that it has.
 type Side struct {

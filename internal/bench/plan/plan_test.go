@@ -25,7 +25,7 @@ func subnets(texts ...string) []netip.Prefix {
 }
 
 func TestNewTCP(t *testing.T) {
-	for name, o := range map[string]plan.TCPOptions{
+	for name, o := range map[string]plan.Options{
 		"eth0": {Against: plan.PodNetwork, Nodes: []string{"n1"}},
 		"nics": {
 			NIC: `device.attributes["dra.net"].ifName == "eth1"`, Against: `device.attributes["dra.net"].ifName == "eth2"`,
@@ -37,31 +37,93 @@ func TestNewTCP(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		p.Own("keeper-uid")
-		var text strings.Builder
-		for _, object := range p.Objects() {
-			one, err := yaml.Marshal(object)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text.WriteString("---\n" + string(one))
+		assertObjects(t, name, p)
+	}
+}
+
+func TestNewRDMA(t *testing.T) {
+	for name, o := range map[string]plan.Options{
+		"misaligned": {Variable: plan.NIC, Against: plan.Misaligned, CPUs: 4, Nodes: []string{"n1", "n2"}, Addresses: subnets("192.168.200.0/24", "192.168.201.0/24")},
+		"rdma-nics":  {Variable: plan.NIC, NIC: "first", Against: "second"},
+		"far-cpus":   {Variable: plan.CPUs, NIC: "first", CPUs: 2, GPUMemory: true},
+	} {
+		o.Run, o.Namespace, o.Image, o.Iterations, o.Bytes = "plumbline-bench-x", "default", "registry.example/bench", 1000, 2
+		p, err := plan.NewRDMA(plan.RDMALatency, o)
+		if err != nil {
+			t.Fatal(name, err)
 		}
-		golden.Assert(t, "testdata/"+name+".yaml", text.String())
+		assertObjects(t, name, p)
+	}
+}
+
+func assertObjects(t *testing.T, name string, p *plan.Plan) {
+	t.Helper()
+	p.Own("keeper-uid")
+	var text strings.Builder
+	for _, object := range p.Objects() {
+		one, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString("---\n" + string(one))
+	}
+	golden.Assert(t, "testdata/"+name+".yaml", text.String())
+}
+
+func TestNewRDMARefuses(t *testing.T) {
+	good := plan.Options{Run: "r", Namespace: "n", Image: "i", Variable: plan.NIC, Against: plan.Misaligned, CPUs: 1, Iterations: 5, Bytes: 2}
+	for want, change := range map[string]func(*plan.Options){
+		"no image":                     func(o *plan.Options) { o.Image = "" },
+		`against "", which has no`:     func(o *plan.Options) { o.Against = "" },
+		`against "eth0", which has no`: func(o *plan.Options) { o.Against = plan.PodNetwork },
+		"could be misaligned with":     func(o *plan.Options) { o.CPUs = 0 },
+		"differ in CPUs: want one":     func(o *plan.Options) { o.Variable = plan.CPUs },
+		"differ in these":              func(o *plan.Options) { o.Variable, o.Against, o.CPUs = plan.CPUs, "", 0 },
+		`variable "GPU"`:               func(o *plan.Options) { o.Variable = plan.GPU },
+		"4 iterations":                 func(o *plan.Options) { o.Iterations = 4 },
+		"of 8388609 bytes":             func(o *plan.Options) { o.Bytes = 1<<23 + 1 },
+		"want 2, one for each":         func(o *plan.Options) { o.Addresses = subnets("10.0.0.0/24") },
+	} {
+		o := good
+		change(&o)
+		if _, err := plan.NewRDMA(plan.RDMALatency, o); !errors.Is(err, plan.ErrOptions) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+	if _, err := plan.NewRDMA(plan.RDMALatency, good); err != nil {
+		t.Error(err)
+	}
+}
+
+// What went in so many packets is by the MTU, of which the last of a message may be short.
+func TestReadBandwidth(t *testing.T) {
+	p, err := plan.NewRDMA(plan.RDMABandwidth, plan.Options{Image: "i", Variable: plan.NIC, Against: "true", Iterations: 100, Bytes: 65537})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = " Mtu             : 4096[B]\n #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n" +
+		" 65537      100              0.41               0.38   \t\t   0.000729\n------\n"
+	got, err := p.Tool.Read(strings.NewReader(text))
+	if want := (plan.Load{Unit: plan.Packets, Said: 1700, Fewest: 0.9, Most: 2}); err != nil || got.Value != 0.38 || got.Load != want {
+		t.Errorf("%+v, %v, want 0.38 by %+v", got, err, want)
+	}
+	if got, err := p.Tool.Read(strings.NewReader(strings.Replace(text, " 65537 ", " 65536 ", 1))); err == nil || !strings.Contains(err.Error(), "65537 bytes") {
+		t.Errorf("%+v, %v: another size is read", got, err)
 	}
 }
 
 func TestNewTCPRefuses(t *testing.T) {
-	good := plan.TCPOptions{Run: "r", Namespace: "n", Image: "i", Against: plan.PodNetwork}
-	for want, change := range map[string]func(*plan.TCPOptions){
-		"no image":                    func(o *plan.TCPOptions) { o.Image = "" },
-		"nothing to compare with":     func(o *plan.TCPOptions) { o.Against = "" },
-		"3 nodes":                     func(o *plan.TCPOptions) { o.Nodes = []string{"a", "b", "c"} },
-		"-1 CPUs":                     func(o *plan.TCPOptions) { o.CPUs = -1 },
-		"2 subnets of addresses":      func(o *plan.TCPOptions) { o.Addresses = subnets("10.0.0.0/24", "10.0.1.0/24") },
-		"1 subnets of addresses":      func(o *plan.TCPOptions) { o.Against = "true"; o.Addresses = subnets("10.0.0.0/24") },
-		"10.0.0.1/24 is no subnet":    func(o *plan.TCPOptions) { o.Addresses = subnets("10.0.0.1/24") },
-		"10.0.0.0/31 is no subnet":    func(o *plan.TCPOptions) { o.Addresses = subnets("10.0.0.0/31") },
-		"10.0.0.0/16 and 10.0.1.0/24": func(o *plan.TCPOptions) { o.Against = "true"; o.Addresses = subnets("10.0.0.0/16", "10.0.1.0/24") },
+	good := plan.Options{Run: "r", Namespace: "n", Image: "i", Against: plan.PodNetwork}
+	for want, change := range map[string]func(*plan.Options){
+		"no image":                    func(o *plan.Options) { o.Image = "" },
+		"nothing to compare with":     func(o *plan.Options) { o.Against = "" },
+		"3 nodes":                     func(o *plan.Options) { o.Nodes = []string{"a", "b", "c"} },
+		"-1 CPUs":                     func(o *plan.Options) { o.CPUs = -1 },
+		"2 subnets of addresses":      func(o *plan.Options) { o.Addresses = subnets("10.0.0.0/24", "10.0.1.0/24") },
+		"1 subnets of addresses":      func(o *plan.Options) { o.Against = "true"; o.Addresses = subnets("10.0.0.0/24") },
+		"10.0.0.1/24 is no subnet":    func(o *plan.Options) { o.Addresses = subnets("10.0.0.1/24") },
+		"10.0.0.0/31 is no subnet":    func(o *plan.Options) { o.Addresses = subnets("10.0.0.0/31") },
+		"10.0.0.0/16 and 10.0.1.0/24": func(o *plan.Options) { o.Against = "true"; o.Addresses = subnets("10.0.0.0/16", "10.0.1.0/24") },
 	} {
 		o := good
 		change(&o)
@@ -103,9 +165,28 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// Arms that have one NIC differ in their CPUs alone.
+func TestDevicesOfCPUs(t *testing.T) {
+	p, err := plan.NewRDMA(plan.RDMALatency, plan.Options{Image: "i", Variable: plan.CPUs, CPUs: 1, Iterations: 5, Bytes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := &resourceapi.ResourceClaim{}
+	claim.Status.Allocation = &resourceapi.AllocationResult{}
+	for _, r := range p.Server.Claim.Spec.Devices.Requests {
+		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results,
+			resourceapi.DeviceRequestAllocationResult{Request: r.Name, Driver: r.Exactly.DeviceClassName, Pool: "n1", Device: r.Name})
+	}
+	claims := map[string]*resourceapi.ResourceClaim{"server": claim, "client": claim}
+	a, b := p.Devices(p.A, claims), p.Devices(p.B, claims)
+	if err := plan.Compare(plan.CPUs, a, b); err != nil || len(a) != 4 || len(b) != 4 {
+		t.Errorf("%v: %v and %v", err, a, b)
+	}
+}
+
 // What is the other arm's alone is not this one's, and what is of neither is both's.
 func TestDevices(t *testing.T) {
-	p, err := plan.NewTCP(plan.TCPOptions{Run: "r", Namespace: "n", Image: "i", Against: "true", CPUs: 1})
+	p, err := plan.NewTCP(plan.Options{Run: "r", Namespace: "n", Image: "i", Against: "true", CPUs: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,22 @@ import (
 type Tool struct {
 	// Figure is what each run measures, without its value.
 	Figure tools.Figure
-	// Seconds are how long a run measures.
-	Seconds int
+	// Seconds are how long a run measures, or Iterations how many messages of so many Bytes.
+	Seconds, Iterations, Bytes int
+	// Limit is how long a run may take.
+	Limit time.Duration
+	// Needs are the programs that the image must have, asked for by its shell; none where pods
+	// that run show it.
+	Needs []string
+	// Version prints the tool's version, where its output does not say it.
+	Version []string
+	// RDMA says that arms are RDMA devices, of which packets are counted, and not interfaces,
+	// of which bytes are.
+	RDMA bool
+	// Serve is what the server's pod executes for a run, which ends with it, and Port where it
+	// listens then; nil where the pod's own command serves.
+	Serve func(Ends) []string
+	Port  int
 	// Measure is what the client's pod executes for a run.
 	Measure func(Ends) []string
 	// Read reads what that printed.
@@ -30,6 +44,11 @@ type Ends struct{ Server, Client End }
 // End is an arm's place on one side.
 type End struct {
 	Address netip.Addr
+	// RDMA is the RDMA device in the pod, and GID the index of the GID that is Address.
+	RDMA string
+	GID  int
+	// CPUs is the list to which the tool is bound; empty for all of the container's.
+	CPUs string
 }
 
 // Reading is what one run says.
@@ -44,6 +63,8 @@ type Reading struct {
 
 // Load is what a run must have sent and received by the arm's NIC.
 type Load struct {
+	// Unit is Bytes or Packets.
+	Unit Unit
 	// Said is how much of it the tool says.
 	Said float64
 	// Fewest and Most are parts of that between which the kernel's count lies: headers and
@@ -51,5 +72,11 @@ type Load struct {
 	Fewest, Most float64
 }
 
-// Limit is how long a run may take that measures as long as it should.
-func (t *Tool) Limit() time.Duration { return time.Duration(t.Seconds) * time.Second }
+// Unit is what the kernel counts.
+type Unit string
+
+// Units.
+const (
+	Bytes   Unit = "bytes"
+	Packets Unit = "packets"
+)

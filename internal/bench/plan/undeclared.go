@@ -51,8 +51,8 @@ func (p *Plan) Devices(arm Arm, claims map[string]*resourceapi.ResourceClaim) []
 			continue
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
-			others := slices.ContainsFunc(p.Arms(), func(a Arm) bool { return a.Request == r.Request && a != arm })
-			if !others {
+			others := slices.ContainsFunc(p.Arms(), func(a Arm) bool { return a.has(r.Request) })
+			if arm.has(r.Request) || !others {
 				all = append(all, Device{Role: side.Role, Request: r.Request, Driver: r.Driver, Pool: r.Pool, Device: r.Device})
 			}
 		}

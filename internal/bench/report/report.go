@@ -32,11 +32,15 @@ type Report struct {
 	Started  time.Time     `json:"started"`
 	Versions Versions      `json:"versions"`
 	Figure   Figure        `json:"figure"`
-	// Seconds are those of each run.
-	Seconds int   `json:"seconds"`
-	A       Arm   `json:"a"`
-	B       Arm   `json:"b"`
-	Pods    []Pod `json:"pods"`
+	// Seconds are those of each run; 0 where a run is of so many Iterations of so many Bytes.
+	Seconds    int `json:"seconds"`
+	Iterations int `json:"iterations,omitempty"`
+	Bytes      int `json:"bytes,omitempty"`
+	// Counted is what Sent, Received and Astray of the runs are; bytes where it is absent.
+	Counted plan.Unit `json:"counted,omitempty"`
+	A       Arm       `json:"a"`
+	B       Arm       `json:"b"`
+	Pods    []Pod     `json:"pods"`
 	// Runs are all, in their order, those of the warm-up and those thrown out among them.
 	Runs []Run `json:"runs"`
 	// ThrownOut is how many runs were not as planned.
@@ -65,6 +69,10 @@ type Arm struct {
 	Devices   []plan.Device `json:"devices"`
 	// Addresses are the server's and the client's.
 	Addresses []string `json:"addresses,omitempty"`
+	// RDMADevices are the server's and the client's, as they are called in the pods, and CPUs
+	// the lists to which the tool was bound there.
+	RDMADevices []string `json:"rdmaDevices,omitempty"`
+	CPUs        []string `json:"cpus,omitempty"`
 }
 
 // Pod is one that the tool ran in.
@@ -98,7 +106,8 @@ type Run struct {
 	// Retransmits is absent where nobody counted.
 	Retransmits *int64 `json:"retransmits,omitempty"`
 	// Sent are the client's bytes by the arm's interface, Received the server's, and Astray
-	// those by the pods' other interfaces, as the kernel counts them.
+	// those by the pods' other interfaces, as the kernel counts them; or packets, by RDMA
+	// devices.
 	Sent     int64 `json:"sent"`
 	Received int64 `json:"received"`
 	Astray   int64 `json:"astray"`

@@ -128,6 +128,14 @@ func (r *Report) made() string {
 	for _, pod := range r.Pods {
 		nodes = append(nodes, fmt.Sprintf("%s on node %s", printable.Text(pod.Role), printable.Text(pod.Node)))
 	}
-	return fmt.Sprintf("%s, runs of %s; %s; Kubernetes %s, plumbline %s", printable.Text(r.Versions.Tool), plural.Count(r.Seconds, "second", "seconds"),
+	return fmt.Sprintf("%s, runs of %s; %s; Kubernetes %s, plumbline %s", printable.Text(r.Versions.Tool), r.length(),
 		strings.Join(nodes, ", "), printable.Text(r.Versions.Kubernetes), printable.Text(r.Versions.Plumbline))
+}
+
+// length is what each run was of.
+func (r *Report) length() string {
+	if r.Iterations == 0 {
+		return plural.Count(r.Seconds, "second", "seconds")
+	}
+	return fmt.Sprintf("%s of %s", plural.Count(r.Iterations, "iteration", "iterations"), plural.Count(r.Bytes, "byte", "bytes"))
 }

@@ -10,18 +10,19 @@ import (
 	"strings"
 )
 
-// counters are the bytes of one interface since it is in the pod.
+// counters are the bytes of one interface since it is in the pod, or the packets of an RDMA
+// device.
 type counters struct{ received, sent int64 }
 
-// readCounters asks the kernel of a pod.
-func (m *measurement) readCounters(ctx context.Context, role string) (map[string]counters, error) {
+// readCounters asks the kernel of a pod, that of the server (0) or of the client (1).
+func (m *measurement) readCounters(ctx context.Context, side int, role string) (map[string]counters, error) {
 	pod := m.pods[role]
+	if m.plan.Tool.RDMA {
+		return m.readPackets(ctx, pod, m.carriersOf(side))
+	}
 	out, err := m.Execute(ctx, pod.Namespace, pod.Name, []string{"cat", "/proc/net/dev"})
 	if err != nil {
-		if lacksProgram(err.Error()) {
-			return nil, fmt.Errorf("%w: pod %s: %w", ErrTool, pod.Name, err)
-		}
-		return nil, fmt.Errorf("read the counters of pod %s: %w", pod.Name, err)
+		return nil, m.notExecuted("read the counters of pod "+pod.Name, pod.Name, err)
 	}
 	all, err := parseCounters(string(out))
 	if err != nil {

@@ -9,7 +9,9 @@
 //	pods.go     pods that start, and that are there still
 //	network.go  what was allocated, and where each arm reaches the other side
 //	turns.go    the runs of the tool, by turns
+//	execute.go  one run: the server's side and the client's
 //	counters.go bytes by interface, as the kernel of a pod counts them
+//	rdma.go     the RDMA devices of the arms, and their packets
 //
 // What was made belongs to the plan's keeper. The command puts the keeper's deadline off for as
 // long as it lives; without it Kubernetes ends the keeper, and collects what belongs to it.

@@ -5,8 +5,10 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -20,6 +22,9 @@ import (
 type target struct {
 	arm  plan.Arm
 	ends plan.Ends
+	// carriers are what its load goes by on the server's side and on the client's: interfaces,
+	// or RDMA devices.
+	carriers [2]string
 }
 
 // readDevices reads what was allocated, refuses arms that differ in anything undeclared, and
@@ -53,6 +58,9 @@ func (m *measurement) readDevices(ctx context.Context) error {
 			Name: one.arm.Name, Interface: one.arm.Interface, Devices: append([]plan.Device{}, one.devices...),
 			Addresses: []string{t.ends.Server.Address.String(), t.ends.Client.Address.String()},
 		}
+		if one.arm.CPUs != "" {
+			one.into.CPUs = []string{t.ends.Server.CPUs, t.ends.Client.CPUs}
+		}
 	}
 	return nil
 }
@@ -64,11 +72,53 @@ func (m *measurement) target(arm plan.Arm, claims map[string]*resourceapi.Resour
 	for _, server := range servers {
 		for _, client := range clients {
 			if server.Is4() == client.Is4() {
-				return target{arm: arm, ends: plan.Ends{Server: plan.End{Address: server}, Client: plan.End{Address: client}}}, nil
+				t := target{arm: arm, carriers: [2]string{arm.Interface, arm.Interface}}
+				t.ends = plan.Ends{Server: plan.End{Address: server}, Client: plan.End{Address: client}}
+				return t, m.bind(&t, claims)
 			}
 		}
 	}
 	return target{}, fmt.Errorf("arm %s: server has addresses %v and client %v: want one of each, of one family: --addresses gives claimed NICs a subnet", arm.Name, servers, clients)
+}
+
+// bind finds the CPUs that an arm's tool is bound to on both sides.
+func (m *measurement) bind(t *target, claims map[string]*resourceapi.ResourceClaim) (err error) {
+	if t.arm.CPUs == "" {
+		return nil
+	}
+	for role, end := range map[string]*plan.End{m.plan.Server.Role: &t.ends.Server, m.plan.Client.Role: &t.ends.Client} {
+		if end.CPUs, err = cpusOf(claims[role], t.arm.CPUs); err != nil {
+			return fmt.Errorf("arm %s: claim %s: %w", t.arm.Name, claims[role].Name, err)
+		}
+	}
+	return nil
+}
+
+// cpusOf are the CPUs that a claim's request was given, as the driver says in its status.
+func cpusOf(claim *resourceapi.ResourceClaim, request string) (string, error) {
+	var all []string
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.Request != request {
+			continue
+		}
+		for _, d := range claim.Status.Devices {
+			share := r.ShareID == nil && d.ShareID == nil || r.ShareID != nil && d.ShareID != nil && string(*r.ShareID) == *d.ShareID
+			if d.Driver != r.Driver || d.Pool != r.Pool || d.Device != r.Device || !share || d.Data == nil {
+				continue
+			}
+			var said struct {
+				CPUs string `json:"cpuset"`
+			}
+			if err := json.Unmarshal(d.Data.Raw, &said); err != nil {
+				return "", fmt.Errorf("read the status of device %s: %w", d.Device, err)
+			}
+			all = append(all, said.CPUs)
+		}
+	}
+	if list := strings.Join(all, ","); strings.Trim(list, "0123456789,-") == "" && list != "" {
+		return list, nil
+	}
+	return "", fmt.Errorf("its status does not say which CPUs request %s was given: want plumbline's driver of CPUs", request)
 }
 
 // addresses are those of an arm's interface in a pod, without those of the link alone.

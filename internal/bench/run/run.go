@@ -41,11 +41,17 @@ type Execute func(ctx context.Context, namespace, pod string, command []string) 
 // Verify asks of a pod whether it is as claimed, and aligned.
 type Verify func(ctx context.Context, pod *corev1.Pod) (report.Verified, error)
 
+// HostPackets asks a node for the packets of RDMA devices, a line for each counter: the
+// device, the counter's file and its number.
+type HostPackets func(ctx context.Context, node string, devices []string) (out []byte, err error)
+
 // Runner carries plans out.
 type Runner struct {
 	Client  kubernetes.Interface
 	Execute Execute
 	Verify  Verify
+	// HostPackets asks a node for the counters of its RDMA devices.
+	HostPackets HostPackets
 	// Progress is told a line at a time.
 	Progress func(line string)
 	Now      func() time.Time
@@ -95,8 +101,9 @@ func (r *Runner) run(ctx context.Context, p *plan.Plan, s Settings) (*report.Rep
 	}()
 	figure := p.Tool.Figure
 	m := &measurement{Runner: r, plan: p, settings: s, report: &report.Report{
-		Schema: report.Schema, Kind: p.Kind, Variable: p.Variable, Started: began.UTC().Truncate(time.Second), Seconds: p.Tool.Seconds,
+		Schema: report.Schema, Kind: p.Kind, Variable: p.Variable, Started: began.UTC().Truncate(time.Second), Seconds: p.Tool.Seconds, Iterations: p.Tool.Iterations, Bytes: p.Tool.Bytes,
 		Figure: report.Figure{Name: figure.Name, Unit: figure.Unit, HigherIsBetter: figure.HigherIsBetter}, Runs: []report.Run{},
+		Counted: counted(p.Tool.RDMA),
 	}}
 	if err := m.prepare(ctx); err != nil {
 		return nil, err
@@ -123,6 +130,16 @@ type measurement struct {
 	pods map[string]*corev1.Pod
 	// targets are where the arms' servers listen and their clients send from.
 	targets map[report.Letter]target
+	// server is the last that was begun.
+	server *server
+}
+
+// counted is what the report's counts are of, where it is not bytes.
+func counted(rdma bool) plan.Unit {
+	if rdma {
+		return plan.Packets
+	}
+	return ""
 }
 
 // prepare waits for the pods, and sees that they are what the plan says.
@@ -134,7 +151,13 @@ func (m *measurement) prepare(ctx context.Context) error {
 		return err
 	}
 	m.describe(ctx)
-	return m.awaitVerified(ctx)
+	if err := m.awaitTool(ctx); err != nil {
+		return err
+	}
+	if err := m.awaitVerified(ctx); err != nil {
+		return err
+	}
+	return m.findRDMA(ctx)
 }
 
 // describe notes what the pods are and what they run on. Who may not read nodes gets a report

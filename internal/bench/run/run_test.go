@@ -47,6 +47,8 @@ type cluster struct {
 	status corev1.PodStatus
 	// sameNIC has every request given the same one; silent has nobody say addresses.
 	sameNIC, silent bool
+	// untold has nobody say which CPUs a claim has.
+	untold bool
 	// tool prints what a run gives; nil is by the arm.
 	tool func(call int) (string, error)
 	// way is the interface that the bytes take; nil is the arm's.
@@ -57,6 +59,8 @@ type cluster struct {
 	step func()
 	// patience is the runner's.
 	patience time.Duration
+	// perftest is in the pods; nil is iperf3.
+	perftest *perftest
 }
 
 func newCluster() *cluster {
@@ -87,6 +91,17 @@ func (c *cluster) allocate(claim *resourceapi.ResourceClaim) {
 	side := map[bool]int{true: 1, false: 2}[strings.HasSuffix(claim.Name, "server")]
 	claim.Status.Allocation = &resourceapi.AllocationResult{}
 	for i, r := range claim.Spec.Devices.Requests {
+		if r.Exactly.DeviceClassName == "dra.cpu" {
+			device := "cpus-of-" + r.Name
+			claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results,
+				resourceapi.DeviceRequestAllocationResult{Request: r.Name, Driver: "dra.cpu", Pool: "n1", Device: device})
+			if !c.untold {
+				claim.Status.Devices = append(claim.Status.Devices, resourceapi.AllocatedDeviceStatus{
+					Driver: "dra.cpu", Pool: "n1", Device: device, Data: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"cpuset": "%d"}`, i)},
+				})
+			}
+			continue
+		}
 		device := fmt.Sprintf("nic%d%d", i, side)
 		if c.sameNIC {
 			device = "nic"
@@ -108,6 +123,9 @@ var rates = map[string]float64{"192.168.200.": 10e9, "192.168.201.": 5e9, "10.88
 
 func (c *cluster) execute(ctx context.Context, _, pod string, command []string) ([]byte, error) {
 	c.step()
+	if c.perftest != nil {
+		return c.perftest.execute(ctx, pod, command)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ctx.Err() != nil {
@@ -163,10 +181,10 @@ func (c *cluster) verify(ctx context.Context, pod *corev1.Pod) (report.Verified,
 	return v, nil
 }
 
-// measure runs a plan, and wants the cluster empty afterwards.
+// measure runs tcp.
 func (c *cluster) measure(t *testing.T, ctx context.Context, against string) (*report.Report, string, error) {
 	t.Helper()
-	o := plan.TCPOptions{Run: "plumbline-bench-x", Namespace: namespace, Image: "bench", Against: against, Seconds: 1}
+	o := plan.Options{Run: "plumbline-bench-x", Namespace: namespace, Image: "bench", Against: against, Seconds: 1}
 	if against != plan.PodNetwork {
 		o.Addresses = []netip.Prefix{netip.MustParsePrefix("192.168.200.0/24"), netip.MustParsePrefix("192.168.201.0/24")}
 	}
@@ -174,10 +192,15 @@ func (c *cluster) measure(t *testing.T, ctx context.Context, against string) (*r
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c.carryOut(ctx, p)
+}
+
+// carryOut runs a plan.
+func (c *cluster) carryOut(ctx context.Context, p *plan.Plan) (*report.Report, string, error) {
 	var told strings.Builder
 	now := time.Now()
 	runner := run.Runner{
-		Client: c, Execute: c.execute, Verify: c.verify, Progress: func(line string) { told.WriteString(line + "\n") },
+		Client: c, Execute: c.execute, Verify: c.verify, HostPackets: c.hostPackets, Progress: func(line string) { told.WriteString(line + "\n") },
 		Now: func() time.Time { return now }, Seed: 1, Poll: time.Millisecond, Patience: c.patience,
 	}
 	r, err := runner.Run(ctx, p, run.Settings{Pairs: 6})

@@ -4,7 +4,6 @@
 package run
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -98,23 +97,25 @@ func (m *measurement) measure(ctx context.Context, run *report.Run, t target) (w
 	if run.After, err = m.verified(ctx); err != nil {
 		return nil, err
 	}
-	m.report.Versions.Tool = printable.Text(result.Version)
+	if result.Version != "" {
+		m.report.Versions.Tool = printable.Text(result.Version)
+	}
 	run.Value, run.Retransmits = &result.Value, result.Retransmits
 	count(run, t, since(before[0], after[0]), since(before[1], after[1]))
 	run.ThrownOut = m.unplanned(run, result.Load)
 	return nil, nil
 }
 
-// count sorts what the pods' interfaces carried into the arm's and the others'.
+// count sorts what the pods' NICs carried into the arm's and the others'.
 func count(run *report.Run, t target, server, client map[string]counters) {
-	run.Received, run.Sent = server[t.arm.Interface].received, client[t.arm.Interface].sent
+	run.Received, run.Sent = server[t.carriers[0]].received, client[t.carriers[1]].sent
 	for name, c := range server {
-		if name != t.arm.Interface {
+		if name != t.carriers[0] {
 			run.Astray += c.received
 		}
 	}
 	for name, c := range client {
-		if name != t.arm.Interface {
+		if name != t.carriers[1] {
 			run.Astray += c.sent
 		}
 	}
@@ -122,34 +123,11 @@ func count(run *report.Run, t target, server, client map[string]counters) {
 
 func (m *measurement) readBoth(ctx context.Context, into *[2]map[string]counters) (err error) {
 	for i, side := range m.plan.Sides() {
-		if into[i], err = m.readCounters(ctx, side.Role); err != nil {
+		if into[i], err = m.readCounters(ctx, i, side.Role); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// execute has the client's pod run the tool. why is of one that gave no figure.
-func (m *measurement) execute(ctx context.Context, t target) (result plan.Reading, why, err error) {
-	client := m.pods[m.plan.Client.Role]
-	tool := &m.plan.Tool
-	limited, cancel := context.WithTimeout(ctx, tool.Limit()+m.Patience)
-	defer cancel()
-	out, failed := m.Execute(limited, client.Namespace, client.Name, tool.Measure(t.ends))
-	if ctx.Err() != nil {
-		return plan.Reading{}, nil, ctx.Err()
-	}
-	if failed != nil && lacksProgram(failed.Error()) {
-		return plan.Reading{}, nil, fmt.Errorf("%w: pod %s: %w", ErrTool, client.Name, failed)
-	}
-	if failed != nil && len(bytes.TrimSpace(out)) == 0 {
-		return plan.Reading{}, failed, nil
-	}
-	// What it says itself tells more than its exit code.
-	if result, why = tool.Read(bytes.NewReader(out)); why == nil && failed != nil {
-		why = failed
-	}
-	return result, why, nil
 }
 
 // verified is what verify says of both pods.
@@ -203,17 +181,24 @@ func (m *measurement) unplanned(run *report.Run, load plan.Load) string {
 	if wrong := notAsClaimed(run.After); wrong != "" {
 		reasons = append(reasons, "after it, "+wrong)
 	}
-	link := m.targets[run.Arm].arm.Interface
+	t := m.targets[run.Arm]
 	for _, one := range []struct {
-		what  string
-		bytes int64
-	}{{"sent", run.Sent}, {"received", run.Received}} {
-		if part := float64(one.bytes) / load.Said; part < load.Fewest || part > load.Most {
-			reasons = append(reasons, fmt.Sprintf("%d bytes were %s by %s, %.2f of the %.0f that the tool says", one.bytes, one.what, link, part, load.Said))
+		what, carrier string
+		count         int64
+	}{{"sent", t.carriers[1], run.Sent}, {"received", t.carriers[0], run.Received}} {
+		if part := float64(one.count) / load.Said; part < load.Fewest || part > load.Most {
+			reasons = append(reasons, fmt.Sprintf("%d %s were %s by %s, %.2f of the %.0f that the tool says", one.count, load.Unit, one.what, one.carrier, part, load.Said))
 		}
 	}
 	if float64(run.Astray) > astray*load.Said {
-		reasons = append(reasons, fmt.Sprintf("%d bytes went by other interfaces than %s", run.Astray, link))
+		reasons = append(reasons, fmt.Sprintf("%d %s went by other %s than %s", run.Astray, load.Unit, m.others(), t.carriers[1]))
 	}
 	return strings.Join(reasons, "; ")
+}
+
+func (m *measurement) others() string {
+	if m.plan.Tool.RDMA {
+		return "RDMA devices"
+	}
+	return "interfaces"
 }

@@ -25,20 +25,26 @@ const kept = "../../bench/report/testdata/thrown-out.json"
 
 func TestUsage(t *testing.T) {
 	for line, want := range map[string]string{
-		"tcp":                                    "no image",
-		"tcp --image i --pairs 4":                "--pairs 4: want 5 to 1000",
-		"tcp --image i --seconds 0":              "--seconds 0",
-		"tcp --image i --patience 0s":            "--patience 0s",
-		"tcp --image i -o xml":                   `output format "xml"`,
-		"tcp --image i --node a,b,c":             "3 nodes",
-		"tcp --image i --addresses 10.0.0.0":     "want a subnet",
-		"tcp --image i --addresses 10.0.0.1/24":  "10.0.0.1/24 is no subnet",
-		"tcp --image i --against true --cpus -1": "-1 CPUs",
-		"tcp more":                               `unexpected argument "more"`,
-		"report":                                 "0 files",
-		"report a b c":                           "3 files",
-		"report a b -o json":                     "are of one report",
-		"nothing":                                `unknown command "nothing"`,
+		"tcp":                                                     "no image",
+		"tcp --image i --pairs 4":                                 "--pairs 4: want 5 to 1000",
+		"tcp --image i --seconds 0":                               "--seconds 0",
+		"tcp --image i --patience 0s":                             "--patience 0s",
+		"tcp --image i -o xml":                                    `output format "xml"`,
+		"tcp --image i --node a,b,c":                              "3 nodes",
+		"tcp --image i --addresses 10.0.0.0":                      "want a subnet",
+		"tcp --image i --addresses 10.0.0.1/24":                   "10.0.0.1/24 is no subnet",
+		"tcp --image i --against true --cpus -1":                  "-1 CPUs",
+		"rdma-latency --image i --variable gpu":                   `--variable "gpu"`,
+		"rdma-latency --image i --against eth0":                   "has no RDMA",
+		"rdma-latency --image i --cpus 0":                         "no CPUs",
+		"rdma-bandwidth --image i --size 0":                       "iterations of 0 bytes",
+		"rdma-bandwidth --image i --variable cpus --against true": "where the arms differ in CPUs",
+		"rdma-bandwidth --image i --addresses 10.0.0.0/24":        "1 subnets of addresses: want 2",
+		"tcp more":           `unexpected argument "more"`,
+		"report":             "0 files",
+		"report a b c":       "3 files",
+		"report a b -o json": "are of one report",
+		"nothing":            `unknown command "nothing"`,
 	} {
 		_, err := clitest.Run(t, NewCommand(""), "", strings.Fields(line)...)
 		if !errors.As(err, new(cmdutil.UsageError)) || !strings.Contains(err.Error(), want) {
@@ -49,13 +55,15 @@ func TestUsage(t *testing.T) {
 
 // A dry run needs no cluster, and prints all that would be made.
 func TestDryRun(t *testing.T) {
-	out, err := clitest.Run(t, NewCommand(""), "", "tcp", "--image", "registry.example/bench", "--dry-run", "-n", "team-a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, times := range map[string]int{"kind: Job": 2 - 1, "kind: ResourceClaim\n": 2, "kind: Pod\n": 2, "namespace: team-a": 5} {
-		if got := strings.Count(out, want); got != times {
-			t.Errorf("%q is there %d times, want %d:\n%s", want, got, times, out)
+	for _, kind := range kinds {
+		out, err := clitest.Run(t, NewCommand(""), "", kind.name, "--image", "registry.example/bench", "--dry-run", "-n", "team-a")
+		if err != nil {
+			t.Fatal(kind.name, err)
+		}
+		for want, times := range map[string]int{"kind: Job": 1, "kind: ResourceClaim\n": 2, "kind: Pod\n": 2, "namespace: team-a": 5} {
+			if got := strings.Count(out, want); got != times {
+				t.Errorf("%s: %q is there %d times, want %d:\n%s", kind.name, want, got, times, out)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@
 //
 //	command.go  what all its commands have in common: exit codes, and which there are
 //	tcp.go      flags of tcp, and its plan
+//	rdma.go     those of rdma-latency and rdma-bandwidth
 //	measure.go  a plan is printed or carried out, and its report written
 //	report.go   reports that were kept
 package bench
@@ -91,6 +92,8 @@ func codes() string {
 // kinds are what can be measured.
 var kinds = []struct{ name, tool, variable, what string }{
 	{plan.TCP, "iperf3", string(plan.NIC), "throughput of one TCP stream between two pods, by a claimed NIC against the pods' own network or other NICs"},
+	{plan.RDMALatency, "ib_write_lat", "NIC, CPUs", "median latency of RDMA writes between two pods, by a NIC near the CPUs against a far one or others, or by CPUs"},
+	{plan.RDMABandwidth, "ib_write_bw", "NIC, CPUs", "bandwidth of RDMA writes between two pods, compared likewise"},
 }
 
 // NewCommand makes the command, in a group of the help text.
@@ -110,11 +113,14 @@ counted. All that was made goes in the end, also when the command is killed
   {{program}} bench list
 
   # is a claimed NIC faster than the pod's own network?
-  {{program}} bench tcp --image registry.example/bench --addresses 192.168.200.0/24`,
+  {{program}} bench tcp --image registry.example/bench --addresses 192.168.200.0/24
+
+  # what does a NIC of the other NUMA node cost?
+  {{program}} bench rdma-latency --image registry.example/bench`,
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTCP(newOptions()), newList(), newReport())
+	cmd.AddCommand(newTCP(newOptions()), newRDMA(newOptions(), plan.RDMALatency), newRDMA(newOptions(), plan.RDMABandwidth), newList(), newReport())
 	return cmd
 }
 

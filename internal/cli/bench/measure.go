@@ -10,12 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"plumbline.dev/plumbline/internal/atomicfile"
 	"plumbline.dev/plumbline/internal/bench/plan"
@@ -44,7 +45,7 @@ type options struct {
 }
 
 func newOptions() *options {
-	o := &options{cluster: cmdutil.NewNamespacedFlags()}
+	o := &options{cluster: cmdutil.NewNamespacedFlags(), seconds: 5}
 	o.runner = o.newRunner
 	return o
 }
@@ -53,7 +54,6 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.image, "image", "", "the image that the pods run, which has the tool (docs/bench.md has a recipe)")
 	flags.StringSliceVar(&o.nodes, "node", nil, "where the pods run: one node, or those of server and client; the scheduler's choice without it")
 	flags.IntVar(&o.pairs, "pairs", 8, fmt.Sprintf("how many turns are measured, each with a run of both arms; %d at least", stats.FewestPairs))
-	flags.IntVar(&o.seconds, "seconds", 5, "how long each run is")
 	flags.DurationVar(&o.patience, "patience", 2*time.Minute, "how long pods may take to start, and all to go")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the manifests, and make nothing")
 	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml; json is what \"bench report\" reads")
@@ -72,6 +72,27 @@ func (o *options) check() error {
 		return cmdutil.Usagef("--patience %s: want more than 0s", o.patience)
 	}
 	return cmdutil.CheckFormat(o.output)
+}
+
+// plan makes the plan of a kind of what its flags and those of all kinds say, and measures.
+func (o *options) plan(cmd *cobra.Command, p plan.Options, subnets []string, newPlan func(plan.Options) (*plan.Plan, error)) error {
+	for _, text := range subnets {
+		subnet, err := netip.ParsePrefix(text)
+		if err != nil {
+			return cmdutil.Usagef("--addresses %q: want a subnet, such as 192.168.200.0/24", text)
+		}
+		p.Addresses = append(p.Addresses, subnet)
+	}
+	var err error
+	if p.Namespace, err = o.cluster.CurrentNamespace(); err != nil {
+		return err
+	}
+	p.Run, p.Image, p.Nodes, p.Seconds = "plumbline-bench-"+utilrand.String(8), o.image, o.nodes, o.seconds
+	made, err := newPlan(p)
+	if err == nil {
+		err = o.measure(cmd, made)
+	}
+	return coded(cmd, err)
 }
 
 // measure prints a plan, or carries it out.
@@ -131,29 +152,32 @@ func (o *options) newRunner(progress func(string)) (*run.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	ask, err := o.verifier(client)
+	agents, err := cmdutil.AgentsOf(o.cluster, client, o.agents)
 	if err != nil {
 		return nil, err
 	}
 	return &run.Runner{
-		Client: client, Execute: run.Execute(execute), Verify: ask, Progress: progress, Now: time.Now,
+		Client: client, Execute: run.Execute(execute), Verify: verifier(agents), HostPackets: hostPackets(agents), Progress: progress, Now: time.Now,
 		Seed: rand.Uint64(), Poll: time.Second, Patience: o.patience,
 	}, nil
 }
 
 // verifier asks the agent of a pod's node.
-func (o *options) verifier(client kubernetes.Interface) (run.Verify, error) {
-	agents, err := cmdutil.AgentsOf(o.cluster, client, o.agents)
-	if err != nil {
-		return nil, err
-	}
+func verifier(agents cmdutil.Agents) run.Verify {
 	return func(ctx context.Context, pod *corev1.Pod) (report.Verified, error) {
 		out, err := agents.Ask(ctx, pod.Spec.NodeName, "plumbline-agent", "verify", "--namespace="+pod.Namespace, "--pod="+pod.Name)
 		if err != nil {
 			return report.Verified{}, err
 		}
 		return verified(out, pod)
-	}, nil
+	}
+}
+
+// hostPackets asks the agent of a node.
+func hostPackets(agents cmdutil.Agents) run.HostPackets {
+	return func(ctx context.Context, node string, devices []string) ([]byte, error) {
+		return agents.Ask(ctx, node, append([]string{"plumbline-agent", "rdma-counters"}, devices...)...)
+	}
 }
 
 // verified reads an agent's answer. A pod that it does not know yet is unknown.

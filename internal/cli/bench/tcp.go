@@ -4,10 +4,7 @@
 package bench
 
 import (
-	"net/netip"
-
 	"github.com/spf13/cobra"
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"plumbline.dev/plumbline/internal/bench/plan"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
@@ -15,7 +12,7 @@ import (
 
 // newTCP measures throughput between two pods.
 func newTCP(o *options) *cobra.Command {
-	tcp := plan.TCPOptions{}
+	tcp := plan.Options{}
 	var subnets []string
 	cmd := &cobra.Command{
 		Use:   "tcp --image IMAGE",
@@ -40,23 +37,7 @@ Claimed NICs keep the addresses that they have on the host; --addresses gives th
   {{program}} bench tcp --image registry.example/bench --dry-run`,
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, text := range subnets {
-				subnet, err := netip.ParsePrefix(text)
-				if err != nil {
-					return cmdutil.Usagef("--addresses %q: want a subnet, such as 192.168.200.0/24", text)
-				}
-				tcp.Addresses = append(tcp.Addresses, subnet)
-			}
-			var err error
-			if tcp.Namespace, err = o.cluster.CurrentNamespace(); err != nil {
-				return err
-			}
-			tcp.Run, tcp.Image, tcp.Nodes, tcp.Seconds = "plumbline-bench-"+utilrand.String(8), o.image, o.nodes, o.seconds
-			p, err := plan.NewTCP(tcp)
-			if err == nil {
-				err = o.measure(cmd, p)
-			}
-			return coded(cmd, err)
+			return o.plan(cmd, tcp, subnets, plan.NewTCP)
 		},
 	}
 	flags := cmd.Flags()
@@ -64,6 +45,7 @@ Claimed NICs keep the addresses that they have on the host; --addresses gives th
 	flags.StringVar(&tcp.Against, "against", plan.PodNetwork, "what they are compared with: "+plan.PodNetwork+", the pods' own network, or an expression for other NICs")
 	flags.StringSliceVar(&subnets, "addresses", nil, "subnets of the claimed NICs' addresses, one for each arm's; those of the host without it")
 	flags.IntVar(&tcp.CPUs, "cpus", 0, "so many exclusive CPUs for each pod, in both arms the same")
+	flags.IntVar(&o.seconds, "seconds", 5, "how long each run is")
 	o.addFlags(flags)
 	return cmd
 }

@@ -258,3 +258,16 @@ func FuzzParseJSON(f *testing.F) {
 		fuzzed(t, r, err)
 	})
 }
+
+func TestMTU(t *testing.T) {
+	for name, want := range map[string]int64{"lat-debian12.txt": 1024, "bw-host-memory.txt": 4096} {
+		if got, err := perftest.MTU(strings.NewReader(toolstest.File(t, name))); err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", name, got, err, want)
+		}
+	}
+	toolstest.Refuses(t, perftest.MTU, toolstest.Refusals{
+		{"nothing", "", tools.ErrCut, "empty"},
+		{"none", " #bytes #iterations\n", tools.ErrMissing, "Mtu"},
+		{"zero", " Mtu             : 0[B]\n", tools.ErrFormat, "Mtu"},
+	})
+}

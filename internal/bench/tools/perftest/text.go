@@ -56,6 +56,23 @@ func ParseText(r io.Reader) (*Result, error) {
 	return nil, fmt.Errorf("perftest: %w: no line of dashes ends the table", tools.ErrCut)
 }
 
+// mtuLine is that of RDMA's own maximum: " Mtu             : 1024[B]".
+var mtuLine = regexp.MustCompile(`^\s*Mtu\s*:\s*(\d+)\[B\]\s*$`)
+
+// MTU is how many bytes of a message go in one packet, as stands above the table.
+func MTU(r io.Reader) (int64, error) {
+	lines, err := tools.Lines(r)
+	if err != nil {
+		return 0, fmt.Errorf("perftest: %w", err)
+	}
+	for _, line := range lines {
+		if found := mtuLine.FindStringSubmatch(line); found != nil {
+			return count("Mtu", found[1])
+		}
+	}
+	return 0, fmt.Errorf("perftest: Mtu: %w above the table", tools.ErrMissing)
+}
+
 type textParser struct {
 	result Result
 	header []heading
