@@ -62,6 +62,7 @@ func comparable(a, b *Report) error {
 		{"first arm", a.A.Name, b.A.Name}, {"second arm", a.B.Name, b.B.Name},
 		{"seconds", fmt.Sprint(a.Seconds), fmt.Sprint(b.Seconds)},
 		{"iterations", fmt.Sprint(a.Iterations), fmt.Sprint(b.Iterations)}, {"bytes", fmt.Sprint(a.Bytes), fmt.Sprint(b.Bytes)},
+		{"repeats", fmt.Sprint(max(a.Repeats, 1)), fmt.Sprint(max(b.Repeats, 1))},
 	} {
 		if one.a != one.b {
 			return fmt.Errorf("%w: %s %q and %q", ErrOther, one.what, one.a, one.b)

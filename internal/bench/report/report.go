@@ -36,6 +36,9 @@ type Report struct {
 	Seconds    int `json:"seconds"`
 	Iterations int `json:"iterations,omitempty"`
 	Bytes      int `json:"bytes,omitempty"`
+	// Repeats is how often the tool ran for each value, which is the median; once where it is
+	// absent.
+	Repeats int `json:"repeats,omitempty"`
 	// Counted is what Sent, Received and Astray of the runs are; bytes where it is absent.
 	Counted plan.Unit `json:"counted,omitempty"`
 	A       Arm       `json:"a"`
@@ -103,6 +106,8 @@ type Run struct {
 	Arm  Letter `json:"arm"`
 	// Value is absent where the run gave none.
 	Value *float64 `json:"value,omitempty"`
+	// Values are those of which Value is the median, where the tool ran more than once.
+	Values []float64 `json:"values,omitempty"`
 	// Retransmits is absent where nobody counted.
 	Retransmits *int64 `json:"retransmits,omitempty"`
 	// Sent are the client's bytes by the arm's interface, Received the server's, and Astray
@@ -251,6 +256,15 @@ func (r *Report) checkRuns() error {
 			return fmt.Errorf("run %d is of turn %d: want 0 or more", i+1, run.Turn)
 		case seen[at]:
 			return fmt.Errorf("run %d is a second one of arm %s in turn %d: want one", i+1, run.Arm, run.Turn)
+		}
+		if len(run.Values) > 0 {
+			median, err := stats.Median(run.Values)
+			if err != nil {
+				return fmt.Errorf("run %d: %w", i+1, err)
+			}
+			if !alike(run.Value, &median) {
+				return fmt.Errorf("run %d is %s, and the median of its values is %v", i+1, shown(run.Value), median)
+			}
 		}
 		seen[at] = true
 	}

@@ -112,6 +112,8 @@ func TestRead(t *testing.T) {
 		"a past turn": {strings.Replace(whole, `"turn":6`, `"turn":-6`, 1), "turn -6: want 0 or more"},
 		"a third arm": {strings.Replace(whole, `"arm":"A"`, `"arm":"C"`, 1), `run 1 is of arm "C": want A or B`},
 		"a run twice": {strings.Replace(whole, `"turn":2`, `"turn":3`, 1), "a second one of arm A in turn 3"},
+		"values":      {strings.Replace(whole, `"value":8.1`, `"value":8.1,"values":[8.1,8.2,8.3]`, 1), "is 8.1, and the median of its values is 8.2"},
+		"no values":   {strings.Replace(whole, `"value":8.1`, `"value":8.1,"values":[0]`, 1), "no measurement"},
 		"empty":       {"", "unexpected end"},
 	} {
 		if _, err := report.Read(strings.NewReader(c.text)); !errors.Is(err, report.ErrReport) || !strings.Contains(err.Error(), c.want) {
@@ -144,6 +146,7 @@ func TestWriteComparison(t *testing.T) {
 		"kind":                         func(r *report.Report) { r.Kind = "other" },
 		"unit":                         func(r *report.Report) { r.Figure.Unit = "us" },
 		"seconds":                      func(r *report.Report) { r.Seconds = 1 },
+		"repeats \"1\" and \"3\"":      func(r *report.Report) { r.Repeats = 3 },
 		"report 2 has no interval":     func(r *report.Report) { r.Verdict.Low = nil },
 		"a claimed NIC in one and":     func(r *report.Report) { r.A.Devices = nil },
 		"second arm \"eth0\" and \"\"": func(r *report.Report) { r.B.Name = "" },

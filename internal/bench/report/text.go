@@ -134,8 +134,12 @@ func (r *Report) made() string {
 
 // length is what each run was of.
 func (r *Report) length() string {
-	if r.Iterations == 0 {
-		return plural.Count(r.Seconds, "second", "seconds")
+	length := plural.Count(r.Seconds, "second", "seconds")
+	if r.Iterations > 0 {
+		length = fmt.Sprintf("%s of %s", plural.Count(r.Iterations, "iteration", "iterations"), plural.Count(r.Bytes, "byte", "bytes"))
 	}
-	return fmt.Sprintf("%s of %s", plural.Count(r.Iterations, "iteration", "iterations"), plural.Count(r.Bytes, "byte", "bytes"))
+	if r.Repeats > 1 {
+		length += fmt.Sprintf(", the median of %d", r.Repeats)
+	}
+	return length
 }

@@ -66,6 +66,8 @@ type Runner struct {
 type Settings struct {
 	// Pairs are the turns that are measured, after one that is not.
 	Pairs int
+	// Repeats is how often the tool runs for one value of an arm, which is the median.
+	Repeats int
 }
 
 // Run returns the report of a plan. Where it fails with ErrTooFew there is a report too. All
@@ -101,7 +103,7 @@ func (r *Runner) run(ctx context.Context, p *plan.Plan, s Settings) (*report.Rep
 	}()
 	figure := p.Tool.Figure
 	m := &measurement{Runner: r, plan: p, settings: s, report: &report.Report{
-		Schema: report.Schema, Kind: p.Kind, Variable: p.Variable, Started: began.UTC().Truncate(time.Second), Seconds: p.Tool.Seconds, Iterations: p.Tool.Iterations, Bytes: p.Tool.Bytes,
+		Schema: report.Schema, Kind: p.Kind, Variable: p.Variable, Started: began.UTC().Truncate(time.Second), Seconds: p.Tool.Seconds, Iterations: p.Tool.Iterations, Bytes: p.Tool.Bytes, Repeats: s.Repeats,
 		Figure: report.Figure{Name: figure.Name, Unit: figure.Unit, HigherIsBetter: figure.HigherIsBetter}, Runs: []report.Run{},
 		Counted: counted(p.Tool.RDMA),
 	}}

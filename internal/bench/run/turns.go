@@ -12,6 +12,7 @@ import (
 
 	"plumbline.dev/plumbline/internal/bench/plan"
 	"plumbline.dev/plumbline/internal/bench/report"
+	"plumbline.dev/plumbline/internal/bench/stats"
 	"plumbline.dev/plumbline/internal/printable"
 )
 
@@ -87,7 +88,7 @@ func (m *measurement) measure(ctx context.Context, run *report.Run, t target) (w
 	if err := m.readBoth(ctx, &before); err != nil {
 		return nil, err
 	}
-	result, why, err := m.execute(ctx, t)
+	result, why, err := m.repeat(ctx, run, t)
 	if err != nil || why != nil {
 		return why, err
 	}
@@ -104,6 +105,30 @@ func (m *measurement) measure(ctx context.Context, run *report.Run, t target) (w
 	count(run, t, since(before[0], after[0]), since(before[1], after[1]))
 	run.ThrownOut = m.unplanned(run, result.Load)
 	return nil, nil
+}
+
+// repeat has the tool run as often as one run wants it, whose value is the median.
+func (m *measurement) repeat(ctx context.Context, run *report.Run, t target) (all plan.Reading, why, err error) {
+	var values []float64
+	for range m.settings.Repeats {
+		one, why, err := m.execute(ctx, t)
+		if err != nil || why != nil {
+			return plan.Reading{}, why, err
+		}
+		values = append(values, one.Value)
+		one.Load.Said += all.Load.Said
+		if one.Retransmits != nil && all.Retransmits != nil {
+			*one.Retransmits += *all.Retransmits
+		}
+		all = one
+	}
+	if all.Value, err = stats.Median(values); err != nil {
+		return plan.Reading{}, err, nil
+	}
+	if len(values) > 1 {
+		run.Values = values
+	}
+	return all, nil, nil
 }
 
 // count sorts what the pods' NICs carried into the arm's and the others'.

@@ -27,6 +27,7 @@ func TestUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"tcp":                                                     "no image",
 		"tcp --image i --pairs 4":                                 "--pairs 4: want 5 to 1000",
+		"tcp --image i --repeats 0":                               "--repeats 0: want 1 to 1000",
 		"tcp --image i --seconds 0":                               "--seconds 0",
 		"tcp --image i --patience 0s":                             "--patience 0s",
 		"tcp --image i -o xml":                                    `output format "xml"`,

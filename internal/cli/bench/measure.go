@@ -34,6 +34,7 @@ type options struct {
 	image    string
 	nodes    []string
 	pairs    int
+	repeats  int
 	seconds  int
 	patience time.Duration
 	dryRun   bool
@@ -54,6 +55,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.image, "image", "", "the image that the pods run, which has the tool (docs/bench.md has a recipe)")
 	flags.StringSliceVar(&o.nodes, "node", nil, "where the pods run: one node, or those of server and client; the scheduler's choice without it")
 	flags.IntVar(&o.pairs, "pairs", 8, fmt.Sprintf("how many turns are measured, each with a run of both arms; %d at least", stats.FewestPairs))
+	flags.IntVar(&o.repeats, "repeats", 1, "how often the tool runs for each value of an arm, which is their median")
 	flags.DurationVar(&o.patience, "patience", 2*time.Minute, "how long pods may take to start, and all to go")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the manifests, and make nothing")
 	flags.StringVarP(&o.output, "output", "o", "text", "output format: text, json or yaml; json is what \"bench report\" reads")
@@ -66,6 +68,8 @@ func (o *options) check() error {
 	switch {
 	case o.pairs < stats.FewestPairs || o.pairs > 1000:
 		return cmdutil.Usagef("--pairs %d: want %d to 1000: of fewer there is no interval", o.pairs, stats.FewestPairs)
+	case o.repeats < 1 || o.repeats > 1000:
+		return cmdutil.Usagef("--repeats %d: want 1 to 1000", o.repeats)
 	case o.seconds < 1 || o.seconds > 3600:
 		return cmdutil.Usagef("--seconds %d: want 1 to 3600", o.seconds)
 	case o.patience <= 0:
@@ -107,7 +111,7 @@ func (o *options) measure(cmd *cobra.Command, p *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	r, err := runner.Run(cmd.Context(), p, run.Settings{Pairs: o.pairs})
+	r, err := runner.Run(cmd.Context(), p, run.Settings{Pairs: o.pairs, Repeats: o.repeats})
 	if r != nil {
 		err = errors.Join(o.write(cmd, r), err)
 	}
