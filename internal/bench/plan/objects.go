@@ -19,6 +19,9 @@ import (
 	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
+// Roles of the sides.
+const roleServer, roleClient = "server", "client"
+
 // Names of the requests, and of the interfaces in the pods.
 const (
 	requestA, requestB     = "nic", "other"
@@ -34,16 +37,22 @@ type wants struct {
 	selectors []string
 	// near and far are pairs of requests that are of one NUMA node, and that are not.
 	near, far [][]string
+	// node is the attribute that says of both which NUMA node that is.
+	node resourceapi.FullyQualifiedName
 	// cpus are the requests of CPUs.
 	cpus []string
-	gpu  bool
+	// alone has one pod measure, without a server.
+	alone bool
 }
 
 // build makes the objects of a plan that has its arms. command is the pods'.
 func (p *Plan) build(o *Options, w wants, command []string) error {
 	p.Keeper = keeper(metav1.ObjectMeta{Namespace: o.Namespace, Labels: map[string]string{Label: o.Run}}, o.Image)
 	for i, side := range []*Side{&p.Server, &p.Client} {
-		*side = Side{Role: []string{"server", "client"}[i]}
+		*side = Side{Role: []string{roleServer, roleClient}[i]}
+		if w.alone && i == 0 {
+			continue
+		}
 		meta := object(o.Namespace, o.Run, side.Role)
 		claim, err := o.claim(meta, p.Arms(), w, i)
 		if err != nil {
@@ -88,19 +97,24 @@ func (o *Options) claim(meta metav1.ObjectMeta, arms []Arm, w wants, side int) (
 			}},
 		}})
 	}
-	if w.gpu {
-		devices.Requests = append(devices.Requests, resourceapi.DeviceRequest{Name: requestGPU, Exactly: &resourceapi.ExactDeviceRequest{
-			DeviceClassName: slicecodec.DriverGPU,
-		}})
+	if o.GPUs > 0 {
+		request := &resourceapi.ExactDeviceRequest{DeviceClassName: slicecodec.DriverGPU}
+		if o.GPUs > 1 {
+			request.AllocationMode, request.Count = resourceapi.DeviceAllocationModeExactCount, int64(o.GPUs)
+		}
+		if o.GPU != "" {
+			request.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: o.GPU}}}
+		}
+		devices.Requests = append(devices.Requests, resourceapi.DeviceRequest{Name: requestGPU, Exactly: request})
 	}
 	for _, pair := range w.near {
 		devices.Constraints = append(devices.Constraints, resourceapi.DeviceConstraint{
-			Requests: pair, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(slicecodec.AttrLegacyNUMANode)),
+			Requests: pair, MatchAttribute: &w.node,
 		})
 	}
 	for _, pair := range w.far {
 		devices.Constraints = append(devices.Constraints, resourceapi.DeviceConstraint{
-			Requests: pair, DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName(slicecodec.AttrLegacyNUMANode)),
+			Requests: pair, DistinctAttribute: &w.node,
 		})
 	}
 	return claim, nil

@@ -6,6 +6,8 @@ package plan
 import (
 	"fmt"
 	"net/netip"
+
+	"plumbline.dev/plumbline/internal/bench/tools/mfu"
 )
 
 // What Against says beside an expression.
@@ -41,6 +43,24 @@ type Options struct {
 	Seconds, Iterations, Bytes int
 	// GPUMemory has RDMA read from and write to the memory of a claimed GPU.
 	GPUMemory bool
+	// GPUs is how many each pod claims, and GPU an expression that they fulfil.
+	GPUs int
+	GPU  string
+	// RDMA has jobs go by the RDMA devices of their NICs, and not by sockets.
+	RDMA bool
+	// Command is the user's own: a training's of one rank, or the all-reduce's program.
+	Command []string
+	// Training says what Command trains, in which precision, for how many steps, and what the
+	// GPU's peak is; 0 is that of its product.
+	Training TrainingOptions
+}
+
+// TrainingOptions are a model, and how it is trained.
+type TrainingOptions struct {
+	Shape     mfu.Shape
+	Precision string
+	Steps     int
+	Peak      float64
 }
 
 // node is that of the server (0) or of the client (1).
@@ -60,6 +80,8 @@ func (o *Options) check(nics int, has string) error {
 		return fmt.Errorf("%w: %d nodes: want at most two, of the server and of the client", ErrOptions, len(o.Nodes))
 	case o.CPUs < 0:
 		return fmt.Errorf("%w: %d CPUs: want a number above 0, or none", ErrOptions, o.CPUs)
+	case o.GPUs < 0 || o.GPUs > 32:
+		return fmt.Errorf("%w: %d GPUs: want 0 to 32", ErrOptions, o.GPUs)
 	case len(o.Addresses) > 0 && len(o.Addresses) != nics:
 		return fmt.Errorf("%w: %d subnets of addresses: want %d, one for each claimed NIC", ErrOptions, len(o.Addresses), nics)
 	}

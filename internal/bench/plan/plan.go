@@ -46,6 +46,7 @@ type Plan struct {
 	A, B     Arm
 	// Keeper owns the other objects.
 	Keeper *batchv1.Job
+	// Server is empty where one pod measures alone.
 	Server Side
 	Client Side
 }
@@ -73,15 +74,27 @@ type Side struct {
 	Claim *resourceapi.ResourceClaim
 }
 
-// Sides are both ends.
-func (p *Plan) Sides() []Side { return []Side{p.Server, p.Client} }
+// Sides are both ends, or the one that there is.
+func (p *Plan) Sides() []Side {
+	if p.Server.Pod == nil {
+		return []Side{p.Client}
+	}
+	return []Side{p.Server, p.Client}
+}
 
 // Arms are both cases.
 func (p *Plan) Arms() []Arm { return []Arm{p.A, p.B} }
 
 // Objects are all that is made, in the order of making.
 func (p *Plan) Objects() []any {
-	return []any{p.Keeper, p.Server.Claim, p.Client.Claim, p.Server.Pod, p.Client.Pod}
+	all := []any{p.Keeper}
+	for _, side := range p.Sides() {
+		all = append(all, side.Claim)
+	}
+	for _, side := range p.Sides() {
+		all = append(all, side.Pod)
+	}
+	return all
 }
 
 // Own has the keeper, whose id the API server has given it, own every other object.

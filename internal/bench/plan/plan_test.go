@@ -5,6 +5,7 @@ package plan_test
 
 import (
 	"errors"
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"plumbline.dev/plumbline/internal/bench/plan"
+	"plumbline.dev/plumbline/internal/bench/tools/mfu"
 	"plumbline.dev/plumbline/internal/golden"
 )
 
@@ -53,6 +55,60 @@ func TestNewRDMA(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		assertObjects(t, name, p)
+	}
+}
+
+// Jobs' objects, and what their pods are told to run for the second arm.
+func TestNewJobs(t *testing.T) {
+	training := plan.TrainingOptions{Shape: mfu.Shape{Batch: 4096, Hidden: 8192, Layers: 12}, Precision: mfu.BF16, Steps: 20}
+	for name, c := range map[string]struct {
+		o    plan.Options
+		made func(plan.Options) (*plan.Plan, error)
+	}{
+		"gpu-latency": {plan.Options{CPUs: 4, Nodes: []string{"n1"}}, plan.NewGPULatency},
+		"training":    {plan.Options{Variable: plan.CPUs, CPUs: 4, GPUs: 1, RDMA: true, Command: []string{"python3", "/train.py"}, Training: training}, plan.NewTraining},
+		"allreduce": {plan.Options{
+			Variable: plan.NIC, Against: plan.Misaligned, CPUs: 4, GPUs: 2, GPU: "first", RDMA: true, Command: []string{"all_reduce_perf"}, Iterations: 20, Bytes: 1 << 27,
+		}, plan.NewAllReduce},
+		"allreduce-tcp": {plan.Options{Variable: plan.NIC, Against: plan.PodNetwork, Command: []string{"allreduce"}, Iterations: 20, Bytes: 1 << 20}, plan.NewAllReduce},
+	} {
+		c.o.Run, c.o.Namespace, c.o.Image = "plumbline-bench-x", "default", "registry.example/bench"
+		p, err := c.made(c.o)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		assertObjects(t, name, p)
+		end := func(address string) plan.End {
+			return plan.End{Address: netip.MustParseAddr(address), Interface: p.B.Interface, RDMA: "mlx5_" + address[len(address)-1:], GID: 3, CPUs: p.B.CPUs}
+		}
+		ends := plan.Ends{Server: end("192.168.200.1"), Client: end("192.168.200.2")}
+		said := "client: " + strings.Join(p.Tool.Measure(ends), " ") + "\n"
+		if p.Tool.Serve != nil {
+			said = "server: " + strings.Join(p.Tool.Serve(ends), " ") + "\n" + said
+		}
+		golden.Assert(t, "testdata/"+name+".commands", said)
+	}
+}
+
+// Bounds of what nobody knows the most of are open above, and by packets where RDMA is used.
+func TestLoadOfJobs(t *testing.T) {
+	const table = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n" +
+		"1024 256 float sum -1 10 0.10 0.10 0 10 0.10 0.10 0\n2048 512 float sum -1 10 0.10 0.10 0 10 0.10 0.10 0\n" +
+		"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0.1\n"
+	for rdma, want := range map[bool]plan.Load{
+		false: {Unit: plan.Bytes, Said: 2 * 3072 * 20, Fewest: 1, Most: math.Inf(1)},
+		true:  {Unit: plan.Packets, Said: 30, Fewest: 1, Most: math.Inf(1)},
+	} {
+		p, err := plan.NewAllReduce(plan.Options{Image: "i", Variable: plan.NIC, Against: "true", RDMA: rdma, Command: []string{"a"}, Iterations: 20, Bytes: 2048})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Tool.Read(strings.NewReader(table)); err != nil || got.Load != want || got.Value != 0.1 {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+		if got, err := p.Tool.Read(strings.NewReader(strings.Replace(table, "2048", "4096", 1))); err == nil || !strings.Contains(err.Error(), "2048 bytes") {
+			t.Errorf("%+v, %v: a table without its last size is read", got, err)
+		}
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"plumbline.dev/plumbline/internal/bench/tools"
 	"plumbline.dev/plumbline/internal/bench/tools/perftest"
-	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // Kinds of NewRDMA.
@@ -29,64 +28,25 @@ const RDMAPort = 18515
 // it.
 const rdmaLimit = 120
 
-// hasRDMA is of NICs with an RDMA device.
-const hasRDMA = `"rdma" in device.attributes["` + slicecodec.DriverNet + `"] && device.attributes["` + slicecodec.DriverNet + `"].rdma`
-
-// idle is the command of pods in which the tool runs when it is told to.
-var idle = []string{"tail", "-f", "/dev/null"}
-
 // NewRDMA has each of two pods hold a NIC and CPUs: two NICs where the arms differ in that,
 // and CPUs for each arm where they differ in these.
 func NewRDMA(kind string, o Options) (*Plan, error) {
+	o.RDMA = true
+	if o.GPUMemory {
+		o.GPUs = 1
+	}
 	p := &Plan{Kind: kind, Variable: o.Variable, Tool: o.perftest(kind)}
 	w, err := p.nearAndFar(&o)
 	if err != nil {
 		return nil, err
 	}
-	nics := 2
-	if p.A.Request == p.B.Request {
-		nics = 1
-	}
-	if err := o.check(nics, "perftest and a shell"); err != nil {
+	if err := o.check(p.nics(), "perftest and a shell"); err != nil {
 		return nil, err
 	}
 	if o.Iterations < 5 || o.Iterations > 1e8 || o.Bytes < 1 || o.Bytes > 1<<23 {
 		return nil, fmt.Errorf("%w: %d iterations of %d bytes: want 5 or more, of 1 to %d bytes", ErrOptions, o.Iterations, o.Bytes, 1<<23)
 	}
-	w.selectors, w.gpu = []string{hasRDMA}, o.GPUMemory
 	return p, p.build(&o, w, idle)
-}
-
-// nearAndFar gives a plan arms that differ in their NIC or in their CPUs.
-func (p *Plan) nearAndFar(o *Options) (w wants, err error) {
-	switch {
-	case o.Variable == CPUs && o.Against != "":
-		return w, fmt.Errorf("%w: other NICs, where the arms differ in CPUs: want one of both", ErrOptions)
-	case o.Variable == CPUs && o.CPUs == 0:
-		return w, fmt.Errorf("%w: no CPUs, where the arms differ in these: want a number above 0", ErrOptions)
-	case o.Variable == CPUs:
-		p.A = Arm{Name: "near", Request: requestA, Interface: interfaceA, CPUs: requestCPUs}
-		p.B = Arm{Name: "far", Request: requestA, Interface: interfaceA, CPUs: requestFarCPUs}
-		w.cpus = []string{requestCPUs, requestFarCPUs}
-		w.near, w.far = [][]string{{requestA, requestCPUs}}, [][]string{{requestA, requestFarCPUs}}
-		return w, nil
-	case o.Variable != NIC:
-		return w, fmt.Errorf("%w: variable %q: want %s or %s", ErrOptions, o.Variable, NIC, CPUs)
-	case o.Against == "" || o.Against == PodNetwork:
-		return w, fmt.Errorf("%w: against %q, which has no RDMA: want %s, or an expression that other NICs fulfil", ErrOptions, o.Against, Misaligned)
-	case o.Against == Misaligned && o.CPUs == 0:
-		return w, fmt.Errorf("%w: no CPUs that a NIC could be misaligned with: want a number above 0", ErrOptions)
-	}
-	p.A = Arm{Name: requestA, Request: requestA, Interface: interfaceA}
-	p.B = Arm{Name: requestB, Request: requestB, Interface: interfaceB}
-	if o.CPUs > 0 {
-		w.cpus = []string{requestCPUs}
-	}
-	if o.Against == Misaligned {
-		p.A.Name, p.B.Name = "aligned", Misaligned
-		w.near, w.far = [][]string{{requestA, requestCPUs}}, [][]string{{requestB, requestCPUs}}
-	}
-	return w, nil
 }
 
 // perftest has either side run the same command, the client with the server's address.
@@ -96,27 +56,21 @@ func (o *Options) perftest(kind string) Tool {
 		program, figure, read = "ib_write_bw", tools.Figure{Name: "bandwidth", Unit: "Gbit/s", HigherIsBetter: true}, o.readBandwidth
 	}
 	command := func(end End) []string {
-		words := []string{"timeout", "-s", "KILL", strconv.Itoa(rdmaLimit)}
-		if end.CPUs != "" {
-			words = append([]string{"taskset", "-c", end.CPUs}, words...)
+		words := []string{
+			program, "-d", end.RDMA, "-i", "1", "-x", strconv.Itoa(end.GID), "-p", strconv.Itoa(RDMAPort),
+			"-s", strconv.Itoa(o.Bytes), "-n", strconv.Itoa(o.Iterations), "-F",
 		}
-		words = append(words, program, "-d", end.RDMA, "-i", "1", "-x", strconv.Itoa(end.GID), "-p", strconv.Itoa(RDMAPort),
-			"-s", strconv.Itoa(o.Bytes), "-n", strconv.Itoa(o.Iterations), "-F")
 		if kind == RDMABandwidth {
 			words = append(words, "--report_gbits", "-q", "1")
 		}
 		if o.GPUMemory {
 			words = append(words, "--use_cuda=0")
 		}
-		return words
-	}
-	needs := []string{program, "timeout", "cat"}
-	if o.Variable == CPUs {
-		needs = append(needs, "taskset")
+		return limited(end, strconv.Itoa(rdmaLimit), words...)
 	}
 	return Tool{
-		Figure: figure, Iterations: o.Iterations, Bytes: o.Bytes, Limit: rdmaLimit * time.Second, Needs: needs, Version: []string{program, "--version"},
-		RDMA: true, Port: RDMAPort,
+		Figure: figure, Iterations: o.Iterations, Bytes: o.Bytes, Limit: rdmaLimit * time.Second, Needs: o.needs(program), Version: []string{program, "--version"},
+		Carrier: RDMADevices, Port: RDMAPort,
 		Serve:   func(e Ends) []string { return command(e.Server) },
 		Measure: func(e Ends) []string { return append(command(e.Client), e.Server.Address.String()) },
 		Read:    read,

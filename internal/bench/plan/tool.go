@@ -25,11 +25,12 @@ type Tool struct {
 	Needs []string
 	// Version prints the tool's version, where its output does not say it.
 	Version []string
-	// RDMA says that arms are RDMA devices, of which packets are counted, and not interfaces,
-	// of which bytes are.
-	RDMA bool
+	// Carrier is what the kernel counts the load of.
+	Carrier Carrier
+	// Setup is done once, when the pods are ready.
+	Setup []Step
 	// Serve is what the server's pod executes for a run, which ends with it, and Port where it
-	// listens then; nil where the pod's own command serves.
+	// listens then, 0 where the client waits for it; nil where the pod's own command serves.
 	Serve func(Ends) []string
 	Port  int
 	// Measure is what the client's pod executes for a run.
@@ -38,12 +39,30 @@ type Tool struct {
 	Read func(out io.Reader) (Reading, error)
 }
 
+// Carrier is what an arm's load goes by.
+type Carrier int
+
+// Carriers: interfaces, of which bytes are counted, RDMA devices, of which packets are, and
+// what no counter shows.
+const (
+	Interfaces Carrier = iota
+	RDMADevices
+	Uncounted
+)
+
+// Step is a command that is executed in a side's pod, and is told what the one before said.
+type Step struct {
+	Role    string
+	Command func(said string) []string
+}
+
 // Ends are where an arm's run takes place.
 type Ends struct{ Server, Client End }
 
 // End is an arm's place on one side.
 type End struct {
-	Address netip.Addr
+	Address   netip.Addr
+	Interface string
 	// RDMA is the RDMA device in the pod, and GID the index of the GID that is Address.
 	RDMA string
 	GID  int
@@ -56,6 +75,8 @@ type Reading struct {
 	Value float64
 	// Version is the tool's.
 	Version string
+	// Says is what else there is to say of the value.
+	Says string
 	// Retransmits is nil where nobody counted.
 	Retransmits *int64
 	Load        Load

@@ -108,6 +108,8 @@ type Run struct {
 	Value *float64 `json:"value,omitempty"`
 	// Values are those of which Value is the median, where the tool ran more than once.
 	Values []float64 `json:"values,omitempty"`
+	// Says is what else the tool said of it, such as the share of a GPU's peak.
+	Says string `json:"says,omitempty"`
 	// Retransmits is absent where nobody counted.
 	Retransmits *int64 `json:"retransmits,omitempty"`
 	// Sent are the client's bytes by the arm's interface, Received the server's, and Astray

@@ -136,7 +136,10 @@ func (r *Report) made() string {
 func (r *Report) length() string {
 	length := plural.Count(r.Seconds, "second", "seconds")
 	if r.Iterations > 0 {
-		length = fmt.Sprintf("%s of %s", plural.Count(r.Iterations, "iteration", "iterations"), plural.Count(r.Bytes, "byte", "bytes"))
+		length = plural.Count(r.Iterations, "iteration", "iterations")
+	}
+	if r.Bytes > 0 {
+		length += " of " + plural.Count(r.Bytes, "byte", "bytes")
 	}
 	if r.Repeats > 1 {
 		length += fmt.Sprintf(", the median of %d", r.Repeats)

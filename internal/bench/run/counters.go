@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"plumbline.dev/plumbline/internal/bench/plan"
 )
 
 // counters are the bytes of one interface since it is in the pod, or the packets of an RDMA
@@ -17,7 +19,7 @@ type counters struct{ received, sent int64 }
 // readCounters asks the kernel of a pod, that of the server (0) or of the client (1).
 func (m *measurement) readCounters(ctx context.Context, side int, role string) (map[string]counters, error) {
 	pod := m.pods[role]
-	if m.plan.Tool.RDMA {
+	if m.plan.Tool.Carrier == plan.RDMADevices {
 		return m.readPackets(ctx, pod, m.carriersOf(side))
 	}
 	out, err := m.Execute(ctx, pod.Namespace, pod.Name, []string{"cat", "/proc/net/dev"})

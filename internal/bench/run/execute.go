@@ -44,6 +44,20 @@ func (m *measurement) awaitTool(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// setUp executes what a plan wants to have been done before any run.
+func (m *measurement) setUp(ctx context.Context) error {
+	said := ""
+	for i, step := range m.plan.Tool.Setup {
+		pod := m.pods[step.Role]
+		out, err := m.Execute(ctx, pod.Namespace, pod.Name, step.Command(said))
+		if err != nil {
+			return m.notExecuted(fmt.Sprintf("prepare pod %s, step %d", pod.Name, i+1), pod.Name, err)
+		}
+		said = strings.TrimSpace(string(out))
+	}
+	return nil
+}
+
 // notExecuted is of a command that could not be executed in a pod, or that failed.
 func (m *measurement) notExecuted(what, pod string, err error) error {
 	if lacksProgram(err.Error()) {
@@ -109,6 +123,9 @@ func (m *measurement) serve(ctx context.Context, t target) (why, err error) {
 		defer cancel()
 		_, s.err = m.Execute(limited, pod.Namespace, pod.Name, tool.Serve(t.ends))
 	}()
+	if tool.Port == 0 {
+		return nil, nil
+	}
 	err = m.await(ctx, func(ctx context.Context) (bool, error) {
 		select {
 		case <-s.ended:

@@ -27,6 +27,14 @@ type target struct {
 	carriers [2]string
 }
 
+// end is the server's, or the client's.
+func (t *target) end(server bool) *plan.End {
+	if server {
+		return &t.ends.Server
+	}
+	return &t.ends.Client
+}
+
 // readDevices reads what was allocated, refuses arms that differ in anything undeclared, and
 // finds the addresses of each arm.
 func (m *measurement) readDevices(ctx context.Context) error {
@@ -56,10 +64,15 @@ func (m *measurement) readDevices(ctx context.Context) error {
 		m.targets[one.letter] = t
 		*one.into = report.Arm{
 			Name: one.arm.Name, Interface: one.arm.Interface, Devices: append([]plan.Device{}, one.devices...),
-			Addresses: []string{t.ends.Server.Address.String(), t.ends.Client.Address.String()},
 		}
-		if one.arm.CPUs != "" {
-			one.into.CPUs = []string{t.ends.Server.CPUs, t.ends.Client.CPUs}
+		for _, side := range m.plan.Sides() {
+			end := t.end(side.Role == m.plan.Server.Role)
+			if end.Address.IsValid() {
+				one.into.Addresses = append(one.into.Addresses, end.Address.String())
+			}
+			if end.CPUs != "" {
+				one.into.CPUs = append(one.into.CPUs, end.CPUs)
+			}
 		}
 	}
 	return nil
@@ -67,14 +80,20 @@ func (m *measurement) readDevices(ctx context.Context) error {
 
 // target finds an address on either side, both of one family.
 func (m *measurement) target(arm plan.Arm, claims map[string]*resourceapi.ResourceClaim) (target, error) {
+	if m.plan.Tool.Carrier == plan.Uncounted {
+		t := target{arm: arm}
+		err := m.bind(&t, claims)
+		return t, err
+	}
 	servers := addresses(arm, m.pods[m.plan.Server.Role], claims[m.plan.Server.Role])
 	clients := addresses(arm, m.pods[m.plan.Client.Role], claims[m.plan.Client.Role])
 	for _, server := range servers {
 		for _, client := range clients {
 			if server.Is4() == client.Is4() {
 				t := target{arm: arm, carriers: [2]string{arm.Interface, arm.Interface}}
-				t.ends = plan.Ends{Server: plan.End{Address: server}, Client: plan.End{Address: client}}
-				return t, m.bind(&t, claims)
+				t.ends = plan.Ends{Server: plan.End{Address: server, Interface: arm.Interface}, Client: plan.End{Address: client, Interface: arm.Interface}}
+				err := m.bind(&t, claims)
+				return t, err
 			}
 		}
 	}
@@ -86,9 +105,10 @@ func (m *measurement) bind(t *target, claims map[string]*resourceapi.ResourceCla
 	if t.arm.CPUs == "" {
 		return nil
 	}
-	for role, end := range map[string]*plan.End{m.plan.Server.Role: &t.ends.Server, m.plan.Client.Role: &t.ends.Client} {
-		if end.CPUs, err = cpusOf(claims[role], t.arm.CPUs); err != nil {
-			return fmt.Errorf("arm %s: claim %s: %w", t.arm.Name, claims[role].Name, err)
+	for _, side := range m.plan.Sides() {
+		end := t.end(side.Role == m.plan.Server.Role)
+		if end.CPUs, err = cpusOf(claims[side.Role], t.arm.CPUs); err != nil {
+			return fmt.Errorf("arm %s: claim %s: %w", t.arm.Name, side.Claim.Name, err)
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ done`
 // the arm's NIC. By names it is not found, since the kernel shows a pod the RDMA devices of
 // others, whose interfaces are called as its own.
 func (m *measurement) findRDMA(ctx context.Context) error {
-	if !m.plan.Tool.RDMA {
+	if m.plan.Tool.Carrier != plan.RDMADevices {
 		return nil
 	}
 	for _, letter := range []report.Letter{report.A, report.B} {

@@ -105,7 +105,7 @@ func (r *Runner) run(ctx context.Context, p *plan.Plan, s Settings) (*report.Rep
 	m := &measurement{Runner: r, plan: p, settings: s, report: &report.Report{
 		Schema: report.Schema, Kind: p.Kind, Variable: p.Variable, Started: began.UTC().Truncate(time.Second), Seconds: p.Tool.Seconds, Iterations: p.Tool.Iterations, Bytes: p.Tool.Bytes, Repeats: s.Repeats,
 		Figure: report.Figure{Name: figure.Name, Unit: figure.Unit, HigherIsBetter: figure.HigherIsBetter}, Runs: []report.Run{},
-		Counted: counted(p.Tool.RDMA),
+		Counted: counted(p.Tool.Carrier),
 	}}
 	if err := m.prepare(ctx); err != nil {
 		return nil, err
@@ -137,8 +137,8 @@ type measurement struct {
 }
 
 // counted is what the report's counts are of, where it is not bytes.
-func counted(rdma bool) plan.Unit {
-	if rdma {
+func counted(carrier plan.Carrier) plan.Unit {
+	if carrier == plan.RDMADevices {
 		return plan.Packets
 	}
 	return ""
@@ -159,7 +159,10 @@ func (m *measurement) prepare(ctx context.Context) error {
 	if err := m.awaitVerified(ctx); err != nil {
 		return err
 	}
-	return m.findRDMA(ctx)
+	if err := m.findRDMA(ctx); err != nil {
+		return err
+	}
+	return m.setUp(ctx)
 }
 
 // describe notes what the pods are and what they run on. Who may not read nodes gets a report

@@ -61,8 +61,9 @@ type cluster struct {
 	patience time.Duration
 	// repeats is how often the tool runs for a value; 0 is once.
 	repeats int
-	// perftest is in the pods; nil is iperf3.
+	// perftest or job is in the pods; nil is iperf3.
 	perftest *perftest
+	job      *job
 }
 
 func newCluster() *cluster {
@@ -127,6 +128,9 @@ func (c *cluster) execute(ctx context.Context, _, pod string, command []string) 
 	c.step()
 	if c.perftest != nil {
 		return c.perftest.execute(ctx, pod, command)
+	}
+	if c.job != nil {
+		return c.executeJob(ctx, pod, command)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -102,6 +102,7 @@ func (m *measurement) measure(ctx context.Context, run *report.Run, t target) (w
 		m.report.Versions.Tool = printable.Text(result.Version)
 	}
 	run.Value, run.Retransmits = &result.Value, result.Retransmits
+	run.Says = printable.Text(result.Says)
 	count(run, t, since(before[0], after[0]), since(before[1], after[1]))
 	run.ThrownOut = m.unplanned(run, result.Load)
 	return nil, nil
@@ -147,6 +148,9 @@ func count(run *report.Run, t target, server, client map[string]counters) {
 }
 
 func (m *measurement) readBoth(ctx context.Context, into *[2]map[string]counters) (err error) {
+	if m.plan.Tool.Carrier == plan.Uncounted {
+		return nil
+	}
 	for i, side := range m.plan.Sides() {
 		if into[i], err = m.readCounters(ctx, i, side.Role); err != nil {
 			return err
@@ -206,6 +210,9 @@ func (m *measurement) unplanned(run *report.Run, load plan.Load) string {
 	if wrong := notAsClaimed(run.After); wrong != "" {
 		reasons = append(reasons, "after it, "+wrong)
 	}
+	if m.plan.Tool.Carrier == plan.Uncounted {
+		return strings.Join(reasons, "; ")
+	}
 	t := m.targets[run.Arm]
 	for _, one := range []struct {
 		what, carrier string
@@ -222,7 +229,7 @@ func (m *measurement) unplanned(run *report.Run, load plan.Load) string {
 }
 
 func (m *measurement) others() string {
-	if m.plan.Tool.RDMA {
+	if m.plan.Tool.Carrier == plan.RDMADevices {
 		return "RDMA devices"
 	}
 	return "interfaces"

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plumbline.dev/plumbline/internal/bench/plan"
 	"plumbline.dev/plumbline/internal/bench/run"
 	"plumbline.dev/plumbline/internal/cli/clitest"
 	"plumbline.dev/plumbline/internal/cli/cmdutil"
@@ -41,11 +42,20 @@ func TestUsage(t *testing.T) {
 		"rdma-bandwidth --image i --size 0":                       "iterations of 0 bytes",
 		"rdma-bandwidth --image i --variable cpus --against true": "where the arms differ in CPUs",
 		"rdma-bandwidth --image i --addresses 10.0.0.0/24":        "1 subnets of addresses: want 2",
-		"tcp more":           `unexpected argument "more"`,
-		"report":             "0 files",
-		"report a b c":       "3 files",
-		"report a b -o json": "are of one report",
-		"nothing":            `unknown command "nothing"`,
+		"training --image i":                                      "no command",
+		"training --image i --steps 0 -- a":                       "0 steps",
+		"training --image i --rdma --against eth0 -- a":           "has no RDMA",
+		"training --image i --peak-tflops -1 -- a":                "a peak of -1",
+		"allreduce --image i --variable cpus":                     "mpirun binds its ranks itself",
+		"allreduce --image i --size 3000":                         "a power of two",
+		"allreduce --image i --gpus -1":                           "-1 GPUs",
+		"gpu-latency --image i --cpus 0":                          "0 CPUs on 0 nodes",
+		"gpu-latency --image i --node a,b":                        "on 2 nodes",
+		"tcp more":                                                `unexpected argument "more"`,
+		"report":                                                  "0 files",
+		"report a b c":                                            "3 files",
+		"report a b -o json":                                      "are of one report",
+		"nothing":                                                 `unknown command "nothing"`,
 	} {
 		_, err := clitest.Run(t, NewCommand(""), "", strings.Fields(line)...)
 		if !errors.As(err, new(cmdutil.UsageError)) || !strings.Contains(err.Error(), want) {
@@ -57,11 +67,19 @@ func TestUsage(t *testing.T) {
 // A dry run needs no cluster, and prints all that would be made.
 func TestDryRun(t *testing.T) {
 	for _, kind := range kinds {
-		out, err := clitest.Run(t, NewCommand(""), "", kind.name, "--image", "registry.example/bench", "--dry-run", "-n", "team-a")
+		args := []string{kind.name, "--image", "registry.example/bench", "--dry-run", "-n", "team-a"}
+		pods := 2
+		switch kind.name {
+		case plan.Training:
+			args = append(args, "--", "python3", "/train.py")
+		case plan.GPULatency:
+			pods = 1
+		}
+		out, err := clitest.Run(t, NewCommand(""), "", args...)
 		if err != nil {
 			t.Fatal(kind.name, err)
 		}
-		for want, times := range map[string]int{"kind: Job": 1, "kind: ResourceClaim\n": 2, "kind: Pod\n": 2, "namespace: team-a": 5} {
+		for want, times := range map[string]int{"kind: Job": 1, "kind: ResourceClaim\n": pods, "kind: Pod\n": pods, "namespace: team-a": 1 + 2*pods} {
 			if got := strings.Count(out, want); got != times {
 				t.Errorf("%s: %q is there %d times, want %d:\n%s", kind.name, want, got, times, out)
 			}

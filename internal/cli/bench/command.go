@@ -6,6 +6,7 @@
 //	command.go  what all its commands have in common: exit codes, and which there are
 //	tcp.go      flags of tcp, and its plan
 //	rdma.go     those of rdma-latency and rdma-bandwidth
+//	jobs.go     those of allreduce, training and gpu-latency
 //	measure.go  a plan is printed or carried out, and its report written
 //	report.go   reports that were kept
 package bench
@@ -94,6 +95,9 @@ var kinds = []struct{ name, tool, variable, what string }{
 	{plan.TCP, "iperf3", string(plan.NIC), "throughput of one TCP stream between two pods, by a claimed NIC against the pods' own network or other NICs"},
 	{plan.RDMALatency, "ib_write_lat", "NIC, CPUs", "median latency of RDMA writes between two pods, by a NIC near the CPUs against a far one or others, or by CPUs"},
 	{plan.RDMABandwidth, "ib_write_bw", "NIC, CPUs", "bandwidth of RDMA writes between two pods, compared likewise"},
+	{plan.GPULatency, "nvbandwidth", "CPUs", "latency between a GPU and the memory of near and of far CPUs"},
+	{plan.AllReduce, "nccl-tests", "NIC", "bus bandwidth of an all-reduce of two pods"},
+	{plan.Training, "MFU_RESULT", "NIC, CPUs", "step of a training in two pods, and its share of the GPU's peak"},
 }
 
 // NewCommand makes the command, in a group of the help text.
@@ -120,7 +124,8 @@ counted. All that was made goes in the end, also when the command is killed
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTCP(newOptions()), newRDMA(newOptions(), plan.RDMALatency), newRDMA(newOptions(), plan.RDMABandwidth), newList(), newReport())
+	cmd.AddCommand(newTCP(newOptions()), newRDMA(newOptions(), plan.RDMALatency), newRDMA(newOptions(), plan.RDMABandwidth),
+		newGPULatency(newOptions()), newAllReduce(newOptions()), newTraining(newOptions()), newList(), newReport())
 	return cmd
 }
 

@@ -47,26 +47,14 @@ and have addresses, or are given some by --addresses.
   {{program}} bench ` + kind + ` --image registry.example/bench --dry-run`,
 		Args: cmdutil.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch variable {
-			case "nic":
-				rdma.Variable = plan.NIC
-			case "cpus":
-				rdma.Variable = plan.CPUs
-				if !cmd.Flags().Changed("against") {
-					rdma.Against = ""
-				}
-			default:
-				return cmdutil.Usagef("--variable %q: want nic or cpus", variable)
+			if err := declare(cmd, &rdma, variable); err != nil {
+				return err
 			}
 			return o.plan(cmd, rdma, subnets, func(p plan.Options) (*plan.Plan, error) { return plan.NewRDMA(kind, p) })
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&variable, "variable", "nic", "what differs: nic or cpus")
-	flags.StringVar(&rdma.NIC, "nic", "", "a CEL expression that the NICs fulfil, those of the first arm where NICs differ; any with RDMA without it")
-	flags.StringVar(&rdma.Against, "against", plan.Misaligned, "the second arm's NICs: "+plan.Misaligned+", which are of another NUMA node than the CPUs, or an expression")
-	flags.StringSliceVar(&subnets, "addresses", nil, "subnets of the claimed NICs' addresses, one for each; those of the host without it")
-	flags.IntVar(&rdma.CPUs, "cpus", 1, "so many exclusive CPUs for each pod, and where they differ for each arm")
+	addArms(flags, &rdma, &variable, &subnets, plan.Misaligned)
 	flags.IntVar(&rdma.Iterations, "iterations", rdma.Iterations, "how many writes a run is of; a run takes two minutes at most")
 	flags.IntVar(&rdma.Bytes, "size", rdma.Bytes, "the bytes of a write")
 	flags.BoolVar(&rdma.GPUMemory, "gpu-memory", false, "claim a GPU, and read from and write to its memory (a perftest that is built with CUDA)")
