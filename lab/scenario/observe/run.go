@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +28,6 @@ import (
 type Config struct {
 	harness.Cluster
 	Plumbline scenario.Plumbline
-	// NICs are those of the node.
-	NICs []string
 }
 
 const (
@@ -42,7 +41,12 @@ const (
 	namespace = "plumblab-observe"
 	served    = "served"
 	waiting   = "waiting"
+	tooMany   = 20
 	className = "plumblab-observe"
+	// ofClass are the NICs that are PCI functions. Of others DRANET takes what it published
+	// away while a pod has them, and what it then writes into the claim the API server
+	// refuses (v1.4.0): which interface it is is not known to anybody who asks later.
+	ofClass = `device.driver == "dra.net" && "pcieRoot" in device.attributes["resource.kubernetes.io"]`
 )
 
 type run struct {
@@ -80,12 +84,11 @@ func (r *run) pods(ctx context.Context) error {
 		return err
 	}
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: className}}
-	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf(
-		`device.driver == %q && device.attributes[%q].ifName.startsWith("nic")`, slicecodec.DriverNet, slicecodec.DriverNet)}}}
+	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: ofClass}}}
 	if _, err := r.Client.ResourceV1().DeviceClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	for name, nics := range map[string]int{served: 1, waiting: len(r.NICs) + 1} {
+	for name, nics := range map[string]int64{served: 1, waiting: tooMany} {
 		if _, err := r.Client.ResourceV1().ResourceClaims(namespace).Create(ctx, claim(name, nics), metav1.CreateOptions{}); err != nil {
 			return err
 		}
@@ -98,10 +101,10 @@ func (r *run) pods(ctx context.Context) error {
 	return harness.WaitForReady(ctx, r.Client, namespace, served, poll, patience)
 }
 
-func claim(name string, nics int) *resourceapi.ResourceClaim {
+func claim(name string, nics int64) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
 	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{
-		DeviceClassName: className, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(nics),
+		DeviceClassName: className, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: nics,
 	}}}
 	if nics == 1 {
 		c.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
@@ -193,7 +196,7 @@ func (r *run) event(ctx context.Context, pod, reason string) error {
 
 // unallocated asks about the pod that waits.
 func (r *run) unallocated(ctx context.Context) error {
-	if err := r.says(ctx, 1, fmt.Sprintf("%d", len(r.NICs)+1), "explain", "pod/"+waiting, "-n", namespace); err != nil {
+	if err := r.says(ctx, 1, strconv.Itoa(tooMany), "explain", "pod/"+waiting, "-n", namespace); err != nil {
 		return err
 	}
 	return r.event(ctx, waiting, "ClaimsCannotBeAllocated")
@@ -206,7 +209,7 @@ func (r *run) readers(ctx context.Context) error {
 		says string
 		args []string
 	}{
-		{0, r.NICs[0], []string{"topo", "--node", r.Node}},
+		{0, served, []string{"topo", "--node", r.Node}},
 		{0, r.Node, []string{"topo", "nodes"}},
 		{0, "net1", []string{"claim", "render", "claim/" + served, "-n", namespace}},
 		{0, "", []string{"claim", "lint", "claim/" + served, "class/" + className, "-n", namespace}},
