@@ -161,11 +161,12 @@ func first(command []string) string { return slices.Concat(command, []string{""}
 const firstSize = 1024
 
 // shareKey makes the client a key, and prints what of it the server may know.
-const shareKey = `umask 077; mkdir -p ~/.ssh && rm -f ~/.ssh/bench && ssh-keygen -q -t ed25519 -N "" -f ~/.ssh/bench && cat ~/.ssh/bench.pub`
+const shareKey = `umask 077; mkdir -p ~/.ssh && rm -f ~/.ssh/bench && ssh-keygen -q -t ed25519 -C bench -N "" -f ~/.ssh/bench && cat ~/.ssh/bench.pub`
 
-// admitKey lets whoever has the client's key in, by a host key that is this run's.
-const admitKey = `umask 077; mkdir -p ~/.ssh /run/sshd && rm -f ~/.ssh/host && ssh-keygen -q -t ed25519 -N "" -f ~/.ssh/host &&
-printf '%s\n' "$1" >~/.ssh/authorized_keys && "$(command -v sshd || echo /usr/sbin/sshd)" -p "$2" -h ~/.ssh/host \
+// admitKey lets whoever has the client's key in, by a host key that is this run's, whatever
+// the image's own sshd_config says.
+const admitKey = `umask 077; mkdir -p ~/.ssh /run/sshd && rm -f ~/.ssh/host && ssh-keygen -q -t ed25519 -C bench -N "" -f ~/.ssh/host &&
+printf '%s\n' "$1" >~/.ssh/authorized_keys && "$(command -v sshd || echo /usr/sbin/sshd)" -p "$2" -f /dev/null -h ~/.ssh/host \
   -o StrictModes=no -o UsePAM=no -o PasswordAuthentication=no -o PidFile=none`
 
 // rank is one of mpirun's two, with an environment of its own.

@@ -52,6 +52,21 @@ func TestTableAndJSONAgree(t *testing.T) {
 	}
 }
 
+// What takes its place without GPUs: the lab's allreduce, of two ranks over TCP.
+func TestTableOfCPUs(t *testing.T) {
+	table, err := nccltests.ParseTable(strings.NewReader(toolstest.File(t, "cpu.txt")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := table.Rows[len(table.Rows)-1]
+	if len(table.Rows) != 11 || !table.Checked() || last.Bytes != 1<<20 || last.InPlace.BusGBs <= 0 {
+		t.Errorf("%d rows, checked %v, last %+v", len(table.Rows), table.Checked(), last)
+	}
+	if average, err := table.Average(); err != nil || average.Value <= 0 {
+		t.Errorf("%+v, %v", average, err)
+	}
+}
+
 // The environment is in the file, and in nothing that comes out of it.
 func TestEnvironmentIsNeverDecoded(t *testing.T) {
 	whole := toolstest.File(t, "published.json")
