@@ -52,6 +52,14 @@ build: tools ## Build the command line tools into bin/
 image: tools ## Pack the image, for amd64 and arm64, into out/image (PUSH=HOST/NAME uploads it)
 	@go run -trimpath ./hack/release -out $(OUT) $(if $(PUSH),-push $(PUSH)) image
 
+image-bench: build ## Pack the tools of plumbline bench into an image (IMAGE=NAME; BASE=IMAGE with CUDA builds those of GPUs on it)
+ifdef BASE
+	@engine=$$(command -v docker || command -v podman) || { echo "want docker or podman to build on $(BASE)" >&2; exit 1; }; \
+	"$$engine" build --build-arg BASE=$(BASE) -t $(or $(IMAGE),plumbline-bench-cuda) -f hack/bench-cuda.Containerfile hack
+else
+	@bin/plumblab bench-image --cache "$(CACHE)" --out $(OUT)/bench-image.tar $(if $(IMAGE),--reference $(IMAGE))
+endif
+
 release: tools ## Make image, chart, manifests, command line tools and offline bundle in out/release (IMAGE=HOST/NAME)
 	@go run -trimpath ./hack/release -out $(OUT) $(if $(IMAGE),-repository $(IMAGE)) all
 
@@ -94,6 +102,6 @@ distclean: clean ## Remove the lab's cache as well
 help: ## Show this help
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: tools demo demo-rdma demo-egx demo-mpi demo-bench mission build image release test soak nightly lint bench generate clean distclean help
+.PHONY: tools demo demo-rdma demo-egx demo-mpi demo-bench mission build image image-bench release test soak nightly lint bench generate clean distclean help

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"plumbline.dev/plumbline/internal/ociimage"
@@ -41,15 +42,7 @@ func (b *ArtifactBuilder) packMPI(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	headers, err := b.archive.MPIHeaders(ctx)
-	if err != nil {
-		return "", err
-	}
-	library, err := debian.MPILibrary(root)
-	if err != nil {
-		return "", err
-	}
-	allreduce, err := b.builder.Allreduce(ctx, headers, library)
+	allreduce, err := b.allreduce(ctx, root)
 	if err != nil {
 		return "", err
 	}
@@ -58,7 +51,7 @@ func (b *ArtifactBuilder) packMPI(ctx context.Context) (string, error) {
 		Name: "openmpi", Title: "image of Open MPI", Done: "packed",
 		Key: new(cache.Key).Add(root, allreduce).Add(image.MPIContent()...).String(),
 		Make: func(_ context.Context, out string) error {
-			packed, err := image.MPIImage(root, allreduce)
+			packed, err := image.MPIImage(image.MPI, root, allreduce)
 			if err != nil {
 				return err
 			}
@@ -66,4 +59,37 @@ func (b *ArtifactBuilder) packMPI(ctx context.Context) (string, error) {
 		},
 	})
 	return filepath.Join(dir, file), err
+}
+
+// allreduce compiles the program that adds up, against Open MPI as unpacked below root.
+func (b *ArtifactBuilder) allreduce(ctx context.Context, root string) (string, error) {
+	headers, err := b.archive.MPIHeaders(ctx)
+	if err != nil {
+		return "", err
+	}
+	library, err := debian.MPILibrary(root)
+	if err != nil {
+		return "", err
+	}
+	return b.builder.Allreduce(ctx, headers, library)
+}
+
+// BenchImage packs the tools that plumbline bench runs into an archive for "docker load".
+func (b *ArtifactBuilder) BenchImage(ctx context.Context, file, reference string) error {
+	root, err := b.archive.Bench(ctx)
+	if err != nil {
+		return err
+	}
+	allreduce, err := b.allreduce(ctx, root)
+	if err != nil {
+		return err
+	}
+	packed, err := image.MPIImage(reference, root, allreduce)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return ociimage.WriteDocker(file, packed)
 }

@@ -75,10 +75,10 @@ var ofNoUse = []string{
 	"usr/lib/systemd", "lib/systemd", "usr/share/bash-completion",
 }
 
-// MPIImage returns the image of Debian's Open MPI and OpenSSH, unpacked below root, with
-// the program that adds up. What their packages' scripts would have made at installation is
-// made here.
-func MPIImage(root, allreduce string) (map[string]ociimage.Image, error) {
+// MPIImage returns an image of Debian's Open MPI and OpenSSH, unpacked below root with what
+// else is there, and of the program that adds up. What their packages' scripts would have made
+// at installation is made here.
+func MPIImage(reference, root, allreduce string) (map[string]ociimage.Image, error) {
 	layer := ociimage.Layer{
 		Programs: map[string]string{},
 		Links: map[string]string{
@@ -101,7 +101,7 @@ func MPIImage(root, allreduce string) (map[string]ociimage.Image, error) {
 		delete(layer.Programs, at)
 		layer.Files[at] = text
 	}
-	return map[string]ociimage.Image{MPI: {Layer: layer, Architecture: Architecture, Command: []string{"/bin/bash"}}}, nil
+	return map[string]ociimage.Image{reference: {Layer: layer, Architecture: Architecture, Command: []string{"/bin/bash"}}}, nil
 }
 
 // addTree adds files and links below root that are there already for no one else.

@@ -27,7 +27,7 @@ func TestMPIImage(t *testing.T) {
 	if err := os.Symlink("libc.so.6.1", filepath.Join(root, "lib/libc.so.6")); err != nil {
 		t.Fatal(err)
 	}
-	images, err := MPIImage(root, "/store/allreduce")
+	images, err := MPIImage(MPI, root, "/store/allreduce")
 	if err != nil {
 		t.Fatal(err)
 	}

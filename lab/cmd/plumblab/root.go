@@ -47,7 +47,7 @@ some minutes; later ones reuse that.`,
 	flags.StringVar(&g.cache, "cache", defaultCache(), "folder for builds, downloads and running clusters")
 	flags.StringVar(&g.source, "source", "", "plumbline's source (default: the checkout around the current folder)")
 	root.AddCommand(newUp(g), newDown(g), newStatus(g), newBuild(g),
-		newKubeconfig(g), newKubectl(g), newLogs(g), newShell(g), newFetch(g), newDemo(g), newBench(g), newMetadata(), newGuestTest(g), newSoak(g), newUpgrade(g), newCPUs(g), newPolicies(g), newShares(g), newMPI(g), newMission(g), newEGX(g), newGPUs(g), newRDMA(g), newMeasure(g), newAlarms(g), newProof(g), newObserve(g), newInstall(g), newHostNode(), newCheckHost(), newScanLinks())
+		newKubeconfig(g), newKubectl(g), newLogs(g), newShell(g), newFetch(g), newDemo(g), newBench(g), newMetadata(), newGuestTest(g), newSoak(g), newUpgrade(g), newCPUs(g), newPolicies(g), newShares(g), newMPI(g), newMission(g), newEGX(g), newGPUs(g), newRDMA(g), newMeasure(g), newBenchImage(g), newAlarms(g), newProof(g), newObserve(g), newInstall(g), newHostNode(), newCheckHost(), newScanLinks())
 	return root
 }
 
