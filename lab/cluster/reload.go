@@ -90,6 +90,10 @@ func digestOf(file string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// importSeconds is how long a guest may take to import an archive: an emulated processor
+// beside other work needs minutes for 60 MB.
+const importSeconds = 600
+
 // importImages serves the archive on the host's loopback for as long as the
 // guest takes to fetch it.
 func (c *Cluster) importImages(ctx context.Context, images string) error {
@@ -107,7 +111,7 @@ func (c *Cluster) importImages(ctx context.Context, images string) error {
 	defer func() { _ = server.Close() }()
 	fetch := fmt.Sprintf("set -o pipefail; wget -q -O - http://%s:%d/ | ctr -n k8s.io images import -",
 		vm.HostAddress, listener.Addr().(*net.TCPAddr).Port)
-	response, err := c.machine().Exec(ctx, guest.Request{Argv: []string{"/bin/sh", "-c", fetch}, TimeoutSeconds: 180})
+	response, err := c.machine().Exec(ctx, guest.Request{Argv: []string{"/bin/sh", "-c", fetch}, TimeoutSeconds: importSeconds})
 	if err != nil {
 		return err
 	}
