@@ -73,7 +73,7 @@ func (m *measurement) execute(ctx context.Context, t target) (result plan.Readin
 	tool := &m.plan.Tool
 	limited, cancel := context.WithTimeout(ctx, tool.Limit+m.Patience)
 	defer cancel()
-	if why, err := m.serve(ctx, t); why != nil || err != nil {
+	if why, err := m.serve(ctx, t, cancel); why != nil || err != nil {
 		return plan.Reading{}, why, err
 	}
 	out, failed := m.Execute(limited, client.Namespace, client.Name, tool.Measure(t.ends))
@@ -84,13 +84,28 @@ func (m *measurement) execute(ctx context.Context, t target) (result plan.Readin
 		return plan.Reading{}, nil, fmt.Errorf("%w: pod %s: %w", ErrTool, client.Name, failed)
 	}
 	if failed != nil && len(bytes.TrimSpace(out)) == 0 {
-		return plan.Reading{}, failed, nil
+		return plan.Reading{}, m.serverSaid(failed), nil
 	}
 	// What it says itself tells more than its exit code.
 	if result, why = tool.Read(bytes.NewReader(out)); why == nil && failed != nil {
 		why = failed
 	}
-	return result, why, nil
+	return result, m.serverSaid(why), nil
+}
+
+// serverSaid adds to what a client failed of how its server did.
+func (m *measurement) serverSaid(why error) error {
+	if why == nil || m.server == nil {
+		return why
+	}
+	select {
+	case <-m.server.ended:
+		if m.server.err != nil {
+			return fmt.Errorf("%w; the server: %w", why, m.server.err)
+		}
+	default:
+	}
+	return why
 }
 
 // server is a tool that serves one run in the server's pod.
@@ -100,8 +115,9 @@ type server struct {
 }
 
 // serve begins the server's side of a run, and waits until it listens. why is of one that
-// ended before.
-func (m *measurement) serve(ctx context.Context, t target) (why, err error) {
+// ended before. Where the client waits for the server instead, giveUp is called when it would
+// wait in vain.
+func (m *measurement) serve(ctx context.Context, t target, giveUp func()) (why, err error) {
 	tool := &m.plan.Tool
 	if tool.Serve == nil {
 		return nil, nil
@@ -118,10 +134,14 @@ func (m *measurement) serve(ctx context.Context, t target) (why, err error) {
 	s := &server{ended: make(chan struct{})}
 	m.server = s
 	go func() {
-		defer close(s.ended)
 		limited, cancel := context.WithTimeout(ctx, tool.Limit+m.Patience)
 		defer cancel()
-		_, s.err = m.Execute(limited, pod.Namespace, pod.Name, tool.Serve(t.ends))
+		_, err := m.Execute(limited, pod.Namespace, pod.Name, tool.Serve(t.ends))
+		s.err = err
+		close(s.ended)
+		if err != nil && tool.Port == 0 {
+			giveUp()
+		}
 	}()
 	if tool.Port == 0 {
 		return nil, nil
@@ -146,6 +166,13 @@ func (m *measurement) serve(ctx context.Context, t target) (why, err error) {
 		return fmt.Errorf("the server in pod %s does not listen on port %d after %s", pod.Name, tool.Port, m.Patience), nil
 	}
 	return why, err
+}
+
+// awaitServer waits until nobody executes the last server any more.
+func (m *measurement) awaitServer() {
+	if m.server != nil {
+		<-m.server.ended
+	}
 }
 
 // listens says whether /proc/net/tcp has a socket that listens on a port:

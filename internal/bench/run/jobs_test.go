@@ -31,17 +31,21 @@ type job struct {
 	lacks string
 	// commands are all but those that look.
 	commands []string
-	// setUp is how a step of preparing fails.
-	setUp error
+	// setUp is how a step of preparing fails, and rank1 how the server's side does.
+	setUp, rank1 error
 }
 
 func (c *cluster) executeJob(ctx context.Context, pod string, command []string) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	line := strings.Join(command, " ")
+	if c.job.rank1 != nil && strings.Contains(line, " RANK=0 ") {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	line := strings.Join(command, " ")
 	switch {
 	case strings.Contains(line, "command -v \"$p\""):
 		return []byte(c.job.lacks), nil
@@ -57,7 +61,7 @@ func (c *cluster) executeJob(ctx context.Context, pod string, command []string) 
 	case strings.Contains(line, "ssh-keygen"):
 		return []byte("ssh-ed25519 AAAA root@client\n"), c.job.setUp
 	case strings.HasSuffix(pod, "server"):
-		return nil, nil
+		return nil, c.job.rank1
 	}
 	second := strings.Contains(line, c.job.mark)
 	link := map[bool]string{true: "eth0", false: "bench0"}[second]
@@ -192,6 +196,14 @@ func TestJobsFail(t *testing.T) {
 				t.Errorf("%s, %s: %v, want %v with %q", kind, name, err, f.want, f.said)
 			}
 		}
+	}
+}
+
+// Where rank 0 waits in vain, rank 1 tells why.
+func TestRankThatFails(t *testing.T) {
+	_, _, err := measureJob(t, plan.Training, func(c *cluster) { c.job.rank1 = errors.New("no module named torch") })
+	if !errors.Is(err, run.ErrOutput) || !strings.Contains(err.Error(), "the server: no module named torch") {
+		t.Error(err)
 	}
 }
 

@@ -11,8 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"plumbline.dev/plumbline/internal/bench/plan"
 	"plumbline.dev/plumbline/internal/bench/report"
@@ -164,6 +167,11 @@ func (c *cluster) hostPackets(_ context.Context, _ string, devices []string) ([]
 
 func (c *cluster) latency(t *testing.T, variable plan.Variable) (*report.Report, string, error) {
 	t.Helper()
+	return c.latencyUntil(t.Context(), t, variable)
+}
+
+func (c *cluster) latencyUntil(ctx context.Context, t *testing.T, variable plan.Variable) (*report.Report, string, error) {
+	t.Helper()
 	o := plan.Options{
 		Run: "plumbline-bench-x", Namespace: namespace, Image: "bench", Variable: variable, CPUs: 1, Iterations: 1000, Bytes: 2,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("192.168.200.0/24")},
@@ -175,7 +183,7 @@ func (c *cluster) latency(t *testing.T, variable plan.Variable) (*report.Report,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.carryOut(t.Context(), p)
+	return c.carryOut(ctx, p)
 }
 
 func TestRDMA(t *testing.T) {
@@ -258,7 +266,7 @@ func TestRDMAFails(t *testing.T) {
 	}
 }
 
-// One run by another device is thrown out with its turn, and so is one whose server ended.
+// One run by another device is thrown out with its turn.
 func TestRDMARunsThrownOut(t *testing.T) {
 	c := newPerftestCluster()
 	c.perftest.astray = func(client int) bool { return client == 5 }
@@ -268,5 +276,64 @@ func TestRDMARunsThrownOut(t *testing.T) {
 	}
 	if want := "0 packets were sent by rxe0, 0.00 of the 1000 that the tool says; 0 packets were received by rxe0, 0.00 of the 1000 that the tool says; 4000 packets went by other RDMA devices than rxe0"; r.ThrownOut != 1 || r.Verdict.Turns != 5 || !strings.Contains(told, want) {
 		t.Errorf("%d thrown out, %d turns, told %s, want %s", r.ThrownOut, r.Verdict.Turns, told, want)
+	}
+}
+
+// Somebody may interrupt while a server waits for its client: nothing is left, and no command
+// goes on.
+func TestRDMAInterrupted(t *testing.T) {
+	for at := 20; ; at += 23 {
+		c := newPerftestCluster()
+		ctx, cancel := context.WithCancel(t.Context())
+		var steps atomic.Int64
+		c.step = func() {
+			if steps.Add(1) == int64(at) {
+				cancel()
+			}
+		}
+		_, _, err := c.latencyUntil(ctx, t, plan.NIC)
+		if left := c.left(t); len(left) > 0 {
+			t.Fatalf("interrupted at step %d: left %v", at, left)
+		}
+		over := ctx.Err() == nil
+		cancel()
+		if over {
+			if err != nil || at < 100 {
+				t.Errorf("%d steps: %v", at, err)
+			}
+			return
+		}
+		if !errors.Is(err, context.Canceled) && err != nil {
+			t.Fatalf("interrupted at step %d: %v", at, err)
+		}
+	}
+}
+
+// A client that fails in a later turn costs that turn, and a server whose pod goes ends
+// everything.
+func TestRDMALaterFaults(t *testing.T) {
+	c := newPerftestCluster()
+	c.perftest.tool = func(client int) (string, error) {
+		if client == 5 {
+			return "", errors.New("exit code 137")
+		}
+		return "", nil
+	}
+	r, told, err := c.latency(t, plan.NIC)
+	if err != nil || r.ThrownOut != 1 || r.Verdict.Turns != 5 || !strings.Contains(told, "thrown out (exit code 137") {
+		t.Errorf("%v, told %s", err, told)
+	}
+	c = newPerftestCluster()
+	c.perftest.refuses = func(client int) bool {
+		if client == 5 {
+			_ = c.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), namespace, "plumbline-bench-x-server")
+		}
+		return client == 5
+	}
+	if _, _, err := c.latency(t, plan.NIC); !errors.Is(err, run.ErrPod) || !strings.Contains(err.Error(), "was its node drained?") {
+		t.Error(err)
+	}
+	if left := c.left(t); len(left) > 0 {
+		t.Errorf("left %v", left)
 	}
 }

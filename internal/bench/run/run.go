@@ -107,6 +107,10 @@ func (r *Runner) run(ctx context.Context, p *plan.Plan, s Settings) (*report.Rep
 		Figure: report.Figure{Name: figure.Name, Unit: figure.Unit, HigherIsBetter: figure.HigherIsBetter}, Runs: []report.Run{},
 		Counted: counted(p.Tool.Carrier),
 	}}
+	defer func() {
+		stop()
+		m.awaitServer()
+	}()
 	if err := m.prepare(ctx); err != nil {
 		return nil, err
 	}
