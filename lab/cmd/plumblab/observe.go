@@ -15,18 +15,17 @@ import (
 
 // newObserve has DRANET serve and plumbline look.
 func newObserve(g *global) *cobra.Command {
-	options := cluster.Options{Machine: "egx-t4-cx5", CPUs: 4, MemoryMiB: 4096, GPUs: cluster.GPUsNone, Observe: true}
+	options := cluster.Options{OnHost: true, Observe: true}
 	cmd := &cobra.Command{
 		Use:   "observe",
-		Short: "Start a node whose NICs DRANET serves, and have plumbline look at its pods",
+		Short: "Start a node on this host whose NICs DRANET serves, and have plumbline look at its pods",
 		Long: `observe installs DRANET, and plumbline's chart with observe: true. A pod with a NIC of
-DRANET's is as claimed, is changed, and must be told of; one that wants more NICs than there
-are is explained; and every command that reads a cluster is asked.`,
+DRANET's is verified, one that wants more NICs than there are is explained, and every command
+that reads a cluster is asked. It needs root.`,
 		Example: "  plumblab observe\n  plumblab observe --kubernetes 1.34",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			node, err := nodeOf(options)
-			if err != nil {
+			if err := place(cmd, onHost, &options); err != nil {
 				return err
 			}
 			s, err := g.start(cmd, options)
@@ -44,9 +43,9 @@ are is explained; and every command that reads a cluster is asked.`,
 			if err := installDRANET(cmd.Context(), s.cluster, archive, true); err != nil {
 				return err
 			}
-			fmt.Fprintf(s.out, "\nplumbline looks at pods with NICs of DRANET's on %s, %s\n\n", node.Name, options.Versions)
+			fmt.Fprintf(s.out, "\nplumbline looks at pods with NICs of DRANET's on %s, %s\n\n", cluster.HostNodeName, options.Versions)
 			return observe.Run(cmd.Context(), observe.Config{
-				Cluster:   s.on(node.Name),
+				Cluster: s.on(cluster.HostNodeName), NICs: cluster.StandIns,
 				Plumbline: scenario.Plumbline{Program: program, Kubeconfig: s.kubectl.Kubeconfig},
 			})
 		},
