@@ -26,12 +26,13 @@ func moduleFiles(program string, all Releases) map[string]Release {
 // What progress lines and version flags say is what the modules pin.
 func TestVersionsAreThosePinned(t *testing.T) {
 	pins := map[string]string{
-		"runc/go.mod":        "github.com/opencontainers/runc " + RuncVersion,
-		"cni/go.mod":         "github.com/containernetworking/plugins " + CNIVersion,
-		"dranet/go.mod":      "sigs.k8s.io/dranet " + DRANETVersion,
-		"nvidia/go.mod":      nvidiaModule + " " + NVIDIAVersion,
-		"mpioperator/go.mod": mpiOperatorModule + " " + MPIOperatorVersion,
-		"coredns/go.mod":     "github.com/coredns/coredns " + CoreDNSVersion,
+		"runc/go.mod":               "github.com/opencontainers/runc " + RuncVersion,
+		"cni/go.mod":                "github.com/containernetworking/plugins " + CNIVersion,
+		"dranet/go.mod":             "sigs.k8s.io/dranet " + DRANETVersion,
+		"nvidia/go.mod":             nvidiaModule + " " + NVIDIAVersion,
+		"nvidiadeviceplugin/go.mod": nvidiaDevicePluginModule + " " + NVIDIADevicePluginVersion,
+		"mpioperator/go.mod":        mpiOperatorModule + " " + MPIOperatorVersion,
+		"coredns/go.mod":            "github.com/coredns/coredns " + CoreDNSVersion,
 	}
 	for file, release := range moduleFiles("hyperkube", Kubernetes) {
 		pins[file] = "k8s.io/kubernetes " + string(release)

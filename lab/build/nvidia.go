@@ -12,8 +12,18 @@ import (
 // build/nvidia pins.
 const NVIDIAVersion = "v0.5.0"
 
-// nvidiaModule is its module: chart and scripts lie beside the source.
+// NVIDIADevicePluginVersion is the release of NVIDIA's device plugin that the module in
+// build/nvidiadeviceplugin pins.
+const NVIDIADevicePluginVersion = "v0.18.0"
+
+// nvidiaDevicePluginModule is its module.
+const nvidiaDevicePluginModule = "github.com/NVIDIA/k8s-device-plugin"
+
+// nvidiaModule is the DRA driver's module: chart and scripts lie beside the source.
 const nvidiaModule = "sigs.k8s.io/dra-driver-nvidia-gpu"
+
+// nvmlEnv builds what opens NVIDIA's library, whose header calls much of itself deprecated.
+var nvmlEnv = []string{"CGO_ENABLED=1", "CGO_CFLAGS=-O2 -Wno-deprecated-declarations"}
 
 // NVIDIA is NVIDIA's DRA driver for GPUs, as its release has it.
 type NVIDIA struct {
@@ -30,8 +40,7 @@ func (b *Builder) NVIDIA(ctx context.Context) (NVIDIA, error) {
 	dir, err := b.module(ctx, "nvidia", "NVIDIA's DRA driver "+NVIDIAVersion, goBuild{
 		packages: []string{"tool"},
 		ldflags:  "-s -w -X " + nvidiaModule + "/internal/info.version=" + NVIDIAVersion,
-		// The header of NVIDIA's library calls much of itself deprecated.
-		env: []string{"CGO_ENABLED=1", "CGO_CFLAGS=-O2 -Wno-deprecated-declarations"},
+		env:      nvmlEnv,
 	})
 	if err != nil {
 		return NVIDIA{}, err
@@ -42,4 +51,14 @@ func (b *Builder) NVIDIA(ctx context.Context) (NVIDIA, error) {
 		Prestart: filepath.Join(source, "hack", "kubelet-plugin-prestart.sh"),
 		Chart:    filepath.Join(source, "deployments", "helm", "dra-driver-nvidia-gpu"),
 	}, err
+}
+
+// NVIDIADevicePlugin builds NVIDIA's device plugin, which gives GPUs away without claims.
+func (b *Builder) NVIDIADevicePlugin(ctx context.Context) (string, error) {
+	dir, err := b.module(ctx, "nvidiadeviceplugin", "NVIDIA's device plugin "+NVIDIADevicePluginVersion, goBuild{
+		packages: []string{"tool"},
+		ldflags:  "-s -w",
+		env:      nvmlEnv,
+	})
+	return filepath.Join(dir, "nvidia-device-plugin"), err
 }

@@ -289,3 +289,18 @@ func (b *ArtifactBuilder) DRANET(ctx context.Context) (archive, scan string, err
 	archive = b.cache.Path("dranet.tar")
 	return archive, filepath.Join(dir, "dranet-scan"), ociimage.WriteDocker(archive, image.DRANETImage(filepath.Join(dir, "dranet")))
 }
+
+// NVIDIADevicePlugin packs NVIDIA's device plugin, which no other cluster is given, into an
+// archive.
+func (b *ArtifactBuilder) NVIDIADevicePlugin(ctx context.Context) (archive string, err error) {
+	program, err := b.builder.NVIDIADevicePlugin(ctx)
+	if err != nil {
+		return "", err
+	}
+	libraries, err := b.archive.HostTools(ctx)
+	if err != nil {
+		return "", err
+	}
+	archive = b.cache.Path("nvidia-device-plugin.tar")
+	return archive, ociimage.WriteDocker(archive, image.NVIDIADevicePluginImage(program, libraries))
+}

@@ -23,6 +23,9 @@ const NVIDIAProc = "/usr/share/plumblab/nvidia-proc.sh"
 //go:embed nvidia-proc.sh
 var nvidiaProc string
 
+// NVIDIADevicePlugin is NVIDIA's device plugin.
+const NVIDIADevicePlugin = "plumbline.dev/lab/k8s-device-plugin:latest"
+
 // NVIDIAParts are what the image is packed of: files, a folder into which Debian's C
 // library is unpacked, and the commands that the busybox has.
 type NVIDIAParts struct {
@@ -31,6 +34,12 @@ type NVIDIAParts struct {
 	Libraries                 string
 	Applets                   []string
 }
+
+// Where Debian has its C library, and where images have it.
+const (
+	loader = "/lib64/ld-linux-x86-64.so.2"
+	libc   = "/lib/x86_64-linux-gnu/libc.so.6"
+)
 
 // NVIDIAImage returns the image of NVIDIA's DRA driver, which has what their own has for
 // it: a busybox, a bash and a C library (deployments/container/Dockerfile), and NVIDIAProc.
@@ -41,13 +50,28 @@ func NVIDIAImage(p NVIDIAParts) map[string]ociimage.Image {
 				"/bin/busybox": p.Busybox, "/bin/bash": p.Bash,
 				"/usr/bin/gpu-kubelet-plugin": p.Plugin, "/usr/bin/nvidia-cdi-hook": p.CDIHook,
 				"/usr/bin/kubelet-plugin-prestart.sh": p.Prestart,
-				"/lib64/ld-linux-x86-64.so.2":         filepath.Join(p.Libraries, "lib64", "ld-linux-x86-64.so.2"),
-				"/lib/x86_64-linux-gnu/libc.so.6":     filepath.Join(p.Libraries, "lib", "x86_64-linux-gnu", "libc.so.6"),
+				loader:                                filepath.Join(p.Libraries, loader), libc: filepath.Join(p.Libraries, libc),
 			},
 			Files: map[string]string{NVIDIAProc: nvidiaProc},
 			Links: appletLinks(p.Applets),
 			Dirs:  map[string]os.FileMode{"/root": 0o700, "/tmp": 0o777 | os.ModeSticky},
 		},
 		Architecture: Architecture,
+	}}
+}
+
+// NVIDIADevicePluginImage returns the image of NVIDIA's device plugin, by its program and
+// the folder into which Debian's C library is unpacked.
+func NVIDIADevicePluginImage(program, libraries string) map[string]ociimage.Image {
+	const inside = "/usr/bin/nvidia-device-plugin"
+	return map[string]ociimage.Image{NVIDIADevicePlugin: {
+		Layer: ociimage.Layer{
+			Programs: map[string]string{
+				inside: program, loader: filepath.Join(libraries, loader), libc: filepath.Join(libraries, libc),
+			},
+			Dirs: map[string]os.FileMode{"/tmp": 0o777 | os.ModeSticky},
+		},
+		Architecture: Architecture,
+		Command:      []string{inside},
 	}}
 }

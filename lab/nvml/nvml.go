@@ -48,6 +48,9 @@
 // it from then on: in a process that waits for events, and in those that begin later. As long
 // as a GPU hangs by a line of the file, whoever makes a GPU instance in it waits, and so does
 // every other process that asks for MIG.
+//
+// How two GPUs reach each other is read of their functions in /sys, or in the folder that
+// NVML_STANDIN_SYS names. There are no links between GPUs but PCI's.
 package nvml
 
 import (

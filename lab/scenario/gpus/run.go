@@ -57,6 +57,8 @@ type Config struct {
 	// Configure has NVIDIA's driver run with other feature gates, or those of before where
 	// there are none, and share each GPU in so many parts, unless that is empty.
 	Configure func(ctx context.Context, gates []string, shares string) error
+	// DevicePlugin is the image of NVIDIA's device plugin.
+	DevicePlugin string
 }
 
 type run struct {
@@ -86,7 +88,7 @@ func (r *run) steps(ctx context.Context) error {
 	if err := harness.CreateNamespace(ctx, r.Client, namespace); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.hold, r.killed, r.ill, r.lost, r.withdrawn, r.shares, r.parts} {
+	for _, step := range []func(context.Context) error{r.hold, r.killed, r.ill, r.lost, r.withdrawn, r.shares, r.parts, r.plugged} {
 		if err := step(ctx); err != nil {
 			return err
 		}
