@@ -99,3 +99,26 @@ func TestNewOnStandardAttributes(t *testing.T) {
 		})
 	}
 }
+
+// What new writes for AMD's GPUs fits the slices that are written after its driver's source,
+// and lint finds no fault with it there; without NICs of their root, that is said.
+func TestNewForAMDsGPUs(t *testing.T) {
+	const class = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu.amd.com}\n" +
+		"spec: {selectors: [{cel: {expression: 'device.driver == \"gpu.amd.com\" && device.attributes[\"gpu.amd.com\"].type == \"amdgpu\"'}}]}\n"
+	const slices = "../testdata/vendors/amd-0.yaml"
+	for args, want := range map[string]string{
+		"--gpus 1":          "fits amd-0\n",
+		"--gpus 3":          "fits amd-0\n",
+		"--gpus 4":          "warning: does not fit amd-0: gpu-0, gpu-1, gpu-2 and gpu-3 want the same devices",
+		"--gpus 1 --nics 1": "driver dra.net publishes nothing for the node",
+	} {
+		manifest, said := told(t, class, append(strings.Fields(args), "--gpu-class", "gpu.amd.com", "-f", "-", "-f", slices)...)
+		if !strings.Contains(said, want) {
+			t.Errorf("%s: %swant %s", args, said, want)
+		}
+		out, err := run(t, manifest+"---\n"+class, "lint", "-f", "-", "-f", slices)
+		if err != nil || !strings.Contains(out, " 0 errors, ") {
+			t.Errorf("%s: %v\n%s", args, err, out)
+		}
+	}
+}

@@ -5,6 +5,8 @@ package explain
 
 import (
 	"errors"
+	"os"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/kubernetes/fake"
@@ -26,4 +28,25 @@ func TestStandardAttributes(t *testing.T) {
 			clitest.Golden(t, "vendors-"+node+".txt", out)
 		})
 	}
+}
+
+// AMD's GPUs are placed by the root that they share with a NIC; that they have a NUMA node
+// by a name of their own is no help to a claim that compares the standard one.
+func TestAMDsGPUs(t *testing.T) {
+	client := fake.NewClientset(clitest.Nodes(t, "../testdata/vendors")...)
+	out, err := run(t, "", client, "template/amd-sriov", "-f", "../claim/testdata/vendors.yaml", "--node", "amd-0")
+	if err != nil {
+		t.Error(err)
+	}
+	clitest.Golden(t, "vendors-amd-0.txt", out)
+	claims, err := os.ReadFile("../claim/testdata/vendors.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byNode := strings.ReplaceAll(string(claims), "matchAttribute: resource.kubernetes.io/pcieRoot", "matchAttribute: resource.kubernetes.io/numaNode")
+	out, err = run(t, byNode, client, "template/amd-sriov", "-f", "-", "--node", "amd-0")
+	if !errors.Is(err, cmdutil.ErrReported) {
+		t.Errorf("by NUMA node: %v", err)
+	}
+	clitest.Golden(t, "vendors-amd-0-numa.txt", out)
 }

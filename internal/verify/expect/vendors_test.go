@@ -4,10 +4,15 @@
 package expect
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 )
 
 // What a claim promises of any driver's device is read as topologies read it.
@@ -43,5 +48,41 @@ func TestClaimsOfOtherDrivers(t *testing.T) {
 		if d.Kind != tt.kind || address != tt.address || d.NUMANode != nil {
 			t.Errorf("%s: %q at %s on node %v, want %q at %s", name, d.Kind, address, d.NUMANode, tt.kind, tt.address)
 		}
+	}
+}
+
+// The slices written after the source of AMD's driver tell verify which GPU each is. A
+// partition, and what is for virtual machines, have other files than the GPU: their place
+// is known, and no file is expected.
+func TestSlicesOfAMD(t *testing.T) {
+	text, err := os.ReadFile("../../cli/testdata/vendors/amd-0.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var published resourceapi.ResourceSlice
+	if err := yaml.UnmarshalStrict([]byte(strings.Split(string(text), "\n---\n")[1]), &published); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	claim := &resourceapi.ResourceClaim{}
+	claim.Status.Allocation = &resourceapi.AllocationResult{}
+	for _, d := range published.Spec.Devices {
+		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+			Request: "r", Driver: published.Spec.Driver, Pool: published.Spec.Pool.Name, Device: d.Name,
+		})
+	}
+	for _, d := range ClaimOf(claim, PublishedIn([]resourceapi.ResourceSlice{published})).Devices {
+		got = append(got, fmt.Sprintf("%s %q %s", d.Name, d.Kind, d.PCI))
+	}
+	want := []string{
+		`gpu-1-128 "gpu" 0000:05:00.0`,
+		`gpu-9-136 "gpu" 0000:26:00.0`,
+		`gpu-vfio-1 "" 0000:26:00.0`,
+		`gpu-17-144 "gpu" 0000:85:00.0`,
+		`gpu-25-152 "" 0000:a6:00.0`,
+		`gpu-26-153 "" 0000:a6:00.0`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
