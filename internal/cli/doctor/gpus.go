@@ -124,7 +124,8 @@ func (g *gpus) add(s *resourceapi.ResourceSlice) {
 }
 
 // finding compares what is published of a node with the GPUs that it has by its report; nil
-// where that cannot be said, or there is none.
+// where that cannot be said, or there is none by either: a virtual machine may show a GPU under
+// another vendor's number.
 func (g *gpus) finding(n *corev1.Node, p hosts.HostProfile) *hosts.Finding {
 	node := n.Name
 	has := 0
@@ -133,7 +134,7 @@ func (g *gpus) finding(n *corev1.Node, p hosts.HostProfile) *hosts.Finding {
 			has += d.Count
 		}
 	}
-	if g == nil || has == 0 {
+	if g == nil || has == 0 && g.of[node].devices == 0 {
 		return nil
 	}
 	f := &hosts.Finding{

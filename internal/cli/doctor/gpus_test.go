@@ -133,6 +133,12 @@ func TestGPUsThatNobodyTells(t *testing.T) {
 	if text, code, err := b.run(t, "-A", "--all"); err != nil || code != 0 || strings.Contains(text, checkGPUs) {
 		t.Errorf("exit code %d, %v:\n%s", code, err, text)
 	}
+	// What is published is told of all the same.
+	c := &api{slices: []resourceapi.ResourceSlice{sliceOf(gpuDriver, "cpu-0", 2, 1)}}
+	c.add("cpu-0", without)
+	if text, code, err := c.run(t, "-A"); err != nil || code != exitWrong || !strings.Contains(text, "1 of 2 devices without") {
+		t.Errorf("exit code %d, %v:\n%s", code, err, text)
+	}
 }
 
 // A release of NVIDIA's DRA driver that publishes no NUMA node is told by that, with the
