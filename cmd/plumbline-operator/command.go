@@ -6,6 +6,7 @@ package main
 import (
 	"flag"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -64,20 +65,20 @@ Any number of replicas may run: one leads, which a Lease says, and the others wa
 	f.AddGoFlag(all.Lookup("v"))
 	root.AddCommand(
 		newRefuseHeldCommand(), newCleanupCommand(),
-		newAskCommand("healthz", "Ask the running program whether it is ready; say what it waits for if not", operator.HealthPath),
-		newAskCommand("metrics", "Print the running program's metrics", operator.MetricsPath),
+		newAskCommand("healthz", "Ask the running program whether it is ready; say what it waits for if not", unixhttp.ProbeAtMost, operator.HealthPath),
+		newAskCommand("metrics", "Print the running program's metrics", unixhttp.AskAtMost, operator.MetricsPath),
 	)
 	return root
 }
 
-func newAskCommand(name, short, path string) *cobra.Command {
+func newAskCommand(name, short string, atMost time.Duration, path string) *cobra.Command {
 	socket := operator.DefaultOptions().Socket
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := unixhttp.Ask(cmd.Context(), socket, path)
+			answer, err := unixhttp.Ask(cmd.Context(), socket, path, atMost)
 			if err != nil {
 				return err
 			}

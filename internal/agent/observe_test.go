@@ -136,7 +136,7 @@ func askUntilSeen(t *testing.T, socket string) verify.Report {
 	var report verify.Report
 	var last error
 	for range 300 {
-		text, err := unixhttp.Ask(t.Context(), socket, VerifyPath)
+		text, err := unixhttp.Ask(t.Context(), socket, VerifyPath, unixhttp.AskAtMost)
 		last = err
 		if err == nil {
 			if err := json.Unmarshal([]byte(text), &report); err != nil {

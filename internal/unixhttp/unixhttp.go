@@ -19,8 +19,11 @@ import (
 )
 
 const (
-	// askAtMost bounds a question, so that a probe ends before its own limit.
-	askAtMost = 3 * time.Second
+	// ProbeAtMost bounds the kubelet's question, which is to end before the probe's own limit.
+	ProbeAtMost = 3 * time.Second
+	// AskAtMost bounds other people's: on a node under load a look at all its processes takes
+	// longer than a probe may. It ends before plumbline verify gives the node up.
+	AskAtMost = 20 * time.Second
 	// answerAtMost bounds an answer in bytes.
 	answerAtMost = 4 << 20
 )
@@ -41,7 +44,7 @@ func Serve(ctx context.Context, path string, handler http.Handler) error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return errors.Join(fmt.Errorf("serve the agent's socket: %w", err), listener.Close())
 	}
-	server := &http.Server{Handler: handler, ReadTimeout: askAtMost, WriteTimeout: 2 * askAtMost, MaxHeaderBytes: 4096}
+	server := &http.Server{Handler: handler, ReadTimeout: ProbeAtMost, WriteTimeout: AskAtMost + ProbeAtMost, MaxHeaderBytes: 4096}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() {
 		if err := server.Serve(listener); ctx.Err() == nil {
@@ -51,10 +54,10 @@ func Serve(ctx context.Context, path string, handler http.Handler) error {
 	return nil
 }
 
-// Ask returns what the agent answers to GET of a URL path. An answer other than
-// 200 is an error with the answer's text.
-func Ask(ctx context.Context, socket, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askAtMost)
+// Ask returns what the agent answers to GET of a URL path, within ProbeAtMost or AskAtMost.
+// An answer other than 200 is an error with the answer's text.
+func Ask(ctx context.Context, socket, path string, atMost time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	transport := &http.Transport{
 		DisableKeepAlives: true,

@@ -5,6 +5,7 @@ package unixhttp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -20,6 +21,7 @@ func TestAsk(t *testing.T) {
 	mux.HandleFunc("/not", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "not ready: waits for NRI", http.StatusServiceUnavailable)
 	})
+	mux.HandleFunc("/never", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	path := filepath.Join(t.TempDir(), "run", "agent.sock")
 	if err := Serve(t.Context(), path, mux); err != nil {
 		t.Fatal(err)
@@ -30,10 +32,13 @@ func TestAsk(t *testing.T) {
 		{"/nothing", "", "404 page not found"},
 	}
 	for _, tc := range tests {
-		answer, err := Ask(t.Context(), path, tc.path)
+		answer, err := Ask(t.Context(), path, tc.path, AskAtMost)
 		if answer != tc.answer || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
 			t.Errorf("%s: %q, %v; want %q, %q", tc.path, answer, err, tc.answer, tc.err)
 		}
+	}
+	if answer, err := Ask(t.Context(), path, "/never", time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("no answer in time: %q, %v", answer, err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -54,7 +59,7 @@ func TestServeAgain(t *testing.T) {
 		if err := Serve(t.Context(), path, answer(text)); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Ask(t.Context(), path, "/"); err != nil || got != text {
+		if got, err := Ask(t.Context(), path, "/", AskAtMost); err != nil || got != text {
 			t.Errorf("%q, %v; want %q", got, err, text)
 		}
 	}
@@ -68,7 +73,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 	cancel()
 	for range 1000 {
-		if _, err := Ask(t.Context(), path, "/"); err != nil && strings.HasPrefix(err.Error(), "ask the agent: ") {
+		if _, err := Ask(t.Context(), path, "/", AskAtMost); err != nil && strings.HasPrefix(err.Error(), "ask the agent: ") {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

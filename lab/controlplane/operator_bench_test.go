@@ -165,7 +165,7 @@ func (f *fleet) start(admin *rest.Config) (pid int) {
 		_ = cmd.Wait()
 	})
 	f.await("a leader", func(ctx context.Context) (bool, error) {
-		answer, err := unixhttp.Ask(ctx, socket, operator.HealthPath)
+		answer, err := unixhttp.Ask(ctx, socket, operator.HealthPath, unixhttp.ProbeAtMost)
 		return err == nil && answer == "ok: leads\n", nil
 	})
 	return cmd.Process.Pid

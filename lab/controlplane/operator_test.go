@@ -127,7 +127,7 @@ func (f *operatorFixture) leader(sockets []string) (leads string) {
 	err := wait.PollUntilContextTimeout(f.t.Context(), 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		leaders, ready := 0, 0
 		for _, socket := range sockets {
-			answer, err := unixhttp.Ask(ctx, socket, operator.HealthPath)
+			answer, err := unixhttp.Ask(ctx, socket, operator.HealthPath, unixhttp.ProbeAtMost)
 			if answers[socket] = answer; err != nil {
 				answers[socket] = err.Error()
 				continue
