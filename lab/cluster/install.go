@@ -97,9 +97,10 @@ func (c *Cluster) forgetPending(ctx context.Context) error {
 		"--selector", "owner=helm,name="+release+",status in (pending-install,pending-upgrade,pending-rollback)")
 }
 
-// rolledOut waits until what a chart brings runs as the chart has it.
+// rolledOut waits until what a chart brings runs as the chart has it, on emulated processors
+// that others may be busy with.
 func (c *Cluster) rolledOut(ctx context.Context, namespace, workload string) error {
-	err := c.pipe(ctx, nil, "rollout", "status", "--timeout=3m", "--namespace", namespace, workload)
+	err := c.pipe(ctx, nil, "rollout", "status", "--timeout=8m", "--namespace", namespace, workload)
 	if err != nil {
 		return fmt.Errorf("%w (plumblab kubectl -- logs -n %s %s)", err, namespace, workload)
 	}

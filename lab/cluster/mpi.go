@@ -93,3 +93,33 @@ func (b *ArtifactBuilder) BenchImage(ctx context.Context, file, reference string
 	}
 	return ociimage.WriteDocker(file, packed)
 }
+
+// Training packs PyTorch for CPUs with what plumbline bench runs, and a program that trains,
+// and returns the archive of the image.
+func (b *ArtifactBuilder) Training(ctx context.Context, train string) (string, error) {
+	root, err := b.archive.Training(ctx)
+	if err != nil {
+		return "", err
+	}
+	allreduce, err := b.allreduce(ctx, root)
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(train)
+	if err != nil {
+		return "", err
+	}
+	const file = "training.tar"
+	dir, err := b.cache.Do(ctx, b.progress, cache.Step{
+		Name: "training-image", Title: "image of PyTorch", Done: "packed",
+		Key: new(cache.Key).Add(root, allreduce, string(text)).Add(image.TrainingContent()...).String(),
+		Make: func(_ context.Context, out string) error {
+			packed, err := image.TrainingImage(root, allreduce, train)
+			if err != nil {
+				return err
+			}
+			return ociimage.WriteDocker(filepath.Join(out, file), packed)
+		},
+	})
+	return filepath.Join(dir, file), err
+}

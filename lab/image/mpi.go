@@ -6,6 +6,7 @@ package image
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,8 @@ const (
 	MPI = "plumbline.dev/lab/openmpi:latest"
 	// CoreDNS answers pods' questions for names.
 	CoreDNS = "plumbline.dev/lab/coredns:latest"
+	// Training has PyTorch for CPUs, beside what plumbline bench runs.
+	Training = "plumbline.dev/lab/training:latest"
 	// MPIOperator is called as the operator's own manifests call it, so that they are
 	// applied as they are.
 	MPIOperator = "docker.io/mpioperator/mpi-operator:0.7.0"
@@ -30,6 +33,8 @@ const (
 	MPIOperatorProgram = "/opt/mpi-operator"
 	// Allreduce is the program of MPI that adds up (lab/build).
 	Allreduce = "/usr/local/bin/allreduce"
+	// Train is the training of the examples.
+	Train = "/usr/local/bin/train.py"
 )
 
 // ServerImages are the images of CoreDNS and of the MPI operator, by the paths of the
@@ -104,6 +109,28 @@ func MPIImage(reference, root, allreduce string) (map[string]ociimage.Image, err
 	return map[string]ociimage.Image{reference: {Layer: layer, Architecture: Architecture, Command: []string{"/bin/bash"}}}, nil
 }
 
+// TrainingImage is MPIImage's of packages with PyTorch, and of the program that trains.
+func TrainingImage(root, allreduce, train string) (map[string]ociimage.Image, error) {
+	images, err := MPIImage(Training, root, allreduce)
+	if err != nil {
+		return nil, err
+	}
+	layer := images[Training].Layer
+	layer.Programs[Train] = train
+	// Debian's alternatives, which its scripts would have chosen.
+	for _, library := range []string{"libblas.so.3", "liblapack.so.3"} {
+		layer.Links["/usr/lib/x86_64-linux-gnu/"+library] = "openblas-pthread/" + library
+	}
+	layer.Links["/usr/lib/x86_64-linux-gnu/libopenblas.so.0"] = "openblas-pthread/libopenblas.so.0"
+	maps.DeleteFunc(layer.Programs, func(at, _ string) bool {
+		return slices.ContainsFunc(ofNoUseInTraining, func(dir string) bool { return strings.HasPrefix(at, dir) })
+	})
+	return images, nil
+}
+
+// ofNoUseInTraining are folders of packages that PyTorch's depend on, and that no rank reads.
+var ofNoUseInTraining = []string{"/usr/include/", "/usr/lib/libtorch-test/", "/usr/share/gdal/", "/usr/share/proj/", "/usr/share/mime/", "/usr/share/fonts/"}
+
 // addTree adds files and links below root that are there already for no one else.
 func addTree(layer *ociimage.Layer, root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -129,3 +156,6 @@ func addTree(layer *ociimage.Layer, root string) error {
 
 // MPIContent is what decides MPIImage beside the packages and the program, for who keeps it.
 func MPIContent() []string { return append([]string{sshd, ssh}, strings.Join(ofNoUse, " ")) }
+
+// TrainingContent is likewise of TrainingImage.
+func TrainingContent() []string { return append(MPIContent(), ofNoUseInTraining...) }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,8 +42,10 @@ type Config struct {
 	harness.Cluster
 
 	Plumbline scenario.Plumbline
-	// ToolImage has iperf3.
-	ToolImage string
+	// ToolImage has iperf3, and JobImage what jobs of two ranks run: AllReduce adds up, and
+	// Train trains.
+	ToolImage, JobImage string
+	AllReduce, Train    string
 	// StandIns are the node's NICs; the other end of each is called far and its name.
 	StandIns []string
 	// Dir is where reports and pictures are kept.
@@ -87,7 +90,7 @@ func (r *run) steps(ctx context.Context) error {
 	if _, err := r.Client.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, allow, metav1.PatchOptions{}); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.podNetwork, r.otherNIC, r.noTool, r.interrupted, r.killed} {
+	for _, step := range []func(context.Context) error{r.podNetwork, r.otherNIC, r.allReduce, r.training, r.noTool, r.interrupted, r.killed} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -95,29 +98,55 @@ func (r *run) steps(ctx context.Context) error {
 	return nil
 }
 
-// command is plumbline bench tcp on the node, with an image.
-func (r *run) command(image string, more ...string) []string {
-	return append([]string{"bench", "tcp", "-n", namespace, "--node", r.Node, "--image", image}, more...)
+// command is plumbline bench of a kind on the node, with an image.
+func (r *run) command(kind, image string, more ...string) []string {
+	return append([]string{"bench", kind, "-n", namespace, "--node", r.Node, "--image", image}, more...)
 }
 
+// oneSubnet is of the claimed NIC of arms one of which is the pods' own network.
+const oneSubnet = "192.168.200.0/24"
+
 func (r *run) podNetwork(ctx context.Context) error {
-	return r.measured(ctx, "eth0", "--addresses", "192.168.200.0/24")
+	return r.measured(ctx, "tcp, eth0", r.command(plan.TCP, r.ToolImage, "--addresses", oneSubnet, "--pairs", "8", "--seconds", "2"))
 }
 
 func (r *run) otherNIC(ctx context.Context) error {
-	return r.measured(ctx, "nics", "--against", "true", "--addresses", "192.168.200.0/24,192.168.201.0/24")
+	return r.measured(ctx, "tcp, nics", r.command(plan.TCP, r.ToolImage,
+		"--against", "true", "--addresses", oneSubnet+",192.168.201.0/24", "--pairs", "8", "--seconds", "2"))
+}
+
+// jobArms has a job's ranks go by a claimed NIC, and by the pods' own network: the node has one
+// NUMA node and no GPU.
+func jobArms() []string {
+	return []string{"--against", plan.PodNetwork, "--addresses", oneSubnet, "--cpus", "0", "--gpus", "0", "--pairs", "6"}
+}
+
+func (r *run) allReduce(ctx context.Context) error {
+	return r.measured(ctx, "allreduce", r.command(plan.AllReduce, r.JobImage,
+		append(jobArms(), "--program", r.AllReduce, "--size", "4194304", "--iterations", "10")...))
+}
+
+// training has a model that two processors step through in a tenth of a second. Its peak is
+// nobody's: the share of it says nothing here, and the step does.
+func (r *run) training(ctx context.Context) error {
+	return r.measured(ctx, "training", r.command(plan.Training, r.JobImage,
+		append(jobArms(), "--batch", "64", "--hidden", "512", "--layers", "4", "--steps", "10", "--precision", "fp32", "--peak-tflops", "1",
+			"--", "python3", r.Train)...))
 }
 
 // measured runs a measurement to its end and shows its report. Which arm is faster is this
 // host's business.
-func (r *run) measured(ctx context.Context, name string, more ...string) error {
-	file, picture := filepath.Join(r.Dir, name+".json"), filepath.Join(r.Dir, name+".svg")
-	answer, err := r.Plumbline.Run(ctx, r.command(r.ToolImage, append(more, "--pairs", "8", "--seconds", "2", "-o", "json", "--svg", picture)...)...)
+func (r *run) measured(ctx context.Context, name string, command []string) error {
+	of := filepath.Join(r.Dir, strings.ReplaceAll(name, ", ", "-"))
+	file := of + ".json"
+	// Before what the user's own command is, where there is one.
+	at := slices.Index(append(command, "--"), "--")
+	answer, err := r.Plumbline.Run(ctx, slices.Insert(command, at, "-o", "json", "--svg", of+".svg")...)
 	if err != nil {
 		return err
 	}
 	if answer.Code != 0 {
-		r.report.Finding(false, "bench tcp, "+name, "%s", answer.Ending())
+		r.report.Finding(false, "bench "+name, "%s", answer.Ending())
 		return nil
 	}
 	measured, err := report.Read(strings.NewReader(answer.Out))
@@ -132,13 +161,13 @@ func (r *run) measured(ctx context.Context, name string, more ...string) error {
 		return err
 	}
 	fmt.Fprintf(r.Out, "%s\n", shown.Out)
-	r.report.Finding(shown.Code == 0, "bench tcp, "+name, "%s", measured.Sentence())
-	return r.nothingLeft(ctx, "after bench tcp, "+name, 0)
+	r.report.Finding(shown.Code == 0, "bench "+name, "%s", measured.Sentence())
+	return r.nothingLeft(ctx, "after bench "+name, 0)
 }
 
 // noTool has an image without iperf3.
 func (r *run) noTool(ctx context.Context) error {
-	answer, err := r.Plumbline.Run(ctx, r.command(r.Image, "--addresses", "192.168.200.0/24")...)
+	answer, err := r.Plumbline.Run(ctx, r.command(plan.TCP, r.Image, "--addresses", oneSubnet)...)
 	if err != nil {
 		return err
 	}
@@ -171,7 +200,7 @@ func (r *run) killed(ctx context.Context) error {
 
 // signalled sends a signal to a measurement that has begun.
 func (r *run) signalled(ctx context.Context, signal syscall.Signal) (code int, said string, err error) {
-	cmd := exec.CommandContext(ctx, r.Plumbline.Program, r.command(r.ToolImage, "--addresses", "192.168.200.0/24", "--pairs", "100")...)
+	cmd := exec.CommandContext(ctx, r.Plumbline.Program, r.command(plan.TCP, r.ToolImage, "--addresses", oneSubnet, "--pairs", "100")...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.Plumbline.Kubeconfig)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

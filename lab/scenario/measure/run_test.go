@@ -53,15 +53,15 @@ func TestMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, out := scenarioOf(t, "cat "+kept+"\n")
-	if err := r.measured(t.Context(), "eth0"); err != nil || !strings.Contains(out.String(), "ok     bench tcp, eth0: eth0 throughput is lower") {
+	if err := r.measured(t.Context(), "tcp, eth0", r.command(plan.TCP, "iperf3")); err != nil || !strings.Contains(out.String(), "ok     bench tcp, eth0: eth0 throughput is lower") {
 		t.Errorf("%v: %s", err, out)
 	}
 	r, out = scenarioOf(t, "echo no cluster >&2; exit 5\n")
-	if err := r.measured(t.Context(), "eth0"); err != nil || !strings.Contains(out.String(), "WRONG  bench tcp, eth0: exit code 5: no cluster") {
+	if err := r.measured(t.Context(), "tcp, eth0", r.command(plan.TCP, "iperf3")); err != nil || !strings.Contains(out.String(), "WRONG  bench tcp, eth0: exit code 5: no cluster") {
 		t.Errorf("%v: %s", err, out)
 	}
 	r, _ = scenarioOf(t, "sed s/lower/higher/ "+kept+"\n")
-	if err := r.measured(t.Context(), "eth0"); err == nil {
+	if err := r.measured(t.Context(), "tcp, eth0", r.command(plan.TCP, "iperf3")); err == nil {
 		t.Error("a report that contradicts itself passed")
 	}
 }
