@@ -5,6 +5,7 @@ package examples_test
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // mpiImage is the lab's image of Open MPI.
@@ -55,6 +58,63 @@ func TestMPIJobOnHostDiffersAsDeclared(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the overlay differs in more than it declares (-document +overlay):\n%s", diff)
+	}
+}
+
+// trainingImage is the lab's image of PyTorch for CPUs.
+const trainingImage = "plumbline.dev/lab/training:latest"
+
+// TestTrainingOnHostDiffersAsDeclared is likewise of the jobs that train.
+func TestTrainingOnHostDiffersAsDeclared(t *testing.T) {
+	want, got := build(t, "distributed-training-numa/benchmark"), build(t, "distributed-training-numa/host")
+	nics := map[string]string{"aligned": `["nic0", "nic1"]`, "unaligned": `["nic4", "nic5"]`}
+	for kind, links := range nics {
+		devices := &want["ResourceClaimTemplate h100-4gpu-4nic-numa-"+kind].(*resourcev1.ResourceClaimTemplate).Spec.Spec.Devices
+		nic := devices.Requests[1]
+		nic.Exactly.Count = 0
+		nic.Exactly.Selectors[0].CEL.Expression = `device.attributes["dra.net"].ifName in ` + links
+		devices.Requests = []resourcev1.DeviceRequest{nic}
+		devices.Config = []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{Opaque: &resourcev1.OpaqueDeviceConfiguration{
+			Driver: "dra.net", Parameters: runtime.RawExtension{Raw: []byte(`{"interface":{"name":"dranet0"},"routes":[{"destination":"10.33.0.0/16","scope":253}]}`)},
+		}}}}
+
+		job := want["MPIJob mpi-job-4gpu-4nic-numa-"+kind].(*mpiJob)
+		job.Spec.SlotsPerWorker = 1
+		for role, replica := range job.Spec.MPIReplicaSpecs {
+			spec := &replica.Template.Spec
+			c := &spec.Containers[0]
+			c.Image, c.ImagePullPolicy = trainingImage, corev1.PullIfNotPresent
+			if role == "Launcher" {
+				c.Env = nil
+				continue
+			}
+			spec.Affinity, spec.Volumes[1].EmptyDir.SizeLimit = nil, new(resource.MustParse("256Mi"))
+			job.Spec.MPIReplicaSpecs[role] = replica
+		}
+		// Of the model there is less, and it goes by another library and interface.
+		env := got["MPIJob mpi-job-4gpu-4nic-numa-"+kind].(*mpiJob).Spec.MPIReplicaSpecs["Launcher"].Template.Spec.Containers[0].Env
+		if i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == "GLOO_SOCKET_IFNAME" && v.Value == "dranet0" }); i < 0 {
+			t.Errorf("%s: the ranks are not told the claimed NIC: %v", kind, env)
+		}
+		got["MPIJob mpi-job-4gpu-4nic-numa-"+kind].(*mpiJob).Spec.MPIReplicaSpecs["Launcher"].Template.Spec.Containers[0].Env = nil
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the overlay differs in more than it declares (-document +overlay):\n%s", diff)
+	}
+}
+
+// TestTrainingJobsDifferInTemplates wants what the document says: the two jobs are otherwise
+// identical.
+func TestTrainingJobsDifferInTemplates(t *testing.T) {
+	read := func(kind string) string {
+		text, err := os.ReadFile("distributed-training-numa/benchmark/mpi-job-4gpu-4nic-numa-" + kind + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.ReplaceAll(string(text), "numa-"+kind, "numa-KIND")
+	}
+	if diff := cmp.Diff(read("aligned"), read("unaligned")); diff != "" {
+		t.Errorf("they differ in more than their template (-aligned +unaligned):\n%s", diff)
 	}
 }
 

@@ -37,6 +37,7 @@ type mpiJob struct {
 // kinds are the types of everything the examples hold.
 var kinds = map[string]func() any{
 	"v1 Pod":                                        func() any { return &corev1.Pod{} },
+	"v1 ConfigMap":                                  func() any { return &corev1.ConfigMap{} },
 	"apps/v1 StatefulSet":                           func() any { return &appsv1.StatefulSet{} },
 	"resource.k8s.io/v1 DeviceClass":                func() any { return &resourcev1.DeviceClass{} },
 	"resource.k8s.io/v1 ResourceClaim":              func() any { return &resourcev1.ResourceClaim{} },

@@ -48,7 +48,7 @@ in out/bench. It needs root.`,
 			if err != nil {
 				return err
 			}
-			jobs, err := s.builder.Training(cmd.Context(), filepath.Join(checkout, "examples", "distributed-training-numa", "benchmark", "train.py"))
+			jobs, err := s.builder.Training(cmd.Context(), filepath.Join(checkout, trainProgram))
 			if err != nil {
 				return err
 			}

@@ -21,11 +21,12 @@ func newMPI(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:   "mpi",
 		Short: "Start a node on this host, and run MPIJobs whose workers claim a NIC each",
-		Long: `mpi builds Kubeflow's MPI operator and CoreDNS, packs Debian's Open MPI, and installs the
-operator as its users do. The MPIJob of examples/mpi-operator-gpudirect runs twice, with
-other NICs the second time: an allreduce between two workers must be right, the counters of
-the NICs that they claimed must show that it went over them, and the pods' own interfaces
-must not. Afterwards operator and jobs are gone, and the node is as before. The NICs are
+		Long: `mpi builds Kubeflow's MPI operator and CoreDNS, packs Debian's Open MPI and PyTorch for CPUs
+(a gigabyte), and installs the operator as its users do. The MPIJob of
+examples/mpi-operator-gpudirect runs twice, with other NICs the second time: an allreduce
+between two workers must be right. Then the two of examples/distributed-training-numa train,
+and must end with MFU_RESULT. The counters of the NICs that workers claimed must show that
+it all went over them, and the pods' own interfaces must not. Afterwards operator and jobs are gone, and the node is as before. The NICs are
 virtual links of one node, so no figure of speed is printed. It needs root.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,6 +47,9 @@ virtual links of one node, so no figure of speed is printed. It needs root.`,
 	}
 }
 
+// trainProgram is the example's training, in a checkout.
+const trainProgram = "examples/distributed-training-numa/benchmark/train.py"
+
 // mpiConfig builds what MPI jobs run from, and gives the node their images.
 func (g *global) mpiConfig(cmd *cobra.Command, s started) (config mpi.Config, err error) {
 	checkout, err := g.checkout()
@@ -65,11 +69,19 @@ func (g *global) mpiConfig(cmd *cobra.Command, s started) (config mpi.Config, er
 			return config, err
 		}
 	}
+	training, err := s.builder.Training(cmd.Context(), filepath.Join(checkout, trainProgram))
+	if err != nil {
+		return config, err
+	}
+	if err := s.cluster.AddImages(cmd.Context(), training); err != nil {
+		return config, err
+	}
 	host, port, err := s.cluster.NodeAPIServer()
 	return mpi.Config{
 		Cluster: s.on(cluster.HostNodeName), Kubectl: s.kubectl,
 		Plumbline: scenario.Plumbline{Program: program, Kubeconfig: s.kubectl.Kubeconfig},
 		Example:   filepath.Join(checkout, "examples", "mpi-operator-gpudirect", "host"),
+		Training:  filepath.Join(checkout, "examples", "distributed-training-numa", "host"),
 		Operator:  parts.Manifests, OperatorProgram: image.MPIOperatorProgram,
 		APIHost: host, APIPort: port,
 	}, err

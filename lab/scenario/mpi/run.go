@@ -28,14 +28,13 @@ const (
 
 // Objects of the example: its job, the class of its claims, and the interface in a worker.
 const (
-	job      = "nccl-test-dranet-1gpu-1nic"
-	class    = "dranet-rdma-for-mpi"
-	launcher = job + "-launcher"
-	ifname   = "dranet0"
+	allreduceJob   = "nccl-test-dranet-1gpu-1nic"
+	allreduceClass = "dranet-rdma-for-mpi"
+	ifname         = "dranet0"
 )
 
-// workers are the job's.
-var workers = []string{job + "-worker-0", job + "-worker-1"}
+// workersOf are a job's.
+func workersOf(job string) []string { return []string{job + "-worker-0", job + "-worker-1"} }
 
 // beside is how many bytes a worker may send by its pod's own interface: ssh, and what
 // mpirun tells its daemons, take a hundredth of what the allreduce does.
@@ -67,8 +66,9 @@ type Config struct {
 
 	Kubectl   scenario.Kubectl
 	Plumbline scenario.Plumbline
-	// Example is the folder of the overlay that is applied.
-	Example string
+	// Example is the folder of the overlay whose job adds up, and Training of that whose jobs
+	// train.
+	Example, Training string
 	// Operator is the folder of the MPI operator's manifests, and OperatorProgram the
 	// program in its image.
 	Operator, OperatorProgram string
@@ -92,7 +92,7 @@ func (r *run) cleanUp(ctx context.Context) error {
 	if err := harness.DeleteNamespace(ctx, r.Client, namespace, patience); err != nil {
 		return err
 	}
-	_, classErr := r.Kubectl.Run(ctx, "delete", "deviceclass", "--ignore-not-found", class)
+	_, classErr := r.Kubectl.Run(ctx, "delete", "deviceclass", "--ignore-not-found", allreduceClass, trainingClass)
 	_, operatorErr := r.Kubectl.Run(ctx, "delete", "--ignore-not-found", "-k", r.Operator)
 	_, fabricErr := r.Shell(ctx, removeFabric)
 	return errors.Join(classErr, operatorErr, fabricErr)
@@ -132,6 +132,9 @@ func (r *run) steps(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.train(ctx); err != nil {
+		return err
+	}
 	return r.end(ctx, before)
 }
 
@@ -170,11 +173,29 @@ func (r *run) install(ctx context.Context) error {
 
 // runJob runs the job with the NICs of an arm and looks at what it did.
 func (r *run) runJob(ctx context.Context, a arm, example string) error {
-	fmt.Fprintf(r.Out, "\n  MPIJob %s whose workers claim %s\n", job, strings.Join(a.nics, " or "))
 	manifest, err := a.manifest(example)
 	if err != nil {
 		return err
 	}
+	return r.try(ctx, allreduceJob, a.nics, manifest, func(log string) (least int, err error) {
+		got, err := readResult(log)
+		if err != nil {
+			return 0, err
+		}
+		workers := workersOf(allreduceJob)
+		r.report.Finding(got.right(len(workers)), "  the result", "%s", got)
+		ranks := hosts(log)
+		slices.Sort(ranks)
+		r.report.Finding(slices.Equal(ranks, workers), "  the ranks", "ran on %s", strings.Join(ranks, ", "))
+		return got.least(), nil
+	})
+}
+
+// try applies a manifest with a job, waits for the job, has somebody read its launcher's log,
+// who knows how many bytes each worker must have sent at least, looks at its workers and takes
+// all of it away.
+func (r *run) try(ctx context.Context, job string, nics []string, manifest string, read func(log string) (least int, err error)) error {
+	fmt.Fprintf(r.Out, "\n  MPIJob %s whose workers claim %s\n", job, strings.Join(nics, " or "))
 	if err := harness.CreateNamespace(ctx, r.Client, namespace); err != nil {
 		return err
 	}
@@ -185,26 +206,22 @@ func (r *run) runJob(ctx context.Context, a arm, example string) error {
 	if _, err := r.Kubectl.RunWithInput(ctx, manifest, "apply", "-n", namespace, "-f", "-"); err != nil {
 		return err
 	}
-	log, err := r.finished(ctx)
+	log, err := r.finished(ctx, job)
 	if err != nil {
 		return err
 	}
-	got, err := readResult(log)
+	least, err := read(log)
 	if err != nil {
 		return fmt.Errorf("%w:\n%s", err, log)
 	}
-	r.report.Finding(got.right(len(workers)), "  the result", "%s", got)
-	ranks := hosts(log)
-	slices.Sort(ranks)
-	r.report.Finding(slices.Equal(ranks, workers), "  the ranks", "ran on %s", strings.Join(ranks, ", "))
-	if err := r.examine(ctx, a, before, got); err != nil {
+	if err := r.examine(ctx, job, nics, before, least); err != nil {
 		return err
 	}
-	return r.deleteJob(ctx, a)
+	return r.deleteJob(ctx, nics)
 }
 
 // finished waits for the job and returns what its launcher said.
-func (r *run) finished(ctx context.Context) (string, error) {
+func (r *run) finished(ctx context.Context, job string) (string, error) {
 	var state string
 	err := harness.WaitFor(ctx, poll, patience, func() (bool, error) {
 		var err error
@@ -216,7 +233,7 @@ func (r *run) finished(ctx context.Context) (string, error) {
 	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return "", err
 	}
-	log, logErr := r.Kubectl.Run(ctx, "logs", "-n", namespace, "job/"+launcher, "--tail=-1")
+	log, logErr := r.Kubectl.Run(ctx, "logs", "-n", namespace, "job/"+job+"-launcher", "--tail=-1")
 	if err != nil || !slices.Contains(strings.Fields(state), "Succeeded") {
 		events, _ := r.Kubectl.Run(ctx, "events", "-n", namespace)
 		return "", fmt.Errorf("MPIJob %s is %q, want Succeeded: %w\n%s\n%s", job, state, errors.Join(err, logErr), log, events)
@@ -236,14 +253,14 @@ func (r *run) onNode(ctx context.Context) (map[string]link, error) {
 
 // examine looks at the workers, which stay when the launcher has ended: what each claimed,
 // and what its interfaces have sent.
-func (r *run) examine(ctx context.Context, a arm, before map[string]link, got result) error {
+func (r *run) examine(ctx context.Context, job string, nics []string, before map[string]link, least int) error {
 	taken := map[string]bool{}
-	for _, worker := range workers {
+	for _, worker := range workersOf(job) {
 		nic, err := r.ClaimedNIC(ctx, namespace, worker, "dra.net/ifName")
 		if err != nil {
 			return err
 		}
-		r.report.Finding(slices.Contains(a.nics, nic) && !taken[nic], "  "+worker, "claimed %s", nic)
+		r.report.Finding(slices.Contains(nics, nic) && !taken[nic], "  "+worker, "claimed %s", nic)
 		taken[nic] = true
 		out, err := r.Kubectl.Shell(ctx, namespace, worker, sentScript)
 		if err != nil {
@@ -253,7 +270,7 @@ func (r *run) examine(ctx context.Context, a arm, before map[string]link, got re
 		if err != nil {
 			return fmt.Errorf("pod %s: %w", worker, err)
 		}
-		r.moved(nic, before[nic], inside, got)
+		r.moved(nic, before[nic], inside, least)
 		if err := r.verified(ctx, worker); err != nil {
 			return err
 		}
@@ -261,14 +278,14 @@ func (r *run) examine(ctx context.Context, a arm, before map[string]link, got re
 	return nil
 }
 
-// moved compares what a worker has sent with what the allreduce must move. The claimed NIC
+// moved compares what a worker has sent with what it must at least. The claimed NIC
 // is known by its address, and had sent something on the node.
-func (r *run) moved(nic string, before link, inside map[string]link, got result) {
+func (r *run) moved(nic string, before link, inside map[string]link, least int) {
 	claimed := inside[ifname]
 	r.report.Finding(before.address != "" && claimed.address == before.address, "    "+ifname, "is %s, by its address %s", nic, claimed.address)
 	sent, own := claimed.sent-before.sent, inside["eth0"].sent
-	r.report.Finding(sent >= got.least() && own <= beside, "    sent", "%d bytes by %s, of which the allreduce is %d or more; %d by eth0",
-		sent, ifname, got.least(), own)
+	r.report.Finding(sent >= least && own <= beside, "    sent", "%d bytes by %s, of at least %d that are added up; %d by eth0",
+		sent, ifname, least, own)
 }
 
 // verified waits until plumbline verify says that a worker has what it claimed.
@@ -291,19 +308,19 @@ func (r *run) verified(ctx context.Context, worker string) error {
 }
 
 // deleteJob deletes the job, with which its pods and their claims go, and the NICs return.
-func (r *run) deleteJob(ctx context.Context, a arm) error {
+func (r *run) deleteJob(ctx context.Context, nics []string) error {
 	if err := harness.DeleteNamespace(ctx, r.Client, namespace, patience); err != nil {
 		return err
 	}
 	err := harness.WaitFor(ctx, poll, patience, func() (bool, error) {
 		links, err := r.onNode(ctx)
-		missing := slices.ContainsFunc(a.nics, func(nic string) bool { _, there := links[nic]; return !there })
+		missing := slices.ContainsFunc(nics, func(nic string) bool { _, there := links[nic]; return !there })
 		return !missing, err
 	})
 	if err != nil && !errors.Is(err, harness.ErrTimeout) {
 		return err
 	}
-	r.report.Finding(err == nil, "  the job is deleted", "the node has %s again", strings.Join(a.nics, " and "))
+	r.report.Finding(err == nil, "  the job is deleted", "the node has %s again", strings.Join(nics, " and "))
 	return nil
 }
 
