@@ -37,9 +37,11 @@ demo-mpi: build ## Run MPIJobs with Kubeflow's MPI operator, whose workers claim
 	@rc=0; bin/plumblab mpi --cache "$(CACHE)" --name mpi || rc=$$?; \
 	bin/plumblab down --cache "$(CACHE)" --name mpi; exit $$rc
 
-demo-bench: build ## Run plumbline bench on a node on this host, and draw what it measured (needs root)
-	@rc=0; bin/plumblab measure --cache "$(CACHE)" --name demobench || rc=$$?; \
-	bin/plumblab down --cache "$(CACHE)" --name demobench; exit $$rc
+demo-bench: build ## Run plumbline bench on a node on this host and on one with soft RoCE, and draw what it measured (needs root)
+	@rc=0; for what in measure rdma; do \
+		bin/plumblab $$what --cache "$(CACHE)" --name demobench-$$what || rc=$$?; \
+		bin/plumblab down --cache "$(CACHE)" --name demobench-$$what; \
+	done; exit $$rc
 
 mission: build ## Type the commands of the mission's documents on their machines (ONLY=a3,tpu for some; needs root)
 	@bin/plumblab mission --cache "$(CACHE)" --name mission $(if $(ONLY),--only $(ONLY))

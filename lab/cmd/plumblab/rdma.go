@@ -14,8 +14,9 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/rdma"
 )
 
-// rdmaNode is small: two pods, and NICs of which two have nothing else to do.
-var rdmaNode = cluster.Options{Machine: "egx-t4-cx5", CPUs: 4, MemoryMiB: 4096, Guest: cluster.GuestRDMA}
+// rdmaNode is small: two pods, each with a CPU of both NUMA nodes and more left, and NICs of
+// which two have nothing else to do.
+var rdmaNode = cluster.Options{Machine: "egx-t4-cx5", CPUs: 8, MemoryMiB: 4096, Guest: cluster.GuestRDMA}
 
 // newRDMA measures RDMA between pods.
 func newRDMA(g *global) *cobra.Command {
@@ -25,10 +26,11 @@ func newRDMA(g *global) *cobra.Command {
 		Short: "Start a node whose soft RoCE works in pods, and measure RDMA between two pods",
 		Long: `rdma does what up --guest rdma does. Then two pods claim a NIC with an RDMA device each, the
 agent is killed, and they run ib_write_lat and ib_write_bw; then a pod with a CPU of its
-NIC's NUMA node and one with a CPU of the other run ib_write_lat against themselves. Counters
-of the claimed devices must show that it went over them, plumbline verify must say where
-pods sit, and the host must have its RDMA devices again when they are gone. Processors, NICs and RDMA are emulated: the figures mean
-nothing beside real ones. Both NICs are of one node, joined by a hub of QEMU's: two nodes
+NIC's NUMA node and one with a CPU of the other run ib_write_lat against themselves, and
+plumbline bench compares such CPUs. Counters of the claimed devices must show that it went
+over them, plumbline verify must say where pods sit, and the host must have its RDMA devices
+again when they are gone. Processors, NICs and RDMA are emulated: the figures mean nothing
+beside real ones. Both NICs are of one node, joined by a hub of QEMU's: two nodes
 with emulated processors are too slow on one host.`,
 		Example: `  plumblab rdma
   plumblab rdma --exclusive --name exclusive`,

@@ -104,7 +104,10 @@ func (r *run) steps(ctx context.Context) error {
 	if err := r.returned(ctx, before, server, client); err != nil {
 		return err
 	}
-	return r.alignment(ctx, before)
+	if err := r.alignment(ctx, before); err != nil {
+		return err
+	}
+	return r.bench(ctx, before)
 }
 
 // killAgent ends the agent under pods that are Ready, whose RDMA must not need it, and
