@@ -77,7 +77,7 @@ func (d Demo) timeSlicing(ctx context.Context) (bool, error) {
 		for _, gpu := range o.OnNode.GPUs {
 			held = append(held, gpu.Address.String())
 		}
-		answer, err := d.plumbline(ctx, "verify", "pod/"+pod, "-n", "default")
+		answer, err := d.cli().Verify(ctx, "default", pod)
 		if err != nil {
 			return false, err
 		}

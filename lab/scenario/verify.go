@@ -128,7 +128,7 @@ func (d Demo) addStrayDevice(ctx context.Context) ([]claimcheck.Result, error) {
 // verifyPod runs the command on a pod, prints what it says, and waits for the
 // claim's conditions to say the same.
 func (d Demo) verifyPod(ctx context.Context, pod, claim string, want verifyExpectation) (claimcheck.Result, error) {
-	answer, err := d.plumbline(ctx, "verify", "pod/"+pod, "-n", "default")
+	answer, err := d.cli().Verify(ctx, "default", pod)
 	if err != nil {
 		return claimcheck.Result{}, err
 	}

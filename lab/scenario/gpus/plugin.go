@@ -152,7 +152,7 @@ func (r *run) heldTwice(ctx context.Context) error {
 	if err := r.drawn(ctx, "is held twice", "by a claim, and by a pod that has "+string(pluggedGPUs)); err != nil {
 		return err
 	}
-	answer, err := r.Plumbline.Run(ctx, "verify", "pod/"+holder, "-n", namespace)
+	answer, err := r.Plumbline.Verify(ctx, namespace, holder)
 	if err != nil {
 		return err
 	}

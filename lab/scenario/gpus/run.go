@@ -315,7 +315,7 @@ func (r *run) awaitReady(ctx context.Context, pod string) error {
 func (r *run) stillHas(ctx context.Context, who string) error { return r.asClaimed(ctx, holder, who) }
 
 func (r *run) asClaimed(ctx context.Context, pod, who string) error {
-	answer, err := r.Plumbline.Run(ctx, "verify", "pod/"+pod, "-n", namespace)
+	answer, err := r.Plumbline.Verify(ctx, namespace, pod)
 	r.report.Finding(err == nil && answer.Code == 0, who, "as claimed, says plumbline verify (%s)", answer.Ending())
 	if answer.Code != 0 {
 		fmt.Fprint(r.Out, answer.Out)
