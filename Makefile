@@ -80,7 +80,7 @@ soak: build ## Put 10,000 pods through random faults (CYCLES=N SEED=N repeat a r
 		--cycles $(or $(CYCLES),10000) $(if $(SEED),--seed $(SEED))
 	@bin/plumblab down --cache "$(CACHE)" --name soak
 
-nightly: ## Run for more than an hour what is too long for every change: 300 pods under faults, demos, DRANET beside us
+nightly: ## Run for two hours what is too long for every change: 300 pods under faults, demos, DRANET beside us (RESUME=1 goes on)
 	@hack/nightly
 
 lint: ## Look for modules that are not tidy, and run golangci-lint over both
