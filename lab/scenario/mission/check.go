@@ -95,6 +95,8 @@ func (r Row) check() problems {
 	p.when(r.ID == "" || r.At == "" || r.Line < 1, "want id, at and line")
 	p.when(!r.hasOneKind(), "want a command, or a file or what the document says, with a check")
 	p.when(r.Judge == nil && r.Deviation == nil && (r.typed() != "" || r.File == ""), "the command is not judged: want judge")
+	// The pages have blanks at which no shell splits.
+	p.when(strings.ContainsRune(r.typed(), '\u00a0'), "the command has a no-break space: want the space that a reader types")
 	p = append(p, r.Step.check(r.typed())...)
 	if r.Deviation != nil {
 		return append(p, r.Deviation.check(r)...)

@@ -137,6 +137,7 @@ func TestTablesThatAreRefused(t *testing.T) {
 		"fewer than the 2 of the table's head":      {"deviations: 1", "deviations: 2"},
 		"the table's head allows 0":                 {"deviations: 1", "deviations: 0"},
 		`"gcloud" leaves the lab`:                   {"kubectl get pods", "gcloud version"},
+		"the command has a no-break space":          {"kubectl get pods", "kubectl get\u00a0pods"},
 		`in: "attic": want node or pod NAME`:        {"    command:", "    in: attic\n    command:"},
 		`fill: "zz" is not in the command`:          {"    command:", "    fill: {zz: ls}\n    command:"},
 		`machine "b3" is none of the table's`:       {"    command:", "    machine: b3\n    command:"},
