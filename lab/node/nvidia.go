@@ -60,7 +60,7 @@ func (s NVIDIAStandIn) On(facts *machine.Facts, node string) (initramfs.Files, g
 	files := initramfs.Files{
 		"/sbin/ldconfig": program(s.Ldconfig),
 	}
-	for path, text := range nvml.Proc(facts) {
+	for path, text := range nvml.Proc(facts, node) {
 		files[NVIDIADriverRoot+"/"+nvml.ProcDriver+"/"+path] = initramfs.File{Content: text}
 	}
 	for path, file := range s.DriverRoot(table) {

@@ -198,7 +198,7 @@ func TestCapabilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := Proc(facts)
+	files := Proc(facts, "n")
 	for path, text := range files {
 		put(t, ProcDriver+"/"+path, string(text))
 	}
@@ -271,5 +271,27 @@ func TestMalformedState(t *testing.T) {
 	put(t, MIGPath, "made 4\nmode 0000:8f:00.0 1 1\ninstance 0000:8f:00.0 3 9 4 MIG-1\n")
 	if got, want := strings.Join(migDevices(d), ", "), "GI 3 profile 9 at 4: MIG-1"; got != want {
 		t.Errorf("MIG devices %q, want %q", got, want)
+	}
+}
+
+// The kernel driver's files call GPUs as the library does, which a device plugin has them by.
+func TestUUIDsOfProc(t *testing.T) {
+	facts, err := machine.OpenFacts("a3-ultragpu-8g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := Table(facts, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpus := facts.ModelGPUs()
+	if len(gpus) == 0 {
+		t.Fatal("the machine has no GPU")
+	}
+	for _, gpu := range gpus {
+		id, err := procfs.ParseGPUUUID(Proc(facts, "n")["nvidia/gpus/"+gpu.PCI.String()+"/information"])
+		if line := fmt.Sprintf("gpu %s %d %s ", gpu.PCI, gpu.Index, id); err != nil || !strings.Contains(string(table), line) {
+			t.Errorf("%s: UUID %q, %v; the table has no line %q", gpu.PCI, id, err, line)
+		}
 	}
 }

@@ -163,7 +163,7 @@ func Table(f *machine.Facts, node string) ([]byte, error) {
 	var errs []error
 	var names []string
 	for i := range gpus {
-		line, err := gpuLine(&gpus[i], devices[gpus[i].PCI], f.Name+" "+node)
+		line, err := gpuLine(&gpus[i], devices[gpus[i].PCI], ownerOf(f, node))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("table of the stand-in for NVML: machine %s: gpus %s: %w", f.Name, devices[gpus[i].PCI].Label(), err))
 			continue
@@ -207,6 +207,9 @@ func gpuLine(g *model.GPU, d *machine.Device, owner string) (string, error) {
 	return fmt.Sprintf("gpu %s %d %s %04x:%04x %s %s %s %s %s", g.PCI, g.Index, gpuUUID(owner, g.PCI), id.Vendor, id.Device,
 		memory, *g.Architecture, capability, brand, g.ProductName), nil
 }
+
+// ownerOf names a node that is such a machine.
+func ownerOf(f *machine.Facts, node string) string { return f.Name + " " + node }
 
 // gpuUUID is the same each time for a GPU of an owner, and another's for no other.
 func gpuUUID(owner string, at model.PCIAddress) string {

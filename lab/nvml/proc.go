@@ -22,8 +22,9 @@ const (
 	instancesOfGPU, computesOfInstance  = 15, 8
 )
 
-// Proc are the files of /proc/driver on a machine, by their paths in it.
-func Proc(f *machine.Facts) map[string][]byte {
+// Proc are the files of /proc/driver on a node that is such a machine, by their paths in it.
+// GPUs have the UUIDs of Table there.
+func Proc(f *machine.Facts, node string) map[string][]byte {
 	files := map[string][]byte{
 		"nvidia/version":                  []byte("NVRM version: plumbline's stand-in for NVIDIA's open kernel module  " + DriverVersion + "\n"),
 		"nvidia/capabilities/mig/config":  capability(configCapability),
@@ -32,7 +33,7 @@ func Proc(f *machine.Facts) map[string][]byte {
 	}
 	for _, gpu := range f.ModelGPUs() {
 		files[fmt.Sprintf("nvidia/gpus/%s/information", gpu.PCI)] = fmt.Appendf(nil,
-			"Model: \t\t stand-in for %s\nBus Location: \t %s\nDevice Minor: \t %d\n", gpu.ProductName, gpu.PCI, gpu.Index)
+			"Model: \t\t stand-in for %s\nGPU UUID: \t %s\nBus Location: \t %s\nDevice Minor: \t %d\n", gpu.ProductName, gpuUUID(ownerOf(f, node), gpu.PCI), gpu.PCI, gpu.Index)
 	}
 	return files
 }
