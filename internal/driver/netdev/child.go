@@ -30,8 +30,8 @@ type Child struct {
 	rtnl.Child
 	// Alias is the link's, by which it is found under whatever name.
 	Alias string `json:"alias"`
-	// FirstName is the name that it is made under: one that neither the host nor the
-	// pod has.
+	// FirstName is the name that it is made under where the host has a link of the name that it
+	// is to have: one that neither the host nor the pod has.
 	FirstName string `json:"firstName"`
 	// Slots are how many of the NIC's the claim took.
 	Slots int64 `json:"slots"`
@@ -186,8 +186,8 @@ func (t *transaction) attachChild(plan Plan) (*rtnl.Link, error) {
 			return nil, err
 		}
 	}
-	if link.Name == plan.Child.FirstName { // a start before this one may have come so far
-		if link, err = t.nameChild(plan, link.Index); err != nil {
+	if link.Alias == nil || *link.Alias != plan.Child.Alias { // a start before this one may have come so far
+		if link, err = t.nameChild(plan, *link); err != nil {
 			return nil, err
 		}
 	}
@@ -213,7 +213,18 @@ func (t *transaction) makeChild(plan Plan) (*rtnl.Link, error) {
 	}
 	t.moved = append(t.moved, plan)
 	child, s := plan.Child, plan.Pod.Settings
-	err = t.host.CreateChild(parent.Index, t.pod.Fd(), child.FirstName, child.Child, s.MTU, s.MAC)
+	// The kernel looks for links of the new one's name on the host (net/core/rtnetlink.c,
+	// rtnl_newlink), and takes as long to give it another later as for all else here: it waits
+	// for everybody who may read the old one (net/core/dev.c, dev_change_name).
+	name := plan.Pod.Name
+	if nslink.OtherNamed(t.onHost, 0, name) != nil {
+		name = child.FirstName
+	}
+	err = t.host.CreateChild(parent.Index, t.pod.Fd(), name, child.Child, s.MTU, s.MAC)
+	if errors.Is(err, syscall.EEXIST) && name != child.FirstName {
+		name = child.FirstName // by now the host has it, or the pod, which is told when it is named
+		err = t.host.CreateChild(parent.Index, t.pod.Fd(), name, child.Child, s.MTU, s.MAC)
+	}
 	switch {
 	case errors.Is(err, syscall.EBUSY):
 		return nil, fmt.Errorf("interface %s carries links of another kind or mode, made by somebody else: remove them, or offer it as they are: %w", parent.Name, err)
@@ -224,17 +235,22 @@ func (t *transaction) makeChild(plan Plan) (*rtnl.Link, error) {
 	case err != nil:
 		return nil, err
 	}
-	link, err := t.pod.LinkByName(child.FirstName)
+	link, err := t.pod.LinkByName(name)
 	if err == nil && link == nil {
 		err = errors.New("it was made, but is not in the pod")
 	}
 	return link, err
 }
 
-// nameChild gives the link its name, and what a link can only be given once it is there.
-func (t *transaction) nameChild(plan Plan, index int) (*rtnl.Link, error) {
+// nameChild gives the link its name where it has another, and what a link can only be given
+// once it is there.
+func (t *transaction) nameChild(plan Plan, made rtnl.Link) (*rtnl.Link, error) {
 	name := plan.Pod.Name
-	err := t.pod.Set(index, rtnl.Change{Name: &name, Settings: plan.Pod.Settings})
+	change := rtnl.Change{Settings: plan.Pod.Settings}
+	if made.Name != name {
+		change.Name = &name
+	}
+	err := t.pod.Set(made.Index, change)
 	if errors.Is(err, syscall.EEXIST) {
 		return nil, nameTaken(name, err)
 	}

@@ -614,7 +614,8 @@ func TestKilledWithChildren(t *testing.T) {
 	}
 }
 
-// newCrashingChildren is a lab with a claim of two shares of one NIC.
+// newCrashingChildren is a lab with a claim of two shares of one NIC. The host has a link of
+// the second one's name, so that it is made under another.
 func newCrashingChildren(t *testing.T) *crashing {
 	t.Helper()
 	c := &crashing{lab: sharedLab(t), pod: hosttest.NewNamespace(t), rdmaInPod: "mlx5_0 host"}
@@ -622,6 +623,7 @@ func newCrashingChildren(t *testing.T) *crashing {
 	c.rdma = &fake
 	c.driver = c.newDriver(t)
 	c.pod.Run(t, quiet)
+	c.host.Run(t, "ip link add net2 type bridge")
 	c.before, c.empty, c.rules = look(t, c.host), look(t, c.pod), rulesOf(t, c.pod)
 	request := shareOf("a", `{"interface": {"name": "net1", "addresses": ["10.45.0.2/24", "fd45::2/64"], "gsoMaxSize": 32768},
 		"routes": [{"destination": "10.60.0.0/16", "gateway": "10.45.0.1"}], "rules": [{"priority": 900, "source": "10.45.0.0/16", "table": 77}]}`, "nic0")

@@ -206,7 +206,7 @@ func (p Plan) onHost() nslink.Identity {
 // identity is how to find the interface in the pod.
 func (p Plan) identity() nslink.Identity {
 	if p.Child != nil {
-		return nslink.ChildIdentity(p.Child.Alias, p.Child.FirstName)
+		return nslink.ChildIdentity(p.Child.Kind, p.Child.Alias, p.Child.FirstName, p.Pod.Name)
 	}
 	if p.Pod == nil {
 		return nslink.IdentityOf(p.NIC, nil).Alone(p.Alone)

@@ -28,7 +28,7 @@ type Identity struct {
 	alone bool
 	// index is the ifindex seen last; 0 is none.
 	index int
-	// alias and firstName are set of a link that was made for a pod.
+	// alias and firstName are set of a link that was made for a pod; kind and name too.
 	alias, firstName *string
 	// name is the one it should have, and host says that this is the host's.
 	name *string
@@ -49,10 +49,11 @@ func IdentityOf(nic model.NIC, givenMAC *string) Identity {
 	return id
 }
 
-// ChildIdentity is the identity of a link that was made for a pod: it has an alias of its
-// own, and before it got that a name of its own.
-func ChildIdentity(alias, firstName string) Identity {
-	return Identity{alias: &alias, firstName: &firstName}
+// ChildIdentity is the identity of a link of a kind that was made for a pod: it has an alias
+// of its own. Before it gets that it has a name of its own, or the one that it keeps: then it
+// is down, which what somebody else has made there is not for long.
+func ChildIdentity(kind, alias, firstName, name string) Identity {
+	return Identity{kind: &kind, alias: &alias, firstName: &firstName, name: &name}
 }
 
 // Alone is the identity of the only interface of a PCI function. Where there are
@@ -133,7 +134,8 @@ func (id Identity) hasName(l *rtnl.Link) bool { return id.name != nil && *id.nam
 func (id Identity) Matches(l rtnl.Link) bool {
 	switch {
 	case id.alias != nil:
-		return same(id.alias, l.Alias) || *id.firstName == l.Name
+		unfinished := l.Alias == nil && !l.Up && same(id.kind, l.Kind)
+		return same(id.alias, l.Alias) || *id.firstName == l.Name || unfinished && *id.name == l.Name
 	case !same(id.kind, l.Kind) || l.IsRepresentor():
 		return false
 	case id.pci != nil && l.Bus != nil && *l.Bus == "pci":
