@@ -21,8 +21,8 @@ import (
 	"plumbline.dev/plumbline/internal/topoview/published"
 )
 
-// answerAtMost is how long a node's agent may take to answer.
-const answerAtMost = 10 * time.Second
+// answerAtMost is how long a node's agent may take to answer, as verify has it (its nodePatience).
+const answerAtMost = 30 * time.Second
 
 // addPlugins adds to a view of the node what its device plugins gave to pods. The node's
 // agent alone can tell; where device plugins offer no GPU it is not asked.
