@@ -73,6 +73,11 @@ func (r *run) plugged(ctx context.Context) error {
 		if err := harness.DeletePod(ctx, r.Client, namespace, pod, 1); err != nil {
 			return err
 		}
+		// Until then it has its GPU.
+		err := harness.WaitFor(ctx, poll, patience, func() (bool, error) { return harness.PodGone(ctx, r.Client, namespace, pod) })
+		if err != nil {
+			return fmt.Errorf("wait for the end of pod %s: %w", pod, err)
+		}
 	}
 	return r.stillHas(ctx, "who had a GPU before, the device plugin and its pods gone")
 }
