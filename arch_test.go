@@ -52,7 +52,7 @@ var importTable = []struct {
 	{"internal/bench/stats", nil},
 	{"internal/bench/plan", []string{"internal/bench/tools/...", "internal/model/slicecodec", "internal/printable"}},
 	{"internal/bench/report", []string{"internal/bench/plan", "internal/bench/stats", "internal/plural", "internal/printable"}},
-	{"internal/bench/run", []string{"internal/bench/plan", "internal/bench/report", "internal/bench/stats", "internal/printable", "internal/version"}},
+	{"internal/bench/run", []string{"internal/bench/plan", "internal/bench/report", "internal/bench/stats", "internal/model/slicecodec", "internal/printable", "internal/version"}},
 	{"internal/bench/tools", []string{"internal/printable"}},
 	{"internal/bench/tools/...", []string{"internal/bench/tools"}},
 	{"internal/driver", []string{"internal/model/..."}},

@@ -5,17 +5,19 @@ package run
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/cpuset"
 
 	"plumbline.dev/plumbline/internal/bench/plan"
 	"plumbline.dev/plumbline/internal/bench/report"
+	"plumbline.dev/plumbline/internal/model/slicecodec"
 )
 
 // target is where an arm's server listens, and where its client sends from.
@@ -38,13 +40,9 @@ func (t *target) end(server bool) *plan.End {
 // readDevices reads what was allocated, refuses arms that differ in anything undeclared, and
 // finds the addresses of each arm.
 func (m *measurement) readDevices(ctx context.Context) error {
-	claims := map[string]*resourceapi.ResourceClaim{}
-	for _, side := range m.plan.Sides() {
-		claim, err := m.Client.ResourceV1().ResourceClaims(side.Claim.Namespace).Get(ctx, side.Claim.Name, metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("read resource claim %s: %w", side.Claim.Name, err)
-		}
-		claims[side.Role] = claim
+	claims, err := m.awaitTold(ctx)
+	if err != nil {
+		return err
 	}
 	a, b := m.plan.Devices(m.plan.A, claims), m.plan.Devices(m.plan.B, claims)
 	if err := plan.Compare(m.plan.Variable, a, b); err != nil {
@@ -78,6 +76,48 @@ func (m *measurement) readDevices(ctx context.Context) error {
 	return nil
 }
 
+// awaitTold reads the claims, and waits until their status says of every NIC and CPU that was
+// allocated what it is in the pod: drivers say so a moment after the pod is ready. What is not
+// said in time is missed by who needs it.
+func (m *measurement) awaitTold(ctx context.Context) (map[string]*resourceapi.ResourceClaim, error) {
+	claims := map[string]*resourceapi.ResourceClaim{}
+	err := m.await(ctx, func(ctx context.Context) (bool, error) {
+		told := true
+		for _, side := range m.plan.Sides() {
+			claim, err := m.Client.ResourceV1().ResourceClaims(side.Claim.Namespace).Get(ctx, side.Claim.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, fmt.Errorf("read resource claim %s: %w", side.Claim.Name, err)
+			}
+			claims[side.Role] = claim
+			told = told && isTold(claim)
+		}
+		return told, nil
+	})
+	if errors.Is(err, errPatience) {
+		err = nil
+	}
+	return claims, err
+}
+
+// isTold says whether a claim's status has an entry for each NIC and CPU that was allocated.
+func isTold(claim *resourceapi.ResourceClaim) bool {
+	if claim.Status.Allocation == nil {
+		return false
+	}
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.Driver != slicecodec.DriverNet && r.Driver != slicecodec.DriverCPU {
+			continue
+		}
+		told := slices.ContainsFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
+			return d.Driver == r.Driver && d.Pool == r.Pool && d.Device == r.Device && (d.NetworkData != nil || d.Data != nil)
+		})
+		if !told {
+			return false
+		}
+	}
+	return true
+}
+
 // target finds an address on either side, both of one family.
 func (m *measurement) target(arm plan.Arm, claims map[string]*resourceapi.ResourceClaim) (target, error) {
 	if m.plan.Tool.Carrier == plan.Uncounted {
@@ -101,44 +141,34 @@ func (m *measurement) target(arm plan.Arm, claims map[string]*resourceapi.Resour
 }
 
 // bind finds the CPUs that an arm's tool is bound to on both sides.
-func (m *measurement) bind(t *target, claims map[string]*resourceapi.ResourceClaim) (err error) {
+func (m *measurement) bind(t *target, claims map[string]*resourceapi.ResourceClaim) error {
 	if t.arm.CPUs == "" {
 		return nil
 	}
 	for _, side := range m.plan.Sides() {
 		end := t.end(side.Role == m.plan.Server.Role)
-		if end.CPUs, err = cpusOf(claims[side.Role], t.arm.CPUs); err != nil {
-			return fmt.Errorf("arm %s: claim %s: %w", t.arm.Name, side.Claim.Name, err)
+		if end.CPUs = cpusOf(claims[side.Role], t.arm.CPUs); end.CPUs == "" {
+			return fmt.Errorf("arm %s: claim %s: its status does not say which CPUs request %s was given: want plumbline's driver of CPUs", t.arm.Name, side.Claim.Name, t.arm.CPUs)
 		}
 	}
 	return nil
 }
 
-// cpusOf are the CPUs that a claim's request was given, as the driver says in its status.
-func cpusOf(claim *resourceapi.ResourceClaim, request string) (string, error) {
-	var all []string
+// cpusOf are the CPUs that a claim's request was given, as the driver says in its status;
+// empty while it does not say all of them.
+func cpusOf(claim *resourceapi.ResourceClaim, request string) string {
+	all := cpuset.New()
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		if r.Request != request {
 			continue
 		}
-		for _, d := range claim.Status.Devices {
-			share := r.ShareID == nil && d.ShareID == nil || r.ShareID != nil && d.ShareID != nil && string(*r.ShareID) == *d.ShareID
-			if d.Driver != r.Driver || d.Pool != r.Pool || d.Device != r.Device || !share || d.Data == nil {
-				continue
-			}
-			var said struct {
-				CPUs string `json:"cpuset"`
-			}
-			if err := json.Unmarshal(d.Data.Raw, &said); err != nil {
-				return "", fmt.Errorf("read the status of device %s: %w", d.Device, err)
-			}
-			all = append(all, said.CPUs)
+		cpus := slicecodec.CPUsOf(claim, r)
+		if cpus.IsEmpty() {
+			return ""
 		}
+		all = all.Union(cpus)
 	}
-	if list := strings.Join(all, ","); strings.Trim(list, "0123456789,-") == "" && list != "" {
-		return list, nil
-	}
-	return "", fmt.Errorf("its status does not say which CPUs request %s was given: want plumbline's driver of CPUs", request)
+	return all.String()
 }
 
 // addresses are those of an arm's interface in a pod, without those of the link alone.

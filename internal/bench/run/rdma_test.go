@@ -246,7 +246,7 @@ func TestRDMAFails(t *testing.T) {
 			c.perftest.tool = func(int) (string, error) { return "", errors.New("exit code 137") }
 		}, run.ErrOutput, "137"},
 		"another way":            {func(c *cluster) { c.perftest.astray = func(int) bool { return true } }, run.ErrTooFew, "0 of 6 turns"},
-		"CPUs that nobody tells": {func(c *cluster) { c.untold = true }, nil, "which CPUs request cpus was given"},
+		"CPUs that nobody tells": {func(c *cluster) { c.untold, c.patience = true, 50*time.Millisecond }, nil, "which CPUs request cpus was given"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newPerftestCluster()

@@ -100,7 +100,7 @@ func (c *cluster) allocate(claim *resourceapi.ResourceClaim) {
 				resourceapi.DeviceRequestAllocationResult{Request: r.Name, Driver: "dra.cpu", Pool: "n1", Device: device})
 			if !c.untold {
 				claim.Status.Devices = append(claim.Status.Devices, resourceapi.AllocatedDeviceStatus{
-					Driver: "dra.cpu", Pool: "n1", Device: device, Data: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"cpuset": "%d"}`, i)},
+					Driver: "dra.cpu", Pool: "n1", Device: device, Data: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"cpus": "%d"}`, i)},
 				})
 			}
 			continue

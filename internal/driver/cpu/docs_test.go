@@ -92,6 +92,19 @@ func TestDocumentedClaims(t *testing.T) {
 	golden.Assert(t, picture, objects.String())
 }
 
+// The CPUs that a record tells are read from the claim's status by who shows or measures them.
+func TestStatusTellsCPUs(t *testing.T) {
+	c := with(claim("a", "cpudevnuma000", 2), nil, `{"cpuset": "1-2"}`)
+	r, err := Driver{}.Plan(c, shape{packages: 1, nodesPer: 1, coresPer: 6, smt: 1, coresPerL3: 6}.machine(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := asObject(c, r)
+	if got := slicecodec.CPUsOf(object, object.Status.Allocation.Devices.Results[0]); got.String() != "1-2" {
+		t.Errorf("the status tells CPUs %q, want 1-2", got)
+	}
+}
+
 // asObject is the claim as the API server has it while a pod holds it.
 func asObject(c driver.Claim, r driver.Record) *resourceapi.ResourceClaim {
 	share := types.UID("5dd7cbea-2c6c-4e3e-a3a5-" + fmt.Sprintf("%012x", len(c.Name)))

@@ -4,12 +4,10 @@
 package published
 
 import (
-	"encoding/json"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/cpuset"
 	"k8s.io/utils/ptr"
 
 	"plumbline.dev/plumbline/internal/model/slicecodec"
@@ -49,35 +47,12 @@ func addHolders(held map[topoview.DeviceID][]topoview.Holder, claim *resourceapi
 			continue
 		}
 		id := topoview.DeviceID{Driver: r.Driver, Name: r.Device}
-		h := topoview.Holder{Namespace: claim.Namespace, Claim: claim.Name, Pods: podsOf(claim), CPUCount: capacity[id], CPUs: cpusOf(claim, r)}
+		h := topoview.Holder{Namespace: claim.Namespace, Claim: claim.Name, Pods: podsOf(claim), CPUCount: capacity[id], CPUs: slicecodec.CPUsOf(claim, r)}
 		if q, ok := r.ConsumedCapacity[slicecodec.CapacityCPU]; ok {
 			h.CPUCount = int(q.Value())
 		}
 		held[id] = append(held[id], h)
 	}
-}
-
-// cpusOf are the CPUs that the driver says in the claim's status it gave for a
-// result; empty where it says nothing that can be read.
-func cpusOf(claim *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAllocationResult) cpuset.CPUSet {
-	for _, d := range claim.Status.Devices {
-		if d.Driver != r.Driver || d.Pool != r.Pool || d.Device != r.Device || d.Data == nil {
-			continue
-		}
-		if r.ShareID != nil && (d.ShareID == nil || *d.ShareID != string(*r.ShareID)) {
-			continue
-		}
-		var data struct {
-			CPUs string `json:"cpus"`
-		}
-		if json.Unmarshal(d.Data.Raw, &data) != nil {
-			continue
-		}
-		if cpus, err := slicecodec.ParseCPUs(data.CPUs); err == nil {
-			return cpus
-		}
-	}
-	return cpuset.New()
 }
 
 // HoldersOf takes claims as the holders of devices, whatever pool they name.

@@ -12,12 +12,15 @@ import (
 	"plumbline.dev/plumbline/internal/bench/report"
 )
 
+// subnet is of the addresses that the measured pods' NICs have.
+const subnet = "10.99.0.0/24"
+
 // bench has plumbline bench compare CPUs near the NICs with far ones, with few and short turns:
 // that each run was as planned is what counts here. Where the lab's device is not made in a
 // pod, bench finds no RDMA device there, and is tried again (see began).
 func (r *run) bench(ctx context.Context, before string) error {
 	command := []string{
-		"bench", plan.RDMALatency, "-n", namespace, "--node", r.Node, "--image", r.Image, "--addresses", "10.99.0.0/24",
+		"bench", plan.RDMALatency, "-n", namespace, "--node", r.Node, "--image", r.Image, "--addresses", subnet,
 		"--variable", "cpus", "--cpus", "1", "--pairs", "5", "--iterations", "100", "--patience", patience.String(), "-o", "json",
 	}
 	for try := 1; ; try++ {
