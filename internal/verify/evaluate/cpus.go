@@ -29,7 +29,13 @@ type grant struct {
 	inEnv       cpuset.CPUSet
 	notInEnv    []string
 	bindsMemory bool
-	devices     []*expect.Device
+	devices     []claimed
+}
+
+// claimed is a device, and the name of its claim.
+type claimed struct {
+	claim  string
+	device *expect.Device
 }
 
 // containers checks where each container runs that has CPUs of a claim.
@@ -49,7 +55,7 @@ func (e *evaluator) containers() {
 			continue
 		}
 		for _, d := range g.devices {
-			e.setPlace(g.claim, place{device: d, cpus: found.Granted.CPUs})
+			e.setPlace(d.claim, place{device: d.device, cpus: e.ofDevice(g, d.device, found.Granted.CPUs)})
 		}
 		e.add(e.cpusOf(g, found))
 		e.add(e.memoryOf(g, found))
@@ -72,7 +78,7 @@ func (e *evaluator) grantOf(p *expect.Container, found *collect.Container) grant
 			if g.claim == "" {
 				g.claim = claim.Name
 			}
-			g.devices = append(g.devices, d)
+			g.devices = append(g.devices, claimed{claim.Name, d})
 			g.what = append(g.what, fmt.Sprintf("%s: %s", d.Request, cpuWords(d)))
 			g.count += d.CPUCount
 			g.sized = g.sized && d.CPUCount > 0
@@ -126,6 +132,16 @@ func (e *evaluator) group(d *expect.Device) cpuset.CPUSet {
 	return cpuset.New(ids...)
 }
 
+// ofDevice are those of a container's CPUs that one of its devices gave it: of CPUs of two NUMA
+// nodes by a device of each, those of its node. Where the container has others than its devices
+// are of, they are all taken for each, and found wrong.
+func (e *evaluator) ofDevice(g grant, d *expect.Device, has cpuset.CPUSet) cpuset.CPUSet {
+	if own := has.Intersection(e.group(d)); !own.IsEmpty() && has.IsSubsetOf(g.of) {
+		return own
+	}
+	return has
+}
+
 func (e *evaluator) cpusOf(g grant, found *collect.Container) Finding {
 	has := found.Granted.CPUs
 	f := Finding{
@@ -134,9 +150,14 @@ func (e *evaluator) cpusOf(g grant, found *collect.Container) Finding {
 	}
 	differs := Difference{Of: "container " + found.Name, Attribute: "CPUs", Claimed: strings.Join(g.what, ", "), Observed: f.Why}
 	outside := has.Difference(g.of)
+	// Enough CPUs together may be too few of one device's.
+	short := slices.IndexFunc(g.devices, func(d claimed) bool { return has.Intersection(e.group(d.device)).Size() < d.device.CPUCount })
 	switch {
 	case !outside.IsEmpty():
 		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s, of which %s are of %s", has, outside, nodeWords(e.nodesOf(outside))), differs)
+	case short >= 0:
+		d := g.devices[short].device
+		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s, of which %d of %s, not %d", has, has.Intersection(e.group(d)).Size(), d.Name, d.CPUCount), differs)
 	case g.sized && has.Size() != g.count:
 		f.wrong(CPUsWrong, fmt.Sprintf("CPUs %s are %d, not %d", has, has.Size(), g.count), differs)
 	case len(g.notInEnv) == 0 && !g.inEnv.Equals(has):

@@ -103,6 +103,65 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
+// CPUs of two NUMA nodes, by a request for each in one container, are each where its device is,
+// for one claim and for two. Where the container has others, neither request is believed.
+func TestCPUsOfTwoRequests(t *testing.T) {
+	node := slicecodec.AttrLegacyNUMANode
+	match := resourceapi.DeviceConstraint{Requests: []string{"near", "cpus"}, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(node))}
+	distinct := resourceapi.DeviceConstraint{Requests: []string{"near", "far-cpus"}, DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName(node))}
+	for name, test := range map[string]struct {
+		cpus cpuset.CPUSet
+		want Status
+	}{
+		"one of each":                  {cpuset.New(0, 4), True},
+		"both of one":                  {cpuset.New(0, 1), False},
+		"more than they were given":    {cpuset.New(0, 1, 4), False},
+		"both of the node of far ones": {cpuset.New(4, 5), False},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expected, found := pod(test.cpus, false, match)
+			claim := &expected.Claims[0]
+			claim.Constraints = append(claim.Constraints, distinct)
+			cpus := &claim.Devices[len(claim.Devices)-1]
+			cpus.CPUCount, cpus.NUMANode = 1, ptr.To(0)
+			far := *cpus
+			far.Request, far.Name, far.NUMANode = "far-cpus", "other", ptr.To(1)
+			claim.Devices = append(claim.Devices, far)
+			if got := Pod(nearest.New(machine(t)), expected, found); got.Status != test.want {
+				t.Errorf("%s, want %s: %+v", got.Status, test.want, got.Findings)
+			}
+		})
+	}
+}
+
+// The CPUs of a container's second claim are that claim's, whose constraints are checked by them.
+func TestCPUsOfTwoClaims(t *testing.T) {
+	for name, test := range map[string]struct {
+		cpus cpuset.CPUSet
+		want Status
+	}{
+		"one of each": {cpuset.New(0, 4), True}, "both of one": {cpuset.New(0, 1), False},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expected, found := pod(test.cpus, false, resourceapi.DeviceConstraint{
+				Requests: []string{"near", "cpus"}, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(slicecodec.AttrLegacyNUMANode)),
+			})
+			first := &expected.Claims[0].Devices[2]
+			first.CPUCount, first.NUMANode = 1, ptr.To(0)
+			second := *first
+			second.Name, second.NUMANode = "other", ptr.To(1)
+			expected.Claims = append(expected.Claims, expect.Claim{Name: "d", UID: "v", Devices: []expect.Device{second}, Constraints: []resourceapi.DeviceConstraint{
+				{Requests: []string{"cpus"}, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(slicecodec.AttrLegacyNUMANode))},
+			}})
+			expected.Containers[0].Uses["d"] = []string{""}
+			got := Pod(nearest.New(machine(t)), expected, found)
+			if got.Status != test.want {
+				t.Errorf("%s, want %s: %+v", got.Status, test.want, got.Findings)
+			}
+		})
+	}
+}
+
 // A socket is judged by the packages of the CPUs beside a device, whatever the
 // slices say of it: several NUMA nodes can be of one.
 func TestSockets(t *testing.T) {
