@@ -5,7 +5,12 @@ package runtimehooks
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,12 +18,16 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/dynamic-resource-allocation/api/metadata"
 
 	"plumbline.dev/plumbline/api/v1alpha1"
 	"plumbline.dev/plumbline/internal/agent/agenttest"
 	"plumbline.dev/plumbline/internal/cdi"
 	"plumbline.dev/plumbline/internal/driver"
+	"plumbline.dev/plumbline/internal/host/hosttest"
 )
 
 // A folder of the host that a NIC's class gives is mounted read-only in the containers that
@@ -73,10 +82,14 @@ func TestHostMounts(t *testing.T) {
 					t.Errorf("adjustment (-want +got):\n%s", diff)
 				}
 			}
-			var want []string
-			if test.told != "" {
-				want = []string{"LeftOut default/a x1: " + test.told}
+			said := slices.Collect(maps.Keys(h.said.said["a-pod"]))
+			if test.told == "" {
+				if len(said) > 0 {
+					t.Errorf("the pod's owner is told %q, and nothing is left out", said)
+				}
+				return
 			}
+			want := []string{"LeftOut default/a x1: " + test.told}
 			agenttest.Eventually(t, "the event", func() bool { return slices.Equal(events(), want) })
 		})
 	}
@@ -111,4 +124,73 @@ func TestMarksAreReserved(t *testing.T) {
 	if want := []string{"container.mounts[0].containerPath", "container.env[DRA_CPUSET_a]", "container.env[" + marker + "]"}; !slices.Equal(wrong, want) {
 		t.Errorf("mistakes at %q, want %q", wrong, want)
 	}
+}
+
+// From the API server's claim to a script: a folder that stands in for Google's gIB comes by
+// the class of a claimed NIC, and a process that has the mount and the variable as the
+// container runtime is asked for them sources the folder's script, and cannot write there.
+func TestStandInForGIB(t *testing.T) {
+	host, pod, fabric := hosttest.NewNamespace(t), hosttest.NewNamespace(t), hosttest.NewNamespace(t)
+	hosttest.Veth(t, host, "nic0", fabric, "port0")
+	n := crashNode{dir: t.TempDir(), host: host.Path(), pod: pod.Path()}
+	folder := filepath.Join(t.TempDir(), "gib")
+	if err := os.MkdirAll(filepath.Join(folder, "scripts"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "scripts/set_nccl_env.sh"), []byte("export NCCL_NET=gIB\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, p := n.agent(t, nil)
+	claim := driver.FromAPI(claimOfClass(fmt.Sprintf(
+		`{"container": {"mounts": [{"hostPath": %q, "containerPath": "/usr/local/gib"}], "env": {"LD_LIBRARY_PATH": "/usr/local/gib/lib64"}}}`, folder)), "dra.net", "node")
+	if _, err := p.Prepare(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.RunPodSandbox(t.Context(), n.sandbox()); err != nil {
+		t.Fatal(err)
+	}
+	adjustment, _, err := h.CreateContainer(t.Context(), n.sandbox(), &api.Container{Id: "main", Name: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts := adjustment.GetMounts()
+	if len(mounts) != 1 || mounts[0].GetDestination() != "/usr/local/gib" || !slices.Equal(mounts[0].GetOptions(), []string{"rbind", "ro", "nosuid", "nodev"}) {
+		t.Fatalf("mounts %v", mounts)
+	}
+	at := t.TempDir() // stands in for the container's /usr/local/gib
+	script := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-ec", `
+		mount --rbind "$1" "$2"
+		mount -o remount,bind,ro,nosuid,nodev "$2"
+		. "$2/scripts/set_nccl_env.sh"
+		echo "$NCCL_NET $LD_LIBRARY_PATH"
+		if touch "$2/written" 2>/dev/null; then echo written; fi`, "sh", mounts[0].GetSource(), at)
+	for _, e := range adjustment.GetEnv() {
+		script.Env = append(script.Env, e.GetKey()+"="+e.GetValue())
+	}
+	script.Env = append(script.Env, "PATH="+os.Getenv("PATH"))
+	if out, err := script.CombinedOutput(); err != nil || string(out) != "gIB /usr/local/gib/lib64\n" {
+		t.Errorf("the script says %q, %v", out, err)
+	}
+	if err := h.StopPodSandbox(t.Context(), n.sandbox()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Unprepare(t.Context(), claim.ClaimRef); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claimOfClass is an allocated claim of nic0 whose class has the parameters, held by pod a.
+func claimOfClass(parameters string) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{UID: "a-uid", Namespace: "default", Name: "a"}}
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "a", UID: "a-pod"}}
+	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
+		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "nic", Driver: "dra.net", Pool: "node", Device: "nic0"}},
+		Config: []resourceapi.DeviceAllocationConfiguration{{
+			Source: resourceapi.AllocationConfigSourceClass, Requests: []string{"nic"},
+			DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+				Driver: "dra.net", Parameters: runtime.RawExtension{Raw: []byte(parameters)},
+			}},
+		}},
+	}}
+	return c
 }
