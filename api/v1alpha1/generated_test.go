@@ -123,12 +123,16 @@ func FuzzDecodeNetworkConfig(f *testing.F) {
 	}
 	f.Add([]byte(`{"interface": {"mtu": 1e9, "name": "\u0000"}, "routes": [{}], "rules": [{}], "neighbors": [{}], "ethtool": {}}`))
 	f.Add([]byte(`{"interface": {"addresses": [], "ipam": {}, "vrf": {}}, "routes": [], "rdma": {}, "ethtool": {"features": {}}}`))
+	f.Add([]byte(`{"container": {"mounts": [{}, {"hostPath": "/", "containerPath": "/var/run/../a"}], "env": {"": "\u0000", "NCCL_IB_HCA": "="}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := v1alpha1.DecodeNetworkConfig(text)
 		if err != nil {
 			return
 		}
 		requireSurvives(t, c)
+		if said := len(c.MistakesOfClaim()) > 0; said != (c.Container != nil) {
+			t.Errorf("the container's part is refused of a claim: %t, and there: %t", said, c.Container != nil)
+		}
 		effective, origins := v1alpha1.EffectiveNetworkConfig(v1alpha1.Layer{Source: "claim", Config: c})
 		requireOriginOfEach(t, effective, origins)
 		_ = effective.ValidateRDMAOnly() // any answer but a crash

@@ -28,8 +28,8 @@ const SourceDefault = "default"
 type Origins map[string]string
 
 // MergeNetworkConfigs merges layers field by field, the later over the earlier. A
-// list replaces the list below it, also when it is empty; features, flags and
-// sysctls merge by name. The layers are not changed.
+// list replaces the list below it, also when it is empty; features, flags, sysctls and
+// variables merge by name. The layers are not changed.
 func MergeNetworkConfigs(layers ...*NetworkConfig) *NetworkConfig {
 	var unnamed []Layer
 	for _, l := range layers {

@@ -44,6 +44,10 @@ type NetworkConfig struct {
 	// UCX read, and NCCL's topology file. A variable that the container sets
 	// itself stays.
 	Environment *string `json:"environment,omitempty" jsonschema:"enum=none,enum=nccl,default=none"`
+	// Container is what containers that have the NIC get of the host. It is an
+	// administrator's to say, in a DeviceClass or by the cloud: a claim with it is
+	// refused.
+	Container *ContainerConfig `json:"container,omitempty"`
 }
 
 // What NetworkConfig.Environment may say.
@@ -214,4 +218,25 @@ type RDMAConfig struct {
 	// ISSM gives /dev/infiniband/issmN: to be the subnet's manager. Default:
 	// false.
 	ISSM *bool `json:"issm,omitempty" jsonschema:"default=false"`
+}
+
+// ContainerConfig is what containers get of the host, such as libraries that belong to
+// its kernel drivers.
+type ContainerConfig struct {
+	// Mounts are folders and files of the host, read-only, at most 16. They replace
+	// those of lower layers. One where the container mounts something itself is left
+	// out.
+	Mounts []MountConfig `json:"mounts,omitzero" jsonschema:"maxItems=16"`
+	// Env are environment variables, at most 64, each of one line. One that the
+	// container sets itself stays. Layers merge by name.
+	Env map[string]string `json:"env,omitzero"`
+}
+
+// MountConfig is a folder or a file of the host in a container.
+type MountConfig struct {
+	// HostPath is where it is on the host.
+	HostPath *string `json:"hostPath,omitempty" jsonschema:"required,maxLength=1024,pattern=^(/[^/]+)+$,example=/home/kubernetes/bin/gib"`
+	// ContainerPath is where the container has it: not at, above or below /dev, /proc,
+	// /sys, /var/run and plumbline's own files.
+	ContainerPath *string `json:"containerPath,omitempty" jsonschema:"required,maxLength=1024,pattern=^(/[^/]+)+$,example=/usr/local/gib"`
 }

@@ -34,7 +34,8 @@ const everything = `{
 		{"destination": "fd00::9", "hardwareAddr": "02:00:00:00:00:09"}],
 	"sysctls": {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.conf.net1.rp_filter": "2"},
 	"ethtool": {"features": {"tx-checksum-ip-generic": false}, "privateFlags": {"a-flag": true}},
-	"rdma": {"umad": true, "issm": false}, "environment": "nccl"}`
+	"rdma": {"umad": true, "issm": false}, "environment": "nccl",
+	"container": {"mounts": [{"hostPath": "/home/kubernetes/bin/gib", "containerPath": "/usr/local/gib"}], "env": {"LD_LIBRARY_PATH": "/usr/local/gib/lib64"}}}`
 
 func decode(t *testing.T, text string) *v1alpha1.NetworkConfig {
 	t.Helper()
@@ -198,7 +199,8 @@ func TestRDMAOnly(t *testing.T) {
 		`{}`: "",
 		`{"kind": "NetworkConfig", "rdma": {"umad": true, "issm": false}}`: "",
 		`{"rdma": {"umad": true}, "interface": {"vrf": {"name": "v"}}}`:    "interface.vrf.name: Forbidden: the device has no network interface: want nothing but rdma",
-		`{"environment": "nccl"}`:                    "",
+		`{"environment": "nccl"}`: "",
+		`{"container": {"mounts": [{"hostPath": "/opt/a", "containerPath": "/opt/a"}], "env": {"A": "b"}}}`: "",
 		`{"interface": {"forwarding": false}}`:       "interface.forwarding: Forbidden",
 		`{"profile": "fast"}`:                        "profile: Forbidden",
 		`{"routes": []}`:                             "routes: Forbidden",

@@ -44,6 +44,7 @@ func requireSchema(t *testing.T, kind string, config any) {
 	s := r.Reflect(config)
 	if kind == "NetworkConfig" {
 		limitSysctls(t, s)
+		limitVariables(t, s)
 	}
 	s.ID, s.Title = generator.ID("https://plumbline.dev/schema/"+filepath.Base(published(kind))), kind
 	var text bytes.Buffer
@@ -70,6 +71,18 @@ func limitSysctls(t *testing.T, s *generator.Schema) {
 		Pattern: `^(` + names + `|net\.ipv[46]\.(conf\.[A-Za-z0-9_-]{1,15}|neigh\.[A-Za-z0-9_-]{1,15})\.[a-z0-9_]{1,63})$`,
 	}
 	sysctls.AdditionalProperties.Pattern, sysctls.AdditionalProperties.MaxLength = `^[!-~]+( [!-~]+)*$`, &longest
+}
+
+func limitVariables(t *testing.T, s *generator.Schema) {
+	t.Helper()
+	env, ok := s.Definitions["ContainerConfig"].Properties.Get("env")
+	if !ok {
+		t.Fatal("the schema has no container.env")
+	}
+	most, longest := uint64(64), uint64(4096)
+	env.MaxProperties = &most
+	env.PropertyNames = &generator.Schema{Pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$"}
+	env.AdditionalProperties.Pattern, env.AdditionalProperties.MaxLength = `^[^\x00-\x1f\x7f-\x9f]*$`, &longest
 }
 
 func compileSchema(t *testing.T, kind string) *jsonschema.Schema {
@@ -146,6 +159,10 @@ func TestSchemaRefuses(t *testing.T) {
 		`{"neighbors": [{"ipAddress": "10.0.0.1"}]}`,
 		`{"ethtool": {"features": {"tso": 1}}}`,
 		`{"rdma": {"umad": "yes"}}`,
+		`{"container": {"mounts": [{"hostPath": "/opt"}]}}`,
+		`{"container": {"mounts": [{"hostPath": "/opt", "containerPath": "opt"}]}}`,
+		`{"container": {"env": {"A-B": ""}}}`,
+		`{"container": {"env": {"A": "a\nb"}}}`,
 		`{"sysctls": {"net.core.rmem_max": "1"}}`,
 		`{"sysctls": {"net.ipv4.tcp_fin_timeout": 30}}`,
 		`{"sysctls": {"net.ipv4.tcp_fin_timeout": "30\n"}}`,

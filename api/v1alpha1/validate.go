@@ -32,6 +32,9 @@ func (c *NetworkConfig) Mistakes() field.ErrorList {
 	errs = append(errs, c.validateNeighbors(field.NewPath("neighbors"))...)
 	errs = append(errs, checkSysctls(field.NewPath("sysctls"), c.Sysctls)...)
 	errs = append(errs, oneOf(field.NewPath("environment"), c.Environment, EnvironmentNone, EnvironmentNCCL)...)
+	if c.Container != nil {
+		errs = append(errs, c.Container.validate(field.NewPath("container"))...)
+	}
 	if c.Ethtool != nil {
 		errs = append(errs, checkFlagNames(field.NewPath("ethtool", "features"), c.Ethtool.Features)...)
 		errs = append(errs, checkFlagNames(field.NewPath("ethtool", "privateFlags"), c.Ethtool.PrivateFlags)...)
@@ -39,14 +42,25 @@ func (c *NetworkConfig) Mistakes() field.ErrorList {
 	return errs
 }
 
+// MistakesOfClaim are what a layer may not say that comes with a claim, whose author is
+// not trusted with the node. Nothing in another layer sets them right.
+func (c *NetworkConfig) MistakesOfClaim() field.ErrorList {
+	if c.Container == nil {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("container"),
+		"gives containers what is the host's, which no claim may: want it in the parameters of a DeviceClass, by an administrator")}
+}
+
 // ValidateRDMAOnly checks a configuration for an RDMA device that has no network
-// interface: only its character devices, and being told of it, can be asked for.
+// interface: only its character devices, and what containers are told and get, can be
+// asked for.
 func (c *NetworkConfig) ValidateRDMAOnly() error {
 	var errs field.ErrorList
 	for _, l := range c.FieldValues() {
-		if l.Path != "environment" && !strings.HasPrefix(l.Path, "rdma.") {
+		if l.Path != "environment" && !strings.HasPrefix(l.Path, "rdma.") && !strings.HasPrefix(l.Path, "container.") {
 			errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: l.Path,
-				Detail: "the device has no network interface: want nothing but rdma and environment"})
+				Detail: "the device has no network interface: want nothing but rdma, environment and container"})
 		}
 	}
 	return errs.ToAggregate()

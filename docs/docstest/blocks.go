@@ -25,8 +25,8 @@ type Block struct {
 	Name string
 	// Marks are further words: "refused" (this version refuses it),
 	// "needs-rdma", "needs-hardware" and "needs-provider" (what the example
-	// cannot do without), "warned" (a linter says what it takes), and "partial" (an
-	// object without what matters elsewhere).
+	// cannot do without), "class" (a DeviceClass may say it, and no claim), "warned" (a
+	// linter says what it takes), and "partial" (an object without what matters elsewhere).
 	Marks []string
 	Text  string
 }

@@ -78,10 +78,17 @@ type Allocation struct {
 	Configs []Config
 }
 
+// Sources of layers of parameters that come with a claim: its class, which is an
+// administrator's, and the claim itself.
+const (
+	SourceClass = "class"
+	SourceClaim = "claim"
+)
+
 // Config is one layer of opaque parameters as written.
 type Config struct {
-	// Source says where the layer comes from: "cloud", "profile", "class" or
-	// "claim".
+	// Source says where the layer comes from: "cloud", "profile", SourceClass or
+	// SourceClaim.
 	Source string
 	// Raw is the JSON text of the parameters.
 	Raw []byte
@@ -140,9 +147,9 @@ func configsFor(all []resourceapi.DeviceAllocationConfiguration, driverName stri
 		if c.Opaque.Driver != driverName {
 			continue
 		}
-		source := "claim"
+		source := SourceClaim
 		if c.Source == resourceapi.AllocationConfigSourceClass {
-			source = "class"
+			source = SourceClass
 		}
 		layers = append(layers, Config{Source: source, Raw: c.Opaque.Parameters.Raw})
 	}

@@ -74,7 +74,8 @@ type ContainerEditor interface {
 
 // ContainerEdits are edits of a container that is being created. What the container has
 // already, from its image, its pod or CDI, stays as it is: a variable by its name, a file
-// by its path, a mount by its destination.
+// by its path, a mount by its destination. Its owner is told of a mount that it starts
+// without.
 type ContainerEdits struct {
 	// Env are variables as NAME=value.
 	Env         []string

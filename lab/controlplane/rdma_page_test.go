@@ -67,6 +67,7 @@ func TestRDMAPage(t *testing.T) {
 		"misaligned": {devices: "1 of dra.cpu, 1 of dra.net", attribute: numaNode, differs: true},
 		"nccl-0":     {devices: "1 of dra.net, 1 of gpu.nvidia.com", attribute: root},
 		"nccl-1":     {devices: "1 of dra.net, 1 of gpu.nvidia.com", attribute: root},
+		"gib":        {devices: "1 of dra.net, 1 of gpu.nvidia.com", attribute: root},
 	}
 	for _, pod := range f.awaitPods(t, namespace, len(wants)) {
 		// Those of the job have its index in their names, and five letters.

@@ -51,7 +51,9 @@ var fields = []fieldRef{
 	{"rules[]", "priority", "number"}, {"rules[]", "source", "text"}, {"rules[]", "destination", "text"}, {"rules[]", "table", "number"},
 	{"neighbors[]", "ipAddress", "text"}, {"neighbors[]", "destination", "text"}, {"neighbors[]", "hardwareAddr", "text"},
 	{"ethtool", "features", "object"}, {"ethtool", "privateFlags", "object"}, {"rdma", "umad", "flag"}, {"rdma", "issm", "flag"},
+	{"container", "mounts", "list"}, {"container", "env", "object"}, {"container.mounts[]", "hostPath", "text"}, {"container.mounts[]", "containerPath", "text"},
 	{"", "interface", "object"}, {"", "routes", "list"}, {"", "rules", "list"}, {"", "neighbors", "list"}, {"", "sysctls", "object"}, {"", "ethtool", "object"}, {"", "rdma", "object"},
+	{"", "container", "object"},
 }
 
 // misspell adds an unknown field.
@@ -105,6 +107,7 @@ var (
 	noSizes     = []any{0, -1, 524281, 1<<31 - 1}
 	noNames     = []any{"", "..", "a b", "a/b", "sixteen-letters-", "naïve", "all", "default", "lo", "a%d"}
 	noMACs      = []any{"", "02:00", "02:00:00:00:00:zz"}
+	noPaths     = []any{"", "/", "gib", "./gib", "/usr/local/gib/", "/usr//gib", "/usr/../gib", "/usr/./gib", "/usr/local/..", "/a\nb", "/a\x00b", "/" + strings.Repeat("p", 1024)}
 )
 
 // wrongValues are wrong for a field whatever the others say; of a list the last
@@ -126,27 +129,30 @@ var wrongValues = map[fieldRef][]any{
 	{"interface", "arpAnnounce", "number"}:    {-1, 3},
 	{"interface", "addresses", "list"}: {[]any{"10.0.0.1"}, []any{"10.0.0.2/24", "10.0.0.1/33"}, []any{"::ffff:10.0.0.1/120"},
 		[]any{"0.0.0.0/0"}, []any{"224.0.0.1/4"}, []any{"10.0.0.2/24", "10.0.0.2/16"}, []any{"ff02::1/128"}},
-	{"interface.vrf", "name", "text"}:       noNames,
-	{"interface.vrf", "table", "number"}:    {0, -1, 253, 254, 255, 1 << 32},
-	{"interface.ipam", "pool", "text"}:      {"", "A", "a_b", "-a"},
-	{"interface.vf", "vlan", "number"}:      {-1, 4095},
-	{"interface.vf", "vlanQoS", "number"}:   {-1, 8},
-	{"interface.vf", "maxTxRate", "number"}: {-1},
-	{"interface.vf", "minTxRate", "number"}: {-1},
-	{"routes[]", "destination", "text"}:     noPrefixes,
-	{"routes[]", "gateway", "text"}:         noAddresses,
-	{"routes[]", "source", "text"}:          noAddresses,
-	{"routes[]", "scope", "number"}:         {-1, 1, 200, 254, 255},
-	{"routes[]", "table", "number"}:         noNumbers,
-	{"routes[]", "metric", "number"}:        noNumbers,
-	{"routes[]", "mtu", "number"}:           {0, 67, -1, 65536},
-	{"rules[]", "priority", "number"}:       {-1, 32768},
-	{"rules[]", "source", "text"}:           noPrefixes,
-	{"rules[]", "destination", "text"}:      noPrefixes,
-	{"rules[]", "table", "number"}:          append([]any{0}, noNumbers...),
-	{"neighbors[]", "ipAddress", "text"}:    noAddresses,
-	{"neighbors[]", "destination", "text"}:  noAddresses,
-	{"neighbors[]", "hardwareAddr", "text"}: noMACs,
+	{"interface.vrf", "name", "text"}:          noNames,
+	{"interface.vrf", "table", "number"}:       {0, -1, 253, 254, 255, 1 << 32},
+	{"interface.ipam", "pool", "text"}:         {"", "A", "a_b", "-a"},
+	{"interface.vf", "vlan", "number"}:         {-1, 4095},
+	{"interface.vf", "vlanQoS", "number"}:      {-1, 8},
+	{"interface.vf", "maxTxRate", "number"}:    {-1},
+	{"interface.vf", "minTxRate", "number"}:    {-1},
+	{"routes[]", "destination", "text"}:        noPrefixes,
+	{"routes[]", "gateway", "text"}:            noAddresses,
+	{"routes[]", "source", "text"}:             noAddresses,
+	{"routes[]", "scope", "number"}:            {-1, 1, 200, 254, 255},
+	{"routes[]", "table", "number"}:            noNumbers,
+	{"routes[]", "metric", "number"}:           noNumbers,
+	{"routes[]", "mtu", "number"}:              {0, 67, -1, 65536},
+	{"rules[]", "priority", "number"}:          {-1, 32768},
+	{"rules[]", "source", "text"}:              noPrefixes,
+	{"rules[]", "destination", "text"}:         noPrefixes,
+	{"rules[]", "table", "number"}:             append([]any{0}, noNumbers...),
+	{"neighbors[]", "ipAddress", "text"}:       noAddresses,
+	{"neighbors[]", "destination", "text"}:     noAddresses,
+	{"neighbors[]", "hardwareAddr", "text"}:    noMACs,
+	{"container.mounts[]", "hostPath", "text"}: noPaths,
+	{"container.mounts[]", "containerPath", "text"}: append([]any{"/dev", "/dev/infiniband", "/proc", "/sys/class", "/run", "/run/plumbline",
+		"/run/plumbline/nccl-topology.xml", "/run/kubernetes.io/dra-device-attributes", "/var", "/var/run", "/var/run/gib"}, noPaths...),
 }
 
 func join(path, name string) string {

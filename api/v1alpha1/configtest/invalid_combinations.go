@@ -3,6 +3,8 @@
 
 package configtest
 
+import "strings"
+
 // objectAt makes the object that a field lies in, where it is not there, and says
 // its path. A list gets one more element.
 func objectAt(doc map[string]any, where string) (object map[string]any, path string) {
@@ -13,6 +15,9 @@ func objectAt(doc map[string]any, where string) (object map[string]any, path str
 		iface, _ := objectAt(doc, "interface")
 		name := where[len("interface."):]
 		return child(iface, name), where
+	case "container.mounts[]":
+		mount, path := element(child(doc, "container"), "mounts", map[string]any{"hostPath": "/opt/a", "containerPath": "/opt/of-the-host"})
+		return mount, "container." + path
 	case "routes[]":
 		return element(doc, "routes", map[string]any{"destination": "172.16.0.0/12", "scope": 253})
 	case "rules[]":
@@ -113,6 +118,29 @@ var combinations = []combination{
 	{"ethtool.features[tso]", func(doc, _ map[string]any) { child(doc, "ethtool")["features"] = map[string]any{"tso": nil} }},
 	{"ethtool.privateFlags[]", func(doc, _ map[string]any) { child(doc, "ethtool")["privateFlags"] = map[string]any{"": true} }},
 	{"routes[0]", func(doc, _ map[string]any) { doc["routes"] = []any{nil} }},
+	{"container.mounts[0]", func(doc, _ map[string]any) { child(doc, "container")["mounts"] = []any{nil} }},
+	{"container.mounts[0].hostPath", func(doc, _ map[string]any) {
+		child(doc, "container")["mounts"] = []any{map[string]any{"containerPath": "/opt/a"}}
+	}},
+	{"container.mounts[0].containerPath", func(doc, _ map[string]any) {
+		child(doc, "container")["mounts"] = []any{map[string]any{"hostPath": "/opt/a"}}
+	}},
+	{"container.mounts[1].containerPath", func(doc, _ map[string]any) {
+		child(doc, "container")["mounts"] = []any{map[string]any{"hostPath": "/opt/a", "containerPath": "/opt/a"}, map[string]any{"hostPath": "/opt/b", "containerPath": "/opt/a"}}
+	}},
+	{"container.env[A-B]", func(doc, _ map[string]any) { child(doc, "container")["env"] = map[string]any{"A-B": ""} }},
+	{"container.env[1A]", func(doc, _ map[string]any) { child(doc, "container")["env"] = map[string]any{"1A": ""} }},
+	{"container.env[]", func(doc, _ map[string]any) { child(doc, "container")["env"] = map[string]any{"": "a"} }},
+	{"container.env[A]", func(doc, _ map[string]any) { child(doc, "container")["env"] = map[string]any{"A": "a\nb"} }},
+	{"container.env[B]", func(doc, _ map[string]any) { child(doc, "container")["env"] = map[string]any{"B": "a\x00"} }},
+	{"container.env[C]", func(doc, _ map[string]any) { child(doc, "container")["env"] = map[string]any{"C": nil} }},
+	{"container.env[D]", func(doc, _ map[string]any) {
+		child(doc, "container")["env"] = map[string]any{"D": strings.Repeat("v", 4097)}
+	}},
+	{"container.env[NCCL_TOPO_FILE]", func(doc, _ map[string]any) { child(doc, "container")["env"] = map[string]any{"NCCL_TOPO_FILE": "/a"} }},
+	{"container.env[PLUMBLINE_CLAIM_1_0]", func(doc, _ map[string]any) {
+		child(doc, "container")["env"] = map[string]any{"PLUMBLINE_CLAIM_1_0": "dra.net/eth0"}
+	}},
 	{"apiVersion", func(doc, _ map[string]any) { doc["apiVersion"] = "v1" }},
 	{"kind", func(doc, _ map[string]any) { doc["kind"] = "CPUConfig" }},
 }

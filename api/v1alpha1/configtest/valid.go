@@ -44,6 +44,14 @@ func Valid(r *rand.Rand) map[string]any {
 		return device
 	})
 	g.set(doc, "environment", func() any { return g.pick("none", "nccl") })
+	g.set(doc, "container", func() any {
+		c := map[string]any{}
+		g.set(c, "mounts", g.mounts)
+		g.set(c, "env", func() any {
+			return map[string]any{"LD_LIBRARY_PATH": g.pick("", "/usr/local/nvidia/lib64:/usr/lib"), "_a1": "ä = b"}
+		})
+		return c
+	})
 	return doc
 }
 
@@ -193,5 +201,14 @@ func (g generator) neighbors() any {
 	return g.list(func(n int) map[string]any {
 		f := families[g.r.IntN(len(families))]
 		return map[string]any{g.pick("ipAddress", "destination"): fmt.Sprintf(f.address, n), "hardwareAddr": "02:00:00:00:00:09"}
+	})
+}
+
+func (g generator) mounts() any {
+	return g.list(func(n int) map[string]any {
+		return map[string]any{
+			"hostPath":      g.pick("/home/kubernetes/bin/gib", "/opt", "/..a/b c"),
+			"containerPath": fmt.Sprintf(g.pick("/usr/local/%d", "/run/%d", "/development/%d"), n),
+		}
 	})
 }

@@ -72,6 +72,8 @@ func (h *hooks) editsOf(ctx context.Context, p *claims.Preparer, shares []podcla
 	if err != nil {
 		return driver.ContainerEdits{}, err
 	}
+	mounts, notes := has.mountable(edits.Mounts)
+	edits.Mounts, edits.Notes = mounts, append(edits.Notes, notes...)
 	for _, f := range edits.Files {
 		if has.env[f.Env] || has.mounts[f.Destination] {
 			continue
@@ -152,6 +154,46 @@ func (has contents) without(e driver.ContainerEdits) driver.ContainerEdits {
 		}
 	}
 	return out
+}
+
+// mountable are those mounts that the container can have beside its own, and notes on those
+// that it starts without. One that it has already is no loss: its pod may mount the same, or
+// another agent was here before.
+func (has contents) mountable(mounts []driver.Mount) (can []driver.Mount, notes []driver.Note) {
+	for _, m := range mounts {
+		what := fmt.Sprintf("mount of the host's %s at %s", m.Source, m.Destination)
+		own := ownAtOrBelow(has.all, m.Destination)
+		over := readOnlyOver(has.all, m.Destination)
+		switch {
+		case own != nil && own.GetSource() == m.Source && inRun(own.GetDestination()) == m.Destination:
+		case own != nil:
+			notes = append(notes, driver.Note{Text: fmt.Sprintf("container %s starts without its %s: it has a mount of its own at %s: "+
+				"leave that out to have what its NIC's class gives", has.name, what, own.GetDestination())})
+		case over != nil:
+			notes = append(notes, driver.Note{Text: noteOf(has.name, what, over)})
+		default:
+			can = append(can, m)
+		}
+	}
+	return can, notes
+}
+
+// ownAtOrBelow is a container's own mount at a path, the last of several, or else one below
+// it, whose mount point nobody could make in what is mounted there read-only.
+func ownAtOrBelow(all []*api.Mount, destination string) *api.Mount {
+	var at, below *api.Mount
+	for _, m := range all {
+		switch own := inRun(m.GetDestination()); {
+		case own == destination:
+			at = m
+		case isBelow(own, destination):
+			below = m
+		}
+	}
+	if at != nil {
+		return at
+	}
+	return below
 }
 
 func nameOf(env string) string {

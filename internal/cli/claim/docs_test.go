@@ -25,7 +25,7 @@ func TestDocumentedRendering(t *testing.T) {
 
 // What the documentation shows to be applied has nothing to find fault with.
 func TestDocumentedManifests(t *testing.T) {
-	for _, page := range []string{page, "cpu.md", "gpu.md"} {
+	for _, page := range []string{page, "cpu.md", "gpu.md", "rdma.md"} {
 		for _, b := range docstest.Blocks(t, page) {
 			if b.Kind != "manifest" {
 				continue

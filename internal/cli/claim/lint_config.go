@@ -87,6 +87,7 @@ func (l linter) claim() {
 		for _, e := range unreadable {
 			l.error(e)
 		}
+		l.ofAdministrators(at, c.Opaque)
 		l.guarded(at, c.Opaque)
 		for _, e := range mistakes {
 			if dependsOnOthers(e) {
@@ -105,6 +106,20 @@ func (l linter) claim() {
 	}
 	l.together(requests)
 	l.nvidiaClaim(requests)
+}
+
+// ofAdministrators refuses in a claim what only a class may say, as the driver does.
+func (l linter) ofAdministrators(at *field.Path, o *resourceapi.OpaqueDeviceConfiguration) {
+	if o == nil || o.Driver != slicecodec.DriverNet {
+		return
+	}
+	c, err := v1alpha1.DecodeNetworkConfig(o.Parameters.Raw)
+	if err != nil {
+		return // said before
+	}
+	for _, e := range below(at.Child("opaque", "parameters"), c.MistakesOfClaim().ToAggregate()) {
+		l.error(e)
+	}
 }
 
 // guarded says what the shipped policy does about a configuration of a claim.
@@ -154,7 +169,18 @@ func wrongAlone(a driver.Allocation) bool {
 		return true
 	}
 	c, _ := schemas[0].effective(layers)
-	return len(c.Mistakes()) > 0
+	return len(c.Mistakes())+len(mistakesOfClaim(layers)) > 0
+}
+
+// mistakesOfClaim are what the layers of a claim say that is an administrator's to say.
+func mistakesOfClaim(layers []layer) field.ErrorList {
+	var errs field.ErrorList
+	for _, l := range layers {
+		if nic, ok := l.config.(*v1alpha1.NetworkConfig); ok && l.source == driver.SourceClaim {
+			errs = append(errs, nic.MistakesOfClaim()...)
+		}
+	}
+	return errs
 }
 
 // requestNames wants the requests that a constraint or configuration names to
@@ -264,7 +290,7 @@ func (l linter) merged(s schema, r request, reported map[string]bool) {
 			continue
 		}
 		reported[moved.Field+moved.Detail] = true
-		if from(origins, e.Field) == sourceClass {
+		if from(origins, e.Field) == driver.SourceClass {
 			moved.Detail += ", as class " + r.class + " says"
 		}
 		if l.in.classes[r.class] == nil {
@@ -328,6 +354,3 @@ func within(leaf, path string) bool {
 	rest, ok := strings.CutPrefix(leaf, path)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
-
-// Sources of layers, as driver.FromAPI names them.
-const sourceClass = "class"

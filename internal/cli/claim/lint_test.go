@@ -54,6 +54,8 @@ func TestLintTellsTheDriversVerdict(t *testing.T) {
 		"routes":                   {`{"routes": [{"destination": "10.0.0.0/8", "scope": 253}]}`, `{"routes": [{"destination": "10.0.0.0/8", "scope": 253}]}`},
 		"a value":                  {`{"interface": {"mtu": 1}}`},
 		"a VLAN":                   {`{"interface": {"vf": {"vlan": 4095}}}`},
+		"the host's folders":       {`{"container": {"mounts": [{"hostPath": "/opt/a", "containerPath": "/opt/a"}]}}`, `{}`},
+		"nothing of the host's":    {`{"container": {}}`},
 		"fields beside each other": {`{"interface": {"dhcp": true, "addresses": ["10.0.0.1/24"]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,6 +124,67 @@ spec:
 			if got, want := strings.Contains(out, line), slices.Contains(tt.want, line); err != nil || got != want {
 				t.Errorf("%s, %s: %v, says %q: %t, want %t\n%s", tt.selector, tt.kind, err, line, got, want, out)
 			}
+		}
+	}
+}
+
+// What containers get of the host is a class's to say, and an error where it is wrong there,
+// which no claim can set right.
+func TestLintOfHostParts(t *testing.T) {
+	const class = `
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gib}
+spec:
+  selectors: [{cel: {expression: 'device.driver == "dra.net" && !("shared" in device.attributes["dra.net"])'}}]
+  config: [{opaque: {driver: dra.net, parameters: {container: %s}}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: %s
+metadata: {name: a}
+spec: %s
+`
+	const requests = `devices: {requests: [{name: nic, exactly: {deviceClassName: gib}}]%s}`
+	const config = `, config: [{opaque: {driver: dra.net, parameters: {container: %s}}}]`
+	const gib = `{mounts: [{hostPath: /home/kubernetes/bin/gib, containerPath: /usr/local/gib}], env: {A: b}}`
+	const refused = "spec.devices.config[0].opaque.parameters.container: Forbidden: gives containers what is the host's, which no claim may: want it in the parameters of a DeviceClass, by an administrator\n"
+	for _, test := range []struct {
+		class, kind, claim string
+		want               []string
+	}{
+		{gib, "ResourceClaim", "", nil},
+		{`{mounts: [{hostPath: opt, containerPath: /dev}]}`, "ResourceClaim", "", []string{
+			"DeviceClass gib: error: spec.config[0].opaque.parameters.container.mounts[0].hostPath: Invalid value: \"opt\": want an absolute path",
+			"DeviceClass gib: error: spec.config[0].opaque.parameters.container.mounts[0].containerPath: Invalid value: \"/dev\": is at, above or below /dev",
+		}},
+		{gib, "ResourceClaim", fmt.Sprintf(config, gib), []string{"ResourceClaim a: error: " + refused}},
+		{gib, "ResourceClaim", fmt.Sprintf(config, "{mounts: []}"), []string{"ResourceClaim a: error: " + refused}},
+		{gib, "ResourceClaimTemplate", fmt.Sprintf(config, "{env: {A: c}}"), []string{"ResourceClaimTemplate a: error: spec." + refused}},
+	} {
+		spec := fmt.Sprintf("{"+requests+"}", test.claim)
+		if test.kind == "ResourceClaimTemplate" {
+			spec = "{spec: " + spec + "}"
+		}
+		objects := fmt.Sprintf(class, test.class, test.kind, spec)
+		out, err := run(t, objects, "lint", "-f", "-")
+		for _, want := range test.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("class %s, claim %s: %s\nwant %s", test.class, test.claim, out, want)
+			}
+		}
+		if test.want == nil {
+			if want := "2 objects checked: 0 errors, 0 warnings\n"; err != nil || out != want {
+				t.Errorf("class %s: %v %s, want %s", test.class, err, out, want)
+			}
+		}
+		// render refuses what the driver does.
+		out, err = run(t, objects, "render", "-f", "-")
+		const sentence = "  refused: container: Forbidden: gives containers what is the host's"
+		if got, want := strings.Contains(out, sentence), test.claim != ""; got != want || (err != nil) != (test.want != nil) {
+			t.Errorf("class %s, claim %s: render refuses the claim: %t, want %t; %v\n%s", test.class, test.claim, got, want, err, out)
+		}
+		if want := "  container.env[A]                   b                         class gib\n"; test.claim == "" && test.want == nil && !strings.Contains(out, want) {
+			t.Errorf("render says %s, want %s", out, want)
 		}
 	}
 }

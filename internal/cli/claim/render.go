@@ -160,7 +160,7 @@ func (in *inputs) render(s schema, o *object, a driver.Allocation) (rendered, er
 	}
 	r := rendered{Kind: o.kind, Namespace: o.namespace, Name: o.name, Request: a.Request, Pool: a.Pool, Device: a.Device}
 	r.Config, r.Origins = s.effective(nameLayers(layers, class))
-	for _, e := range r.Config.Mistakes() {
+	for _, e := range slices.Concat(r.Config.Mistakes(), mistakesOfClaim(layers)) {
 		r.Mistakes = append(r.Mistakes, e.Error())
 	}
 	if a.AdminAccess {
@@ -185,7 +185,7 @@ func nameLayers(layers []layer, class string) []layer {
 	for _, l := range layers {
 		seen[l.source]++
 		name := l.source
-		if l.source == sourceClass && class != "" {
+		if l.source == driver.SourceClass && class != "" {
 			name += " " + class
 		}
 		if total[l.source] > 1 {

@@ -38,7 +38,13 @@ func merge(layers []driver.Config) (*v1alpha1.NetworkConfig, error) {
 		return nil, err
 	}
 	merged := v1alpha1.MergeNetworkConfigs(decoded...)
-	if err := merged.Validate(); err != nil {
+	mistakes := merged.Mistakes()
+	for i, l := range layers {
+		if l.Source == driver.SourceClaim {
+			mistakes = append(mistakes, decoded[i].MistakesOfClaim()...)
+		}
+	}
+	if err := mistakes.ToAggregate(); err != nil {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
 	return merged, nil

@@ -22,8 +22,8 @@ const (
 	rdmaCMFile = "rdma_cm"
 )
 
-// ContainerEdits are what the container is told for NCCL, where it asks for that, and the
-// device files of those RDMA devices of the records that CDI has not given, as they are by
+// ContainerEdits are what the container is told for NCCL, where it asks for that, what its
+// classes give it of the host, and the device files of those RDMA devices of the records that CDI has not given, as they are by
 // now: a device that has moved to another network namespace, or was made again in the pod,
 // may have other files than it had on the host.
 func (d *Driver) ContainerEdits(ctx context.Context, held []driver.Record, netnsPath string) (driver.ContainerEdits, error) {
@@ -44,8 +44,16 @@ func (d *Driver) ContainerEdits(ctx context.Context, held []driver.Record, netns
 		}
 	}
 	told, err := v.environment(held)
+	if err != nil {
+		return driver.ContainerEdits{}, err
+	}
 	e.Env, e.Files, e.Notes = told.Env, told.Files, told.Notes
-	return e, err
+	mounts, env, err := hostParts(held)
+	if err != nil {
+		return driver.ContainerEdits{}, err
+	}
+	e.Mounts, e.Env = mounts, append(e.Env, env...)
+	return e, nil
 }
 
 // rdmaView is what a pod sees of RDMA, read when it is needed first.

@@ -37,6 +37,10 @@ func TestDocumentedExamples(t *testing.T) {
 				l.driver.pools = fabric(t)
 			}
 			c := claim(string(text), "nic0")
+			if slices.Contains(example.Marks, "class") {
+				l.refuses(t, c)
+				c.Devices[0].Configs[0].Source = driver.SourceClass
+			}
 			for _, mark := range example.Marks {
 				if mark == "refused" || strings.HasPrefix(mark, "needs-") {
 					l.refuses(t, c)

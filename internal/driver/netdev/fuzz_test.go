@@ -14,13 +14,13 @@ import (
 	"plumbline.dev/plumbline/internal/driver"
 )
 
-// FuzzPlan plans whatever a claim may say: a refusal, or a record that can be
-// read again and names an interface that can be.
+// FuzzPlan plans whatever a class may say, which is more than a claim may: a refusal, or
+// a record that can be read again and names an interface that can be.
 func FuzzPlan(f *testing.F) {
 	for _, text := range []string{
 		`{}`, full, `null`, `[]`, `{"interface": {"vrf": {"name": "v"}}}`,
 		`{"interface": {"mtu": 68, "addresses": ["fd00::1/64"]}}`, `{"ethtool": {"features": {"tso": false}}}`,
-		`{"routes": [{"destination": "0.0.0.0/0", "gateway": "10.33.0.1"}]}`, `{"profile": "p"}`, `{"interface": {"dhcp": true}}`,
+		`{"routes": [{"destination": "0.0.0.0/0", "gateway": "10.33.0.1"}]}`, `{"profile": "p"}`, `{"interface": {"dhcp": true}}`, gib,
 	} {
 		f.Add([]byte(text))
 	}
@@ -30,7 +30,7 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, parameters []byte) {
 		c := claim("", "pci-0000-91-00-0", "pci-0000-93-00-0", "pci-0000-95-00-0")
 		for i := range c.Devices {
-			c.Devices[i].Configs = []driver.Config{{Source: "claim", Raw: parameters}}
+			c.Devices[i].Configs = []driver.Config{{Source: driver.SourceClass, Raw: parameters}}
 		}
 		r, err := planIn(t, c)
 		if err != nil {
@@ -47,6 +47,9 @@ func FuzzPlan(f *testing.F) {
 			if plan.Pod != nil && (plan.Pod.Name == "" || len(plan.Pod.Name) > 15) {
 				t.Errorf("the interface is called %q", plan.Pod.Name)
 			}
+		}
+		if _, _, err := hostParts([]driver.Record{r}); err != nil {
+			t.Errorf("NICs of the same parameters do not agree: %v", err)
 		}
 	})
 }
@@ -66,7 +69,7 @@ func TestInvalidIsRefusedAtItsField(t *testing.T) {
 	for seed := range uint64(1000) {
 		doc, path := configtest.Invalid(rand.New(rand.NewPCG(seed, 2)))
 		text := string(marshal(t, doc))
-		_, err := planIn(t, claim(text, "pci-0000-91-00-0"))
+		_, err := planIn(t, givenBy(driver.SourceClass, text, "pci-0000-91-00-0"))
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("seed %d: %s\nerror %v\nwant one at %s", seed, text, err, path)
 		}
@@ -89,7 +92,7 @@ func TestValidIsPlanned(t *testing.T) {
 			}
 		}
 		text := string(marshal(t, doc))
-		_, err := planIn(t, claim(text, "pci-0000-91-00-0"))
+		_, err := planIn(t, givenBy(driver.SourceClass, text, "pci-0000-91-00-0"))
 		switch {
 		case err == nil:
 			planned++

@@ -151,6 +151,7 @@ func (p planner) placement(a driver.Allocation, c *v1alpha1.NetworkConfig, plan 
 	if c.NCCL() {
 		plan.NCCL = &NCCL{GPUs: p.claim.GPUs}
 	}
+	plan.Container = containerOf(c)
 	var err error
 	if plan.NIC.Interface != nil {
 		if c, plan.Block, err = p.fromPool(a, c); err != nil {

@@ -37,6 +37,8 @@ type Plan struct {
 	ManagementFiles []string `json:"managementFiles,omitempty"`
 	// NCCL is what containers are told for NCCL; nil for nothing.
 	NCCL *NCCL `json:"nccl,omitempty"`
+	// Container is what containers get of the host; nil for nothing.
+	Container *Container `json:"container,omitempty"`
 	// Child is the link that the pod gets on a NIC that is shared: Pod is about it. Nil
 	// where the NIC itself goes there.
 	Child *Child `json:"child,omitempty"`
@@ -49,6 +51,14 @@ type Plan struct {
 type NCCL struct {
 	// GPUs are those of the claim, as far as they are known.
 	GPUs []model.PCIAddress `json:"gpus,omitempty"`
+}
+
+// Container is what containers get of the host beside the device.
+type Container struct {
+	// Mounts are folders and files of the host.
+	Mounts []driver.Mount `json:"mounts,omitempty"`
+	// Env are variables by name.
+	Env map[string]string `json:"env,omitempty"`
 }
 
 // Stage is what is set of a device before it leaves the host, and what that gave.

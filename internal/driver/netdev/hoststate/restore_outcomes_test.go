@@ -22,7 +22,7 @@ import (
 var notOfTheHost = []string{
 	"apiVersion", "kind", "profile",
 	"interface.type", "interface.mode", "interface.vlanID", "interface.ipam.pool",
-	"environment",
+	"environment", "container.mounts[].hostPath", "container.mounts[].containerPath", "container.env{}",
 	"sysctls{}",
 }
 
