@@ -105,12 +105,15 @@ func isTold(claim *resourceapi.ResourceClaim) bool {
 		return false
 	}
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver != slicecodec.DriverNet && r.Driver != slicecodec.DriverCPU {
-			continue
+		told := true
+		switch r.Driver {
+		case slicecodec.DriverCPU:
+			told = !slicecodec.CPUsOf(claim, r).IsEmpty()
+		case slicecodec.DriverNet:
+			told = slices.ContainsFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
+				return d.Driver == r.Driver && d.Pool == r.Pool && d.Device == r.Device && d.NetworkData != nil
+			})
 		}
-		told := slices.ContainsFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
-			return d.Driver == r.Driver && d.Pool == r.Pool && d.Device == r.Device && (d.NetworkData != nil || d.Data != nil)
-		})
 		if !told {
 			return false
 		}

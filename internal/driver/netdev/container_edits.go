@@ -23,9 +23,9 @@ const (
 )
 
 // ContainerEdits are what the container is told for NCCL, where it asks for that, what its
-// classes give it of the host, and the device files of those RDMA devices of the records that CDI has not given, as they are by
-// now: a device that has moved to another network namespace, or was made again in the pod,
-// may have other files than it had on the host.
+// classes give it of the host, and the device files of those RDMA devices of the records that
+// CDI has not given, as they are by now: a device that has moved to another network namespace,
+// or was made again in the pod, may have other files than it had on the host.
 func (d *Driver) ContainerEdits(ctx context.Context, held []driver.Record, netnsPath string) (driver.ContainerEdits, error) {
 	var e driver.ContainerEdits
 	v := &rdmaView{Driver: d, path: netnsPath}
