@@ -604,6 +604,26 @@ func TestChildrenAreAllOrNothing(t *testing.T) {
 	}
 }
 
+// A link of somebody else's is not taken for one that was half made: one of a network plugin's
+// is up when devices come.
+func TestChildBesideAnother(t *testing.T) {
+	hosttest.NeedLink(t, "macvlan")
+	l := sharedLab(t)
+	pod := hosttest.NewNamespace(t)
+	pod.Run(t, quiet+`
+		ip link add uplink type veth peer name far
+		ip link set far up
+		ip link set uplink up
+		ip link add link uplink name net1 type macvlan
+		ip link set net1 up`)
+	r := l.mustPlanShare(t, model.Share{Type: "macvlan", Slots: 4}, shareOf("a", `{"interface": {"name": "net1"}}`, "nic0"))
+	before := look(t, pod)
+	if _, err := l.driver.Attach(t.Context(), r, pod.Path()); err == nil || !strings.Contains(err.Error(), `interface.name: the pod has an interface "net1"`) {
+		t.Errorf("error %v, want that net1 is taken", err)
+	}
+	expect(t, "the pod", before, pod)
+}
+
 // After a kill at any change to the kernel, the next process attaches the link, or ends it.
 func TestKilledWithChildren(t *testing.T) {
 	for _, do := range []string{"attach", "detach"} {
