@@ -74,11 +74,21 @@ func benchmark(b *testing.B, nics int, attach bool) {
 const childPause = 20 * time.Millisecond
 
 // BenchmarkAttachChild gives a pod a link of its own on a shared NIC, by turns with what the
-// kernel takes for one: a request that makes it in the pod's namespace, and an up.
+// kernel takes for one: a request that makes it in the pod's namespace, and an up. A host has
+// few links, or one for each of many pods.
 func BenchmarkAttachChild(b *testing.B) {
+	for _, others := range []int{0, 250} {
+		b.Run(fmt.Sprintf("links=%d", others), func(b *testing.B) { attachChild(b, others) })
+	}
+}
+
+func attachChild(b *testing.B, others int) {
 	hosttest.NeedLink(b, "macvlan")
 	l := &lab{host: hosttest.NewNamespace(b)}
 	pod := hosttest.NewNamespace(b)
+	for i := range others / 2 {
+		l.host.Run(b, fmt.Sprintf("ip link add pod%[1]d type veth peer name far%[1]d", i))
+	}
 	l.host.Run(b, `
 		ip link add nic0 type veth peer name port0
 		ip link set port0 up

@@ -198,16 +198,7 @@ func (t *transaction) attachChild(plan Plan) (*rtnl.Link, error) {
 }
 
 func (t *transaction) makeChild(plan Plan) (*rtnl.Link, error) {
-	if t.onHost == nil {
-		var err error
-		if t.onHost, err = t.host.Links(); err != nil {
-			return nil, err
-		}
-	}
-	parent, err := plan.parent().Find(t.onHost)
-	if err == nil && parent == nil {
-		err = fmt.Errorf("%s, which it is to stand on, is not on the host", plan.parent())
-	}
+	parent, err := t.parent(plan)
 	if err != nil {
 		return nil, err
 	}
@@ -217,12 +208,9 @@ func (t *transaction) makeChild(plan Plan) (*rtnl.Link, error) {
 	// rtnl_newlink), and takes as long to give it another later as for all else here: it waits
 	// for everybody who may read the old one (net/core/dev.c, dev_change_name).
 	name := plan.Pod.Name
-	if nslink.OtherNamed(t.onHost, 0, name) != nil {
-		name = child.FirstName
-	}
 	err = t.host.CreateChild(parent.Index, t.pod.Fd(), name, child.Child, s.MTU, s.MAC)
 	if errors.Is(err, syscall.EEXIST) && name != child.FirstName {
-		name = child.FirstName // by now the host has it, or the pod, which is told when it is named
+		name = child.FirstName // the host has it, or the pod, which is told when it is named
 		err = t.host.CreateChild(parent.Index, t.pod.Fd(), name, child.Child, s.MTU, s.MAC)
 	}
 	switch {
@@ -238,6 +226,23 @@ func (t *transaction) makeChild(plan Plan) (*rtnl.Link, error) {
 	link, err := t.pod.LinkByName(name)
 	if err == nil && link == nil {
 		err = errors.New("it was made, but is not in the pod")
+	}
+	return link, err
+}
+
+// parent finds the NIC that a child is to stand on: under the name that it had when the claim
+// was prepared, or else among all links, of which a host with many pods has hundreds.
+func (t *transaction) parent(plan Plan) (*rtnl.Link, error) {
+	id := plan.parent()
+	if i := plan.NIC.Interface; i != nil {
+		link, err := t.host.LinkByName(i.Name)
+		if err != nil || link != nil && id.Matches(*link) && id.Certain(link) {
+			return link, err
+		}
+	}
+	link, err := t.host.Find(id)
+	if err == nil && link == nil {
+		err = fmt.Errorf("%s, which it is to stand on, is not on the host", id)
 	}
 	return link, err
 }

@@ -624,6 +624,26 @@ func TestChildBesideAnother(t *testing.T) {
 	expect(t, "the pod", before, pod)
 }
 
+// A NIC that was renamed after its claim was prepared carries the link all the same, and not
+// the one that has its name now.
+func TestChildOfARenamedNIC(t *testing.T) {
+	l := sharedLab(t)
+	pod := hosttest.NewNamespace(t)
+	pod.Run(t, quiet)
+	r := l.mustPlanShare(t, model.Share{Type: "macvlan", Slots: 4}, shareOf("a", `{"interface": {"name": "net1"}}`, "nic0"))
+	l.host.Run(t, `
+		ip link set nic0 down
+		ip link set nic0 name lan0
+		ip link set lan0 up
+		ip link add nic0 type veth peer name far0
+		ip link set nic0 up`)
+	l.attach(t, r, pod)
+	l.host.Run(t, "ip link delete nic0") // which would take what stands on it along
+	if l.childIn(t, pod, r) == nil {
+		t.Error("the link stood on the other nic0, want lan0")
+	}
+}
+
 // After a kill at any change to the kernel, the next process attaches the link, or ends it.
 func TestKilledWithChildren(t *testing.T) {
 	for _, do := range []string{"attach", "detach"} {
