@@ -51,6 +51,8 @@ type NIC = guest.NIC
 // NICs.
 func NICs(s *Shape) []NIC {
 	var nics []NIC
+	// Subnets by the clouds' networks, and how many NICs each has.
+	subnets, members := map[string]int{}, map[int]int{}
 	for _, d := range s.Devices {
 		if d.Kind != shape.NIC {
 			continue
@@ -59,8 +61,15 @@ func NICs(s *Shape) []NIC {
 		if n.Name == "" {
 			n.Name = fmt.Sprintf("fabric%d", len(nics))
 		}
-		// A network of its own for each, as every rail of a fabric has.
-		n.Address = fmt.Sprintf("10.33.%d.2/24", len(nics))
+		// A subnet of its own for each, as every rail of a fabric has, but for those that the
+		// machine file has in one network.
+		subnet, known := subnets[d.Network]
+		if !known || d.Network == "" {
+			subnet = len(nics)
+			subnets[d.Network] = subnet
+		}
+		n.Address = fmt.Sprintf("10.33.%d.%d/24", subnet, 2+members[subnet])
+		members[subnet]++
 		nics = append(nics, n)
 	}
 	return nics

@@ -17,17 +17,24 @@ import (
 	"plumbline.dev/plumbline/lab/scenario/mpi"
 )
 
-// missionMachines are those of examples/mission.yaml. The article's pods measure RDMA.
-var missionMachines = map[string]struct {
+// missionMachine is one of examples/mission.yaml: what is started, and the image that takes the
+// place of the documents'.
+type missionMachine struct {
 	options cluster.Options
-	image   string
-}{
-	"a3": {cluster.Options{
+	// file is a machine file of the checkout, where none that is shipped would do.
+	file  string
+	image string
+}
+
+// missionMachines are by their names in the table. The article's pods measure RDMA, those with
+// TPUs TCP.
+var missionMachines = map[string]missionMachine{
+	"a3": {options: cluster.Options{
 		Machine: "a3-ultragpu-8g", Simulate: []cluster.Simulated{azure}, GPUs: cluster.GPUsOfNVIDIA,
-	}, image.Busybox},
-	"tpu":       {tpuNode, image.Busybox},
-	"egx":       {egxNode, image.Perftest},
-	missionHost: {cluster.Options{OnHost: true, DNS: true}, image.Busybox},
+	}, image: image.Busybox},
+	"tpu":       {options: tpuNode, file: "lab/machines/two-ct6e-standard-4t.yaml", image: image.Iperf3},
+	"egx":       {options: egxNode, image: image.Perftest},
+	missionHost: {options: cluster.Options{OnHost: true, DNS: true}, image: image.Busybox},
 }
 
 // missionHost is the machine that is this host.
@@ -61,7 +68,7 @@ done. The node on this host needs root: leave it out by --only.`,
 			}
 			config.Start = map[string]func(context.Context) (*mission.Lab, error){}
 			for name := range missionMachines {
-				config.Start[name] = func(ctx context.Context) (*mission.Lab, error) { return g.missionLab(ctx, cmd, name) }
+				config.Start[name] = func(ctx context.Context) (*mission.Lab, error) { return g.missionLab(ctx, cmd, name, checkout) }
 			}
 			if err := config.Check(); err != nil {
 				return err
@@ -80,13 +87,17 @@ done. The node on this host needs root: leave it out by --only.`,
 }
 
 // missionLab brings a machine up that no earlier run has used, on a cluster of its own.
-func (g *global) missionLab(ctx context.Context, cmd *cobra.Command, name string) (*mission.Lab, error) {
+func (g *global) missionLab(ctx context.Context, cmd *cobra.Command, name, checkout string) (*mission.Lab, error) {
 	beside, down := g.beside(name)
 	if err := down(ctx); err != nil {
 		return nil, err
 	}
-	lab := &mission.Lab{Stop: down, LabImage: image.Busybox, Image: missionMachines[name].image}
-	options := missionMachines[name].options
+	machine := missionMachines[name]
+	lab := &mission.Lab{Stop: down, LabImage: image.Busybox, Image: machine.image}
+	options := machine.options
+	if machine.file != "" {
+		options.Machine = filepath.Join(checkout, machine.file)
+	}
 	if options.OnHost {
 		if err := place(cmd, onHost, &options); err != nil {
 			return nil, err
@@ -102,6 +113,15 @@ func (g *global) missionLab(ctx context.Context, cmd *cobra.Command, name string
 			return lab, err
 		}
 		if err := mpi.Prepare(ctx, jobs); err != nil {
+			return lab, err
+		}
+	}
+	if machine.image == image.Iperf3 {
+		archive, err := s.builder.Iperf3(ctx)
+		if err != nil {
+			return lab, err
+		}
+		if err := s.cluster.AddImages(ctx, archive); err != nil {
 			return lab, err
 		}
 	}

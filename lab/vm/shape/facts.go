@@ -57,7 +57,7 @@ func (s *Shape) addRoot(r Root, name string) error {
 func device(kind Kind, d facts.Device) Device {
 	out := Device{
 		Kind: kind, Name: d.Label(), Address: d.Address, Root: d.SysfsRoot, BelowVMBus: !d.Published(),
-		Node: d.NUMA, Model: d.Model, Interface: d.Ifname, RDMA: d.RDMA, NoInterface: d.IBOnly,
+		Node: d.NUMA, Model: d.Model, Interface: d.Ifname, RDMA: d.RDMA, Network: d.Network, NoInterface: d.IBOnly,
 	}
 	if d.MTU != nil {
 		out.MTU = *d.MTU

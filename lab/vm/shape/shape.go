@@ -93,6 +93,8 @@ type Device struct {
 	RDMA string
 	// MTU is a NIC's, in bytes; zero where it is unknown.
 	MTU int
+	// Network is the cloud's that a NIC is in; empty where it is unknown.
+	Network string
 	// NoInterface is set on a NIC without a network interface (ib_only).
 	NoInterface bool
 	// SRIOV is set on a NIC that can have virtual functions.
