@@ -160,11 +160,47 @@ func TestForgetPairs(t *testing.T) {
 	got := map[string]virtual{
 		"left": {index: 5, below: 6}, "right": {index: 6, below: 5},
 		"eth0": {index: 2, below: 9}, "child": {index: 7, below: 2}, "lo": {index: 1},
+		// Its NIC has the same index, on the host.
+		"net1": {index: 3, below: 3},
 	}
 	forgetPairs(got)
-	for name, want := range map[string]int{"left": 0, "right": 0, "eth0": 9, "child": 2, "lo": 0} {
+	for name, want := range map[string]int{"left": 0, "right": 0, "eth0": 9, "child": 2, "lo": 0, "net1": 3} {
 		if got[name].below != want {
 			t.Errorf("%s lies above %d, want %d", name, got[name].below, want)
 		}
+	}
+}
+
+// A pod's link and the NIC below it, in the host's namespace, may well have one index: both are
+// often their namespace's third. A link that stands on none names itself.
+func TestVirtualOf(t *testing.T) {
+	for _, tc := range []struct {
+		uevent, iflink string
+		want           virtual
+	}{
+		{"INTERFACE=net1\nIFINDEX=3\nDEVTYPE=macvlan\n", "3", virtual{index: 3, below: 3, mac: "02:00:00:00:00:01", alias: "plumbline-a", kind: "macvlan", up: true}},
+		{"DEVTYPE=vlan\nINTERFACE=net1\nIFINDEX=3\n", "2", virtual{index: 3, below: 2, mac: "02:00:00:00:00:01", alias: "plumbline-a", kind: "vlan", up: true}},
+		{"DEVTYPE=bridge\nINTERFACE=net1\nIFINDEX=3\n", "3", virtual{index: 3, mac: "02:00:00:00:00:01"}},
+		{"INTERFACE=net1\nIFINDEX=3\n", "3", virtual{index: 3, mac: "02:00:00:00:00:01"}},
+	} {
+		class := t.TempDir()
+		if err := os.Mkdir(filepath.Join(class, "net1"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{
+			"address": "02:00:00:00:00:01\n", "ifindex": "3\n", "iflink": tc.iflink + "\n", "ifalias": "plumbline-a\n", "flags": "0x1003\n", "uevent": tc.uevent,
+		} {
+			if err := os.WriteFile(filepath.Join(class, "net1", file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir, err := os.Open(class)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := virtualOf(dir, "net1"); got != tc.want {
+			t.Errorf("%q on %s: got %+v, want %+v", tc.uevent, tc.iflink, got, tc.want)
+		}
+		_ = dir.Close()
 	}
 }

@@ -125,7 +125,7 @@ type link struct {
 // virtual is what distinguishes a virtual interface from another; zero for others.
 type virtual struct {
 	index int
-	// below is the index of the interface below it, where that is not its own.
+	// below is the index of the interface below it, zero where there is none.
 	below int
 	mac   string
 	// alias, kind and up are as of a Link.
@@ -213,7 +213,7 @@ func forgetPairs(virtuals map[string]virtual) {
 		byIndex[v.index] = v
 	}
 	for name, v := range virtuals {
-		if other, ok := byIndex[v.below]; ok && other.below == v.index {
+		if other, ok := byIndex[v.below]; ok && other.below == v.index && v.below != v.index {
 			v.below = 0
 			virtuals[name] = v
 		}
@@ -229,17 +229,23 @@ func virtualOf(class *os.File, name string) virtual {
 	}
 	defer dir.Close()
 	v := virtual{mac: readWord(dir, "address"), index: readNumber(dir, "ifindex")}
-	if lower := readNumber(dir, "iflink"); v.index != lower {
-		v.below = lower
-		if v.alias = readWord(dir, "ifalias"); v.alias == "" {
-			return v // as the veth of every pod
-		}
-		v.kind = deviceType(readWord(dir, "uevent"))
-		flags, err := strconv.ParseUint(readWord(dir, "flags"), 0, 32)
-		v.up = err == nil && flags&unix.IFF_UP != 0
+	lower := readNumber(dir, "iflink")
+	if v.index == lower && !slices.Contains(onAnother, deviceType(readWord(dir, "uevent"))) {
+		return v
 	}
+	v.below = lower
+	if v.alias = readWord(dir, "ifalias"); v.alias == "" {
+		return v // as the veth of every pod
+	}
+	v.kind = deviceType(readWord(dir, "uevent"))
+	flags, err := strconv.ParseUint(readWord(dir, "flags"), 0, 32)
+	v.up = err == nil && flags&unix.IFF_UP != 0
 	return v
 }
+
+// onAnother are the kinds that always stand on another link. That may be in another network
+// namespace, and have there the index that this one has here.
+var onAnother = []string{model.ShareMacvlan, model.ShareIPvlan, model.ShareVLAN}
 
 // deviceType is what a uevent says of the kind of device; empty where it says nothing.
 func deviceType(uevent string) string {
