@@ -96,11 +96,12 @@ func (r *run) steps(ctx context.Context) error {
 	return nil
 }
 
-// holder is the pod that has its GPU through all that happens.
-const holder = "holder"
+// holder is the pod that has its GPU through all that happens, which is none of those that are
+// broken: NVIDIA's driver publishes them in any order.
+const holder, heldAddress = "holder", "0000:8f:00.0"
 
 func (r *run) hold(ctx context.Context) error {
-	if err := r.create(ctx, holder, ""); err != nil {
+	if err := r.create(ctx, holder, heldAddress); err != nil {
 		return err
 	}
 	if err := r.awaitReady(ctx, holder); err != nil {
